@@ -1,0 +1,1 @@
+"""Binlog bytes to events and rows; pure, no I/O."""

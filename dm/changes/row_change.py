@@ -1,0 +1,30 @@
+"""One row change of the source, before it becomes SQL."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dm.binlog.value import Row
+    from dm.changes.plan import TablePlan
+
+
+class ChangeKind(IntEnum):
+    """What happened to the row."""
+
+    INSERT = 1
+    UPDATE = 2
+    DELETE = 3
+
+
+@dataclass(slots=True)
+class RowChange:
+    """A change with its images in the source's column order; the plan knows the target table and the mapping."""
+
+    plan: TablePlan
+    kind: ChangeKind
+    before: Row | None  # UPDATE, DELETE
+    after: Row | None  # INSERT, UPDATE
+    safe: bool  # applied in safe mode: INSERT as REPLACE, UPDATE as DELETE + REPLACE, no affected-count check

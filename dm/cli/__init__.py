@@ -1,0 +1,1 @@
+"""dmctl and dm-worker on the command line."""

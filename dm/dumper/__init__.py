@@ -1,0 +1,1 @@
+"""The dump unit: source to dump files, through Spark."""

@@ -1,0 +1,88 @@
+"""`DMError`, the only exception that crosses a module boundary of this package.
+
+It carries what DM's error objects carry (code, class, scope, level, message, raw cause, workaround), a position where one
+is known, and whether auto-resume may try again. Raise it by the catalogue's name: `raise DMError("table-without-row",
+table=..., position=...) from cause`. Details fill the catalogue's templates; they must never hold a secret.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from dm.errors.catalogue import CATALOGUE
+from dm.errors.kind import ErrorKind
+
+
+class ErrorReport(TypedDict):
+    """DM's JSON form of an error, as `query-status` prints it."""
+
+    ErrCode: int
+    ErrClass: str
+    ErrScope: str
+    ErrLevel: str
+    Message: str
+    RawCause: str
+    Workaround: str
+
+
+class DMError(Exception):
+    """One thing that went wrong, described by the catalogue and by the details of this case."""
+
+    def __init__(self, name: str, *, position: object = None, cause: str = "", **details: object) -> None:
+        self.kind: ErrorKind = CATALOGUE[name]
+        self.details = details
+        self.position = None if position is None else str(position)
+        self._cause = cause
+        super().__init__(name)
+
+    @property
+    def name(self) -> str:
+        """The catalogue's name of this kind of error."""
+        return self.kind.name
+
+    @property
+    def code(self) -> int:
+        """DM's number of this kind of error."""
+        return self.kind.code
+
+    @property
+    def retryable(self) -> bool:
+        """Whether auto-resume may try again without a person."""
+        return self.kind.retryable
+
+    @property
+    def message(self) -> str:
+        """The catalogue's sentence with this case's details in it."""
+        text = self.kind.message.format(**self.details)
+        return f"{text}, at {self.position}" if self.position else text
+
+    @property
+    def workaround(self) -> str:
+        """What a person can do about it."""
+        return self.kind.workaround.format(**self.details)
+
+    @property
+    def cause(self) -> str:
+        """What the server or the system said, in its own words."""
+        if self._cause:
+            return self._cause
+        return "" if self.__cause__ is None else f"{type(self.__cause__).__name__}: {self.__cause__}"
+
+    def report(self) -> ErrorReport:
+        """DM's JSON object of this error."""
+        return {
+            "ErrCode": self.kind.code,
+            "ErrClass": self.kind.error_class,
+            "ErrScope": self.kind.scope,
+            "ErrLevel": self.kind.level,
+            "Message": self.message,
+            "RawCause": self.cause,
+            "Workaround": self.workaround,
+        }
+
+    def __str__(self) -> str:
+        kind = self.kind
+        text = f"[code={kind.code}:class={kind.error_class}:scope={kind.scope}:level={kind.level}], Message: {self.message}"
+        if self.cause:
+            text += f", RawCause: {self.cause}"
+        return f"{text}, Workaround: {self.workaround}" if self.workaround else text

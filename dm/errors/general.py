@@ -1,0 +1,38 @@
+"""Errors of the vocabulary: positions, connections, the system below us."""
+
+from dm.errors.kind import ErrorKind
+
+KINDS = (
+    ErrorKind(
+        "position-incomparable", 24900, "checkpoint", "internal", "high",
+        "positions {ours} and {theirs} belong to different servers and no GTID sets relate them",
+        "turn GTID on at the source, or stop the task and start it again from an explicit position (`meta`)",
+    ),
+    ErrorKind(
+        "connection-failed", 10002, "database", "not-set", "high",
+        "can't connect to {role} {address} as user {user}",
+        "check host, port, user and password in the file, and that the server is up",
+        retryable=True,
+    ),
+    ErrorKind(
+        "access-denied", 10900, "database", "not-set", "high",
+        "{role} {address} refuses user {user}",
+        "check user and password in the configuration file; the server's own words are in RawCause",
+    ),
+    ErrorKind(
+        "connection-lost", 10003, "database", "not-set", "medium",
+        "the connection to {role} {address} broke",
+        "the task tries again by itself; see whether the server or the network is down",
+        retryable=True,
+    ),
+    ErrorKind(
+        "statement-failed", 10006, "database", "not-set", "high",
+        "{role} refused a statement: {statement}",
+        "see RawCause for what the server said",
+    ),
+    ErrorKind(
+        "internal-error", 11900, "functional", "internal", "high",
+        "an internal error: {what}",
+        "this is a defect of dm; the log has the details; the task can be resumed with `dmctl resume-task`",
+    ),
+)

@@ -1,0 +1,231 @@
+"""Global transaction identifiers of MySQL and MariaDB, and sets of them.
+
+The two flavours mean different things by "a set". MySQL's is a true set of integers per (server uuid, tag); MariaDB's is
+a position: one sequence number per domain, everything at or below it belongs to it. Both answer the one question the
+replicator asks, "was this transaction already processed?", and both know union and difference, so the callers never look
+inside. Sets are immutable: a position that was written somewhere can not change behind its owner's back.
+
+Text forms: MySQL Reference Manual, "GTID Format and Storage" (tags since 8.3); MariaDB documentation, "Global Transaction ID".
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Flavor = Literal["mysql", "mariadb"]
+
+_UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+_TAG = re.compile(r"^[a-z_][a-z0-9_]{0,31}$")
+_MARIADB = re.compile(r"^(\d{1,10})-(\d{1,10})-(\d{1,20})$")
+
+Interval = tuple[int, int]  # first and last number, both included
+Intervals = tuple[Interval, ...]
+
+
+class GtidFormatError(ValueError):
+    """Raised when a text is not a GTID or a GTID set of the expected flavour."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gtid:
+    """One transaction's identifier."""
+
+    flavor: Flavor
+    source: str  # mysql: uuid or uuid:tag; mariadb: domain id
+    number: int
+    server_id: int = 0  # mariadb only
+
+    def __str__(self) -> str:
+        if self.flavor == "mariadb":
+            return f"{self.source}-{self.server_id}-{self.number}"
+        return f"{self.source}:{self.number}"
+
+    @classmethod
+    def parse(cls, text: str) -> Gtid:
+        """Read one GTID of either flavour."""
+        text = text.strip()
+        mariadb = _MARIADB.match(text)
+        if mariadb:
+            return cls("mariadb", str(int(mariadb[1])), int(mariadb[3]), int(mariadb[2]))
+        source, _, number = text.rpartition(":")
+        uuid, _, tag = source.lower().partition(":")
+        if not _UUID.match(uuid) or (tag and not _TAG.match(tag)) or not number.isdigit():
+            raise GtidFormatError(f"not a GTID: {text!r}")
+        return cls("mysql", f"{uuid}:{tag}" if tag else uuid, int(number))
+
+
+def _merge(intervals: list[Interval]) -> Intervals:
+    merged: list[Interval] = []
+    for first, last in sorted(intervals):
+        if merged and first <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(last, merged[-1][1]))
+        else:
+            merged.append((first, last))
+    return tuple(merged)
+
+
+def _cut(ours: Intervals, theirs: Intervals) -> Intervals:
+    """The numbers of `ours` that are not in `theirs`."""
+    left: list[Interval] = []
+    for start, last in ours:
+        first = start
+        for other_first, other_last in theirs:
+            if other_last < first or other_first > last:
+                continue
+            if other_first > first:
+                left.append((first, other_first - 1))
+            first = other_last + 1
+            if first > last:
+                break
+        if first <= last:
+            left.append((first, last))
+    return tuple(left)
+
+
+class GtidSet:
+    """An immutable set of GTIDs of one flavour; the empty set belongs to both."""
+
+    __slots__ = ("_mariadb", "_mysql", "flavor")
+
+    def __init__(
+        self,
+        flavor: Flavor,
+        mysql: dict[str, Intervals] | None = None,
+        mariadb: dict[str, tuple[int, int]] | None = None,
+    ) -> None:
+        self.flavor: Flavor = flavor
+        self._mysql = mysql or {}  # "uuid" or "uuid:tag" -> intervals
+        self._mariadb = mariadb or {}  # domain -> (server id, sequence number)
+
+    @classmethod
+    def empty(cls, flavor: Flavor = "mysql") -> GtidSet:
+        """The set without members."""
+        return cls(flavor)
+
+    @classmethod
+    def parse(cls, text: str, flavor: Flavor | None = None) -> GtidSet:
+        """Read a set as the servers print it; raises GtidFormatError."""
+        parts = [part.strip() for part in text.replace("\n", "").split(",")]
+        parts = [part for part in parts if part]
+        if not parts:
+            return cls(flavor or "mysql")
+        if flavor is None:
+            flavor = "mariadb" if _MARIADB.match(parts[0]) else "mysql"
+        return cls._parse_mariadb(parts) if flavor == "mariadb" else cls._parse_mysql(parts)
+
+    @classmethod
+    def _parse_mariadb(cls, parts: list[str]) -> GtidSet:
+        domains: dict[str, tuple[int, int]] = {}
+        for part in parts:
+            match = _MARIADB.match(part)
+            if not match:
+                raise GtidFormatError(f"not a MariaDB GTID: {part!r}")
+            domain = str(int(match[1]))
+            if domain not in domains or domains[domain][1] < int(match[3]):
+                domains[domain] = (int(match[2]), int(match[3]))
+        return cls("mariadb", mariadb=domains)
+
+    @classmethod
+    def _parse_mysql(cls, parts: list[str]) -> GtidSet:
+        collected: dict[str, list[Interval]] = {}
+        for part in parts:
+            uuid, *fields = [field.strip().lower() for field in part.split(":")]
+            if not _UUID.match(uuid) or not fields:
+                raise GtidFormatError(f"not a MySQL GTID set: {part!r}")
+            source = uuid
+            for field in fields:
+                if _TAG.match(field):
+                    source = f"{uuid}:{field}"
+                    continue
+                first, dash, last = field.partition("-")
+                if not first.isdigit() or (dash and not last.isdigit()):
+                    raise GtidFormatError(f"not a GTID interval: {field!r} in {part!r}")
+                interval = (int(first), int(last) if dash else int(first))
+                if interval[0] < 1:
+                    raise GtidFormatError(f"GTID numbers start at 1: {field!r} in {part!r}")
+                if interval[0] <= interval[1]:
+                    collected.setdefault(source, []).append(interval)
+        return cls("mysql", mysql={source: _merge(found) for source, found in collected.items()})
+
+    def __contains__(self, gtid: Gtid) -> bool:
+        if gtid.flavor == "mariadb":
+            return gtid.number <= self._mariadb.get(gtid.source, (0, 0))[1]
+        return any(first <= gtid.number <= last for first, last in self._mysql.get(gtid.source, ()))
+
+    def __bool__(self) -> bool:
+        return bool(self._mysql or self._mariadb)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GtidSet):
+            return NotImplemented
+        ours = {domain: at[1] for domain, at in self._mariadb.items()}
+        return self._mysql == other._mysql and ours == {domain: at[1] for domain, at in other._mariadb.items()}
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __ge__(self, other: GtidSet) -> bool:
+        """Whether every member of `other` is a member of this set."""
+        return not (other - self)
+
+    def __or__(self, other: GtidSet) -> GtidSet:
+        if not other:
+            return self
+        if not self:
+            return other
+        self._same_flavor(other)
+        if self.flavor == "mariadb":
+            domains = dict(self._mariadb)
+            for domain, at in other._mariadb.items():
+                if at[1] > domains.get(domain, (0, -1))[1]:
+                    domains[domain] = at
+            return GtidSet("mariadb", mariadb=domains)
+        sources = dict(self._mysql)
+        for source, intervals in other._mysql.items():
+            sources[source] = _merge([*sources.get(source, ()), *intervals])
+        return GtidSet("mysql", mysql=sources)
+
+    def __sub__(self, other: GtidSet) -> GtidSet:
+        if not other or not self:
+            return self
+        self._same_flavor(other)
+        if self.flavor == "mariadb":
+            left = {domain: at for domain, at in self._mariadb.items() if at[1] > other._mariadb.get(domain, (0, -1))[1]}
+            return GtidSet("mariadb", mariadb=left)
+        sources = {source: _cut(intervals, other._mysql.get(source, ())) for source, intervals in self._mysql.items()}
+        return GtidSet("mysql", mysql={source: intervals for source, intervals in sources.items() if intervals})
+
+    def with_gtid(self, gtid: Gtid) -> GtidSet:
+        """This set with one more member; cheap when the number follows the last one."""
+        if gtid.flavor == "mariadb":
+            if gtid in self:
+                return self
+            return GtidSet("mariadb", mariadb={**self._mariadb, gtid.source: (gtid.server_id, gtid.number)})
+        intervals = self._mysql.get(gtid.source, ())
+        if intervals and intervals[-1][1] + 1 == gtid.number:
+            grown: Intervals = (*intervals[:-1], (intervals[-1][0], gtid.number))
+        else:
+            grown = _merge([*intervals, (gtid.number, gtid.number)])
+        return GtidSet("mysql", mysql={**self._mysql, gtid.source: grown})
+
+    def _same_flavor(self, other: GtidSet) -> None:
+        if self.flavor != other.flavor:
+            raise GtidFormatError(f"a {self.flavor} GTID set and a {other.flavor} GTID set have nothing in common")
+
+    def __str__(self) -> str:
+        if self.flavor == "mariadb":
+            ordered = sorted(self._mariadb.items(), key=lambda item: int(item[0]))
+            return ",".join(f"{domain}-{server}-{number}" for domain, (server, number) in ordered)
+        by_uuid: dict[str, list[str]] = {}
+        for source, intervals in sorted(self._mysql.items()):
+            uuid, _, tag = source.partition(":")
+            fields = by_uuid.setdefault(uuid, [])
+            if tag:
+                fields.append(tag)
+            fields.extend(str(first) if first == last else f"{first}-{last}" for first, last in intervals)
+        return ",".join(f"{uuid}:{':'.join(fields)}" for uuid, fields in by_uuid.items())
+
+    def __repr__(self) -> str:
+        return f"GtidSet({str(self)!r})"

@@ -1,0 +1,1 @@
+"""The load unit: dump files to target, through Spark."""

@@ -1,0 +1,64 @@
+"""Where in a server's binlog we are.
+
+A position names a server, one of its files, a byte offset at a transaction's end, and the GTID set up to there. Offsets
+of two servers have no common order, so a comparison uses them only within one server uuid; across servers only GTID
+membership counts, and where that is missing the comparison refuses instead of guessing (DMError `position-incomparable`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from dm.errors import DMError
+from dm.gtid import Flavor, Gtid, GtidSet
+
+MAGIC_SIZE = 4  # a binlog file starts with 4 magic bytes; its first event stands at offset 4
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A point between two transactions of one server's binlog."""
+
+    server_uuid: str
+    file: str
+    offset: int = MAGIC_SIZE
+    gtid_set: GtidSet = field(default_factory=GtidSet.empty)
+
+    @property
+    def file_number(self) -> int:
+        """The number behind the last dot; -1 when there is none (no file is known)."""
+        suffix = self.file.rpartition(".")[2]
+        return int(suffix) if suffix.isdigit() else -1
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sort key; only meaningful between positions of one server uuid."""
+        return (self.file_number, self.offset)
+
+    @property
+    def flavor(self) -> Flavor:
+        """Which flavour the GTID set is of."""
+        return self.gtid_set.flavor
+
+    def covers(self, other: Position) -> bool:
+        """Whether everything up to `other` is also up to here; raises DMError when that can't be known."""
+        if self.server_uuid == other.server_uuid:
+            return self.order >= other.order
+        if not other.gtid_set or not self.gtid_set:
+            raise DMError("position-incomparable", ours=str(self), theirs=str(other))
+        return self.gtid_set >= other.gtid_set
+
+    def join(self, other: Position) -> Position:
+        """The smallest position that covers both; file and offset stay on the later of one server."""
+        later = self if self.covers(other) else other
+        return replace(later, gtid_set=self.gtid_set | other.gtid_set)
+
+    def has_processed(self, gtid: Gtid | None, end: Position) -> bool:
+        """Whether the transaction `gtid` that ends at `end` lies at or before this position."""
+        if self.server_uuid == end.server_uuid and self.order >= end.order:
+            return True
+        return gtid is not None and bool(self.gtid_set) and gtid in self.gtid_set
+
+    def __str__(self) -> str:
+        # The form DM prints: (mysql-bin.000001, 154)
+        return f"({self.file}, {self.offset})"

@@ -1,0 +1,1 @@
+"""The relay unit: pulls the binlog of one source into local files."""

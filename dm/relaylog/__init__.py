@@ -1,0 +1,1 @@
+"""Relay files, their index and their reader."""

@@ -1,0 +1,1 @@
+"""Which tables, events and rows are wanted, and where they go."""

@@ -1,0 +1,1 @@
+"""Table structures and how DDL changes them; pure, no I/O."""

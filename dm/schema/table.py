@@ -1,0 +1,102 @@
+"""The structure of one table: columns, indexes and what the replicator needs to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dm.ident import TableName
+
+IndexKind = Literal["primary", "unique", "index", "fulltext", "spatial"]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column, its type in the normal form (synonyms resolved, lower case)."""
+
+    name: str
+    base: str  # tinyint smallint mediumint int bigint decimal float double bit year date time datetime timestamp
+    #            char varchar binary varbinary tinytext text mediumtext longtext tinyblob blob mediumblob longblob
+    #            enum set json geometry(and its subtypes: point linestring ...) vector uuid inet6 inet4
+    length: int | None = None  # display/char/byte length, decimal precision, or None where the type has none
+    decimals: int | None = None  # decimal scale or fractional seconds
+    unsigned: bool = False
+    charset: str | None = None  # character columns, enum and set; None for others
+    collation: str | None = None
+    members: tuple[str, ...] = ()  # enum and set
+    nullable: bool = True
+    default: str | None = None  # source text of the DEFAULT clause; None when there is none
+    on_update: str | None = None
+    auto_increment: bool = False
+    generated: Literal["virtual", "stored"] | None = None
+    expression: str | None = None  # source text of a generated column
+    invisible: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """One part of an index: a column (perhaps only a prefix of it) or an expression."""
+
+    column: str | None
+    prefix: int | None = None
+    expression: str | None = None
+    descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """One index."""
+
+    name: str  # "PRIMARY" for the primary key
+    kind: IndexKind
+    parts: tuple[IndexPart, ...]
+
+    @property
+    def unique(self) -> bool:
+        """Whether the index admits a key once only."""
+        return self.kind in ("primary", "unique")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the parts that are columns."""
+        return tuple(part.column for part in self.parts if part.column is not None)
+
+    @property
+    def functional(self) -> bool:
+        """Whether some part is an expression."""
+        return any(part.column is None for part in self.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """One foreign key; names as written, parent schema resolved."""
+
+    name: str
+    columns: tuple[str, ...]
+    parent: TableName
+    parent_columns: tuple[str, ...]
+    on_delete: str = "restrict"
+    on_update: str = "restrict"
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """The structure of one table at one position; immutable, so a decoder may keep it."""
+
+    name: TableName
+    columns: tuple[Column, ...]
+    indexes: tuple[Index, ...] = ()
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    charset: str | None = None
+    collation: str | None = None
+    engine: str | None = None
+
+    def column(self, name: str) -> Column | None:
+        """The column of that name; column names compare without case, as in the servers."""
+        wanted = name.lower()
+        return next((column for column in self.columns if column.name.lower() == wanted), None)
+
+    @property
+    def unique_indexes(self) -> tuple[Index, ...]:
+        """Primary key first, then the unique indexes in order."""
+        return tuple(sorted((index for index in self.indexes if index.unique), key=lambda index: index.kind != "primary"))

@@ -1,0 +1,1 @@
+"""SQL text: tokens, DDL pieces, literals; pure, no I/O."""

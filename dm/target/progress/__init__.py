@@ -1,0 +1,1 @@
+"""Everything that knows about crashes; the essay stands in `protocol.py`."""

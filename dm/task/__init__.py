@@ -1,0 +1,1 @@
+"""The life of a subtask: stages, units, auto-resume, prechecks."""

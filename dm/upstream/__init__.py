@@ -1,0 +1,1 @@
+"""The source server: facts, positions, structures and the dump stream."""

@@ -1,0 +1,1 @@
+"""The daemon: API, registry, supervision."""
