@@ -1,0 +1,39 @@
+"""What a full load leaves for the syncer: the point to start from, and the bound up to which rows may be there already.
+
+P0 becomes the global point, P1 the bound: between them the syncer works in safe mode, since chunks were read at any
+moment in between (invariant I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered while
+the dump ran) carries this point; one that vanished while the dump ran carries the point behind its end, so that its
+earlier changes are not missed by anybody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dm.ident import TableName
+from dm.position import Position
+from dm.schema.table import TableSchema
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import Checkpoint, TablePoint, write_new
+from dm.target.progress.tables import SubtaskKey, create_tables
+
+
+@dataclass(frozen=True, slots=True)
+class Handover:
+    """The result of dump and load; tables by their source names."""
+
+    p0: Position
+    p1: Position
+    tables: Mapping[TableName, tuple[TableSchema, Position | None]]
+    vanished: Mapping[TableName, Position] = field(default_factory=dict)
+
+
+def write_handover(connection: TargetConnection, key: SubtaskKey, handover: Handover) -> bool:
+    """Store the handover in one transaction; False when a checkpoint is there already (a repeated last step)."""
+    create_tables(connection, key)
+    tables = {table: TablePoint(schema, point) for table, (schema, point) in handover.tables.items()}
+    for table, point in handover.vanished.items():
+        tables[table] = TablePoint(None, point)
+    bound = None if handover.p0.order == handover.p1.order else handover.p1
+    return write_new(connection, key, Checkpoint(handover.p0, bound, tables))

@@ -1,0 +1,119 @@
+"""DDL intents: what was about to be executed, so that a restart can tell whether it happened (invariant I6)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.schema.effect import same_structure
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import TableSchema
+from dm.target.connection import TargetConnection
+from dm.target.progress.lanes import LaneClaim, position_columns, read_position
+from dm.target.progress.tables import SubtaskKey
+
+Structures = Mapping[TableName, TableSchema | None]  # None: the table does not exist
+
+
+class Outcome(Enum):
+    """What a restart finds of an intended piece."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One piece of one DDL event, about to be executed by one target session."""
+
+    position: Position  # the end of the DDL's event
+    piece: int
+    statement: str
+    connection_id: int
+    before: Structures
+    after: Structures
+
+    def outcome(self, now: Structures) -> Outcome:
+        """Compare what the target has now with what it had and should have."""
+        if _same(self.before, self.after):
+            return Outcome.UNCLEAR if not _same(now, self.before) else Outcome.NOT_DONE
+        if _same(now, self.after):
+            return Outcome.DONE
+        return Outcome.NOT_DONE if _same(now, self.before) else Outcome.UNCLEAR
+
+
+def _same(left: Structures, right: Structures) -> bool:
+    if set(left) != set(right):
+        return False
+    for table, schema in left.items():
+        other = right[table]
+        if schema is None or other is None:
+            if schema is not other:
+                return False
+        elif not same_structure(schema, other):
+            return False
+    return True
+
+
+def _dump(structures: Structures) -> str:
+    return json.dumps(
+        [[*table, None if schema is None else schema_to_json(schema)] for table, schema in structures.items()]
+    )
+
+
+def _load(text: str) -> Structures:
+    return {
+        TableName(schema, table): None if structure is None else schema_from_json(structure)
+        for schema, table, structure in json.loads(text)
+    }
+
+
+def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
+    """The intent an earlier run left, if any."""
+    rows = connection.query(
+        "SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement, connection_id, structure_before,"
+        f" structure_after FROM {key.intent.sql} WHERE id = %s",
+        (key.source_id,),
+    )
+    if not rows:
+        return None
+    row = rows[0]
+    position = read_position(*row[0:4])
+    if position is None:
+        raise DMError("checkpoint-damaged", table=str(key.intent), source=key.source_id)
+    return Intent(position, int(row[4]), str(row[5]), int(row[6]), _load(str(row[7])), _load(str(row[8])))
+
+
+def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
+    """Store the intent under the control lane's claim; it replaces, and so completes, the one before it."""
+    key = claim.key
+    name, offset, gtid, uuid = position_columns(intent.position)
+    try:
+        connection.begin()
+        claim.advance(connection, None)
+        connection.execute(
+            f"REPLACE INTO {key.intent.sql} (id, server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement,"
+            " connection_id, structure_before, structure_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (
+                key.source_id,
+                uuid,
+                name,
+                offset,
+                gtid,
+                intent.piece,
+                intent.statement,
+                intent.connection_id,
+                _dump(intent.before),
+                _dump(intent.after),
+            ),
+        )
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
