@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm.errors import binlog, config, ddl, full, general, relay, sync, worker
+from dm.errors import binlog, config, ddl, demo, full, general, relay, sync, worker
 from dm.errors.kind import ErrorKind
 
 
@@ -21,5 +21,13 @@ def _collect(*parts: Iterable[ErrorKind]) -> dict[str, ErrorKind]:
 
 
 CATALOGUE = _collect(
-    general.KINDS, config.KINDS, binlog.KINDS, relay.KINDS, ddl.KINDS, sync.KINDS, full.KINDS, worker.KINDS
+    general.KINDS,
+    config.KINDS,
+    binlog.KINDS,
+    relay.KINDS,
+    ddl.KINDS,
+    sync.KINDS,
+    full.KINDS,
+    worker.KINDS,
+    demo.KINDS,
 )

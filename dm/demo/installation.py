@@ -1,0 +1,94 @@
+"""Where the two servers are on this machine and how to call their programs.
+
+MariaDB is Debian's own. MySQL is the tree that scripts/fetch_mysql.sh unpacks below the cache directory: it brings its
+own C library, so every program of it is called through the tree's loader with the tree's libraries, and is told where
+its messages, character sets and plugins are, because the paths compiled into it don't exist here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Literal
+
+from dm.errors import DMError
+
+Flavor = Literal["mysql", "mariadb"]
+FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
+
+_DEBIAN_PROGRAMS = (Path("/usr/sbin"), Path("/usr/bin"))
+
+
+def cache_directory() -> Path:
+    """The directory of everything that can be fetched or made again: `$DM_CACHE`, else `.cache` beside the package."""
+    named = os.environ.get("DM_CACHE")
+    return Path(named) if named else Path(__file__).resolve().parents[2] / ".cache"
+
+
+@dataclass(frozen=True)
+class Installation:
+    """One installed server: its flavour, its version and the programs that came with it."""
+
+    flavor: Flavor
+    version: str  # as the packager writes it: 9.7.4-2, 10.11.19-0+deb12u1
+    launcher: tuple[str, ...]  # what every program is called through
+    directories: tuple[Path, ...]  # where its programs are
+    server_options: tuple[str, ...]  # paths the server must be told
+
+    def command(self, program: str) -> list[str]:
+        """The beginning of a command line that runs one of the programs, `mysqlbinlog` for example."""
+        for directory in self.directories:
+            path = directory / program
+            if path.exists():
+                return [*self.launcher, str(path)]
+        raise DMError("server-not-installed", flavor=self.flavor, missing=f"no program {program}")
+
+
+def find(flavor: Flavor) -> Installation:
+    """The installed server of this flavour; raises DMError where there is none."""
+    if flavor == "mysql":
+        return _find_mysql(cache_directory() / "mysql")
+    return _find_mariadb()
+
+
+@cache
+def _find_mysql(tree: Path) -> Installation:
+    try:
+        version = (tree / "VERSION").read_text(encoding="utf-8").strip()
+        layout = (tree / "LAYOUT").read_text(encoding="utf-8")
+    except FileNotFoundError as missing:
+        raise DMError("server-not-installed", flavor="MySQL", missing=f"no unpacked server in {tree}") from missing
+    places = dict(line.split("=", 1) for line in layout.splitlines())
+    libraries = ":".join(str(tree / directory) for directory in places["libraries"].split(":"))
+    base = tree / "usr"
+    return Installation(
+        flavor="mysql",
+        version=version,
+        launcher=(str(tree / places["loader"]), "--library-path", libraries),
+        directories=((tree / places["mysqld"]).parent, base / "bin"),
+        server_options=(
+            f"--basedir={base}",
+            f"--lc-messages-dir={base / 'share/mysql'}",
+            f"--character-sets-dir={base / 'share/mysql/charsets'}",
+            f"--plugin-dir={base / 'lib/mysql/plugin'}",
+        ),
+    )
+
+
+@cache
+def _find_mariadb() -> Installation:
+    path = shutil.which("mariadbd", path=":".join(map(str, _DEBIAN_PROGRAMS)))
+    if path is None:
+        raise DMError("server-not-installed", flavor="MariaDB", missing="no mariadbd in /usr/sbin")
+    banner = subprocess.run([path, "--no-defaults", "--version"], capture_output=True, text=True, check=True).stdout
+    return Installation(
+        flavor="mariadb",
+        version=banner.split("Ver", 1)[1].split()[0],
+        launcher=(),
+        directories=_DEBIAN_PROGRAMS,
+        server_options=(),
+    )

@@ -1,0 +1,352 @@
+"""Private MySQL and MariaDB servers that start in about a second and leave nothing behind.
+
+Each has its own directory, a random port on 127.0.0.1 that it keeps over restarts, and settings that trade the
+machine's crash safety for speed: commits reach the operating system but not the disk. A SIGKILL of the server therefore
+loses nothing that it acknowledged, and that is the crash the tests are about; a power cut is not.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
+from dm.demo import datadir
+from dm.demo.guard import GuardedProcess
+from dm.demo.installation import Flavor, find
+from dm.errors import DMError
+
+Option = str | int | bool | None
+
+HOST = "127.0.0.1"
+_START_SECONDS = 90.0
+_STOP_SECONDS = 60.0
+_PORTS = range(16_000, 32_000)  # below Linux's ephemeral range, so that no outgoing connection sits on one
+
+_BOTH: Mapping[str, Option] = {
+    "log_bin": "binlog",
+    "sync_binlog": 0,
+    "skip_name_resolve": True,
+    "character_set_server": "utf8mb4",
+    "secure_file_priv": "",
+    "performance_schema": False,
+    "innodb_flush_log_at_trx_commit": 2,
+    "innodb_buffer_pool_size": "128M",
+    "key_buffer_size": "1M",
+}
+_MYSQL: Mapping[str, Option] = {
+    "mysqlx": False,
+    "innodb_redo_log_capacity": "128M",
+}
+_MARIADB: Mapping[str, Option] = {
+    "binlog_format": "ROW",  # the default is MIXED
+    "log_slave_updates": True,
+    "innodb_log_file_size": "96M",
+    "aria_pagecache_buffer_size": "8M",
+}
+
+
+def _free_port() -> int:
+    while True:
+        port = random.SystemRandom().choice(_PORTS)
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((HOST, port))
+            except OSError:
+                continue
+            return port
+
+
+def _option(name: str, value: Option) -> str:
+    if value is None:
+        return f"--{name}"
+    if isinstance(value, bool):
+        return f"--{name}={'ON' if value else 'OFF'}"
+    return f"--{name}={value}"
+
+
+class ThrowawayServer:
+    """One server: start, stop, SIGKILL, freeze, restart, connect.
+
+    `options` are server variables with underscores; they go over the ones chosen here. `root` has the password
+    `password` (random when not given) over the socket and over TCP.
+    """
+
+    host = HOST
+    user = "root"
+
+    def __init__(
+        self,
+        flavor: Flavor,
+        directory: Path,
+        *,
+        server_id: int,
+        gtid: bool = True,
+        options: Mapping[str, Option] | None = None,
+        password: str | None = None,
+    ) -> None:
+        self.flavor: Flavor = flavor
+        self.installation = find(flavor)
+        self.directory = directory
+        self.server_id = server_id
+        self.gtid = gtid
+        self.password = secrets.token_urlsafe(12) if password is None else password
+        self.options: dict[str, Option] = {
+            **_BOTH,
+            **(_MYSQL if flavor == "mysql" else _MARIADB),
+            **self._gtid_options(),
+            **(options or {}),
+        }
+        self.port = 0
+        self._process: GuardedProcess | None = None
+        self._frozen = False
+        # The path of a Unix socket has to fit into 108 bytes, whatever the directory is called.
+        self._sockets = Path(tempfile.mkdtemp(prefix="dm-"))
+        self.socket = self._sockets / "s"
+
+    def _gtid_options(self) -> Mapping[str, Option]:
+        if self.flavor == "mysql":
+            return {"gtid_mode": self.gtid, "enforce_gtid_consistency": self.gtid}
+        return {"gtid_strict_mode": self.gtid}
+
+    def __repr__(self) -> str:
+        return f"{self.flavor} server {self.server_id} at {self.host}:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """The data directory."""
+        return self.directory / "data"
+
+    @property
+    def log(self) -> Path:
+        """The server's error log."""
+        return self.directory / "server.log"
+
+    @property
+    def running(self) -> bool:
+        """Whether the process exists, frozen or not."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        """The process id of the running server."""
+        if self._process is None:
+            raise RuntimeError(f"{self!r} does not run")
+        return self._process.pid
+
+    def start(self) -> Self:
+        """Start the server and wait until it answers; raises DMError with the end of its log."""
+        if self.running:
+            raise RuntimeError(f"{self!r} runs already")
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._sockets.mkdir(exist_ok=True)
+        first = self.port == 0
+        if first:
+            if self.data.exists():
+                raise FileExistsError(f"{self.data} is the data of another server")
+            texts = {name: str(value) for name, value in self.options.items()}
+            datadir.create(self.installation, self.data, texts)
+            self._write_first_statements()
+        for _ in range(5):
+            if first:
+                self.port = _free_port()
+            self._launch(first=first)
+            if self._await_ready():
+                if first:
+                    self._first_statements.unlink()
+                return self
+            log = self.log_tail()
+            # Someone else may have taken the port since we looked.
+            if not (first and "Address already in use" in log):
+                break
+        raise DMError("server-not-started", flavor=self.flavor, directory=self.directory, log=log)
+
+    @property
+    def _first_statements(self) -> Path:
+        return self.directory / "first-start.sql"
+
+    def _write_first_statements(self) -> None:
+        password = self.password.replace("\\", "\\\\").replace("'", "''")
+        # mariadb-install-db makes root@127.0.0.1 and others without a password; they would win over root@'%'.
+        accounts = (
+            ""
+            if self.flavor == "mysql"
+            else (
+                "DELETE FROM mysql.global_priv WHERE Host <> 'localhost' OR User NOT IN ('root', 'mariadb.sys');\n"
+                "FLUSH PRIVILEGES;\n"
+            )
+        )
+        self._first_statements.touch(mode=0o600)
+        self._first_statements.write_text(
+            # Not into the binlog: a new server's binlog and GTID set are empty.
+            "SET SESSION sql_log_bin=0;\n" + accounts + f"ALTER USER root@localhost IDENTIFIED BY '{password}';\n"
+            f"CREATE USER root@'%' IDENTIFIED BY '{password}';\n"
+            "GRANT ALL ON *.* TO root@'%' WITH GRANT OPTION;\n",
+            encoding="utf-8",
+        )
+
+    def _launch(self, *, first: bool) -> None:
+        settings: dict[str, Option] = {
+            **self.options,
+            "datadir": str(self.data),
+            "socket": str(self.socket),
+            "port": self.port,
+            "bind_address": HOST,
+            "server_id": self.server_id,
+            "pid_file": str(self.directory / "server.pid"),
+        }
+        if first:
+            settings["init_file"] = str(self._first_statements)
+        program = "mysqld" if self.flavor == "mysql" else "mariadbd"
+        self._process = GuardedProcess(
+            [
+                *self.installation.command(program),
+                "--no-defaults",
+                *datadir.owner_option(),
+                *self.installation.server_options,
+                *(_option(name, value) for name, value in settings.items()),
+            ],
+            log=self.log,
+        )
+        self._frozen = False
+
+    def _await_ready(self) -> bool:
+        deadline = time.monotonic() + _START_SECONDS
+        pause = threading.Event()
+        while time.monotonic() < deadline:
+            if not self.running:
+                self._ended()
+                return False
+            try:
+                self.connect().close()
+            except pymysql.err.OperationalError:
+                pause.wait(0.02)
+            else:
+                return True
+        self.kill()
+        return False
+
+    def _ended(self) -> None:
+        if self._process is not None:
+            self._process.wait(_STOP_SECONDS)
+            self._process = None
+
+    def stop(self) -> None:
+        """Shut the server down in order; what does not stop within a minute is killed."""
+        if self._process is None:
+            return
+        self.thaw()
+        self._process.send(signal.SIGTERM)
+        try:
+            self._ended()
+        except subprocess.TimeoutExpired:
+            self.kill()
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash of the server."""
+        if self._process is None:
+            return
+        self._process.send(signal.SIGKILL)
+        self._ended()
+
+    def restart(self) -> None:
+        """Stop if it runs, and start on the same port and data."""
+        self.stop()
+        self.start()
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay open and nothing answers."""
+        if self._process is not None:
+            self._process.send(signal.SIGSTOP)
+            self._frozen = True
+
+    def thaw(self) -> None:
+        """SIGCONT after a freeze."""
+        if self._process is not None and self._frozen:
+            self._process.send(signal.SIGCONT)
+            self._frozen = False
+
+    def detach(self) -> None:
+        """Let the server run on after this process; its socket's directory stays, too."""
+        if self._process is not None:
+            self._process.release()
+
+    def destroy(self) -> None:
+        """Kill the server and delete all its files."""
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        shutil.rmtree(self._sockets, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.destroy()
+
+    def log_tail(self, lines: int = 20) -> str:
+        """The last lines of the error log."""
+        try:
+            text = self.log.read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return ""
+        return "\n".join(text.splitlines()[-lines:])
+
+    def connect(self, **arguments: Any) -> Connection[Cursor]:
+        """A pymysql connection over TCP; as root, in autocommit mode and utf8mb4 unless the arguments say otherwise."""
+        settings: dict[str, Any] = {
+            "host": HOST,
+            "port": self.port,
+            "user": self.user,
+            "password": self.password,
+            "charset": "utf8mb4",
+            "autocommit": True,
+            **arguments,
+        }
+        return pymysql.connect(**settings)
+
+    def execute(self, *statements: str) -> None:
+        """Run statements one by one in a new session."""
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                for statement in statements:
+                    cursor.execute(statement)
+        finally:
+            connection.close()
+
+    def query(self, statement: str, parameters: Sequence[object] | None = None) -> tuple[tuple[Any, ...], ...]:
+        """The rows of one query in a new session."""
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute(statement, parameters)
+                return tuple(cursor.fetchall())
+        finally:
+            connection.close()
+
+    def create_user(self, name: str, password: str, *grants: str) -> None:
+        """Create `name`@'%' with the grants (`SELECT ON *.*`), not recorded in the binlog."""
+        connection = self.connect()
+        try:
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION sql_log_bin=0")
+                cursor.execute("CREATE USER %s@'%%' IDENTIFIED BY %s", (name, password))
+                for grant in grants:
+                    cursor.execute(f"GRANT {grant} TO %s@'%%'", (name,))
+        finally:
+            connection.close()

@@ -1,0 +1,16 @@
+"""Errors of the demo and of the throw-away servers."""
+
+from dm.errors.kind import ErrorKind
+
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "server-not-installed", 11910, "functional", "internal", "high",
+        "there is no {flavor} server to start: {missing}",
+        "run `make install`; it puts both servers in place",
+    ),
+    ErrorKind(
+        "server-not-started", 11911, "functional", "internal", "high",
+        "the private {flavor} server in {directory} did not start; its log ends with:\n{log}",
+        "see the log; memory, disk space and access rights are the usual reasons",
+    ),
+)  # fmt: skip

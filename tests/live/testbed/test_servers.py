@@ -1,0 +1,134 @@
+"""The throw-away servers: private, restartable, killable, and gone when we are."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pymysql
+import pytest
+
+from dm.demo.installation import Flavor
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
+
+pytestmark = pytest.mark.live
+
+
+def process_exists(pid: int) -> bool:
+    """Whether the process runs; one that ended and was not collected yet does not count."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in {"Z", "X"}
+
+
+def test_a_server_of_the_asked_flavour_answers_and_logs_whole_rows(upstream: ThrowawayServer, flavor: Flavor) -> None:
+    ((version, log_bin, binlog_format, image),) = upstream.query(
+        "SELECT @@version, @@log_bin, @@binlog_format, @@binlog_row_image"
+    )
+    assert ("MariaDB" in version) == (flavor == "mariadb")
+    assert (log_bin, binlog_format, image) == (1, "ROW", "FULL")
+
+
+def test_a_new_server_has_an_empty_gtid_set(server: ServerFactory, flavor: Flavor) -> None:
+    fresh = server(flavor)
+    variable = "@@GLOBAL.gtid_executed" if flavor == "mysql" else "@@GLOBAL.gtid_binlog_pos"
+    assert fresh.query(f"SELECT {variable}") == (("",),)
+
+
+def test_two_servers_have_different_identities(upstreams: tuple[ThrowawayServer, ThrowawayServer]) -> None:
+    first, second = upstreams
+    assert first.port != second.port
+    assert first.query("SELECT @@server_id") != second.query("SELECT @@server_id")
+    if first.flavor == "mysql":
+        assert first.query("SELECT @@server_uuid") != second.query("SELECT @@server_uuid")
+
+
+def test_options_go_over_the_defaults(server: ServerFactory, flavor: Flavor) -> None:
+    special = server(flavor, gtid=False, binlog_row_metadata="FULL", lower_case_table_names=1)
+    assert special.query("SELECT @@binlog_row_metadata, @@lower_case_table_names") == (("FULL", 1),)
+    if flavor == "mysql":
+        assert special.query("SELECT @@gtid_mode") == (("OFF",),)
+
+
+def test_what_was_committed_survives_a_sigkill_and_the_address_stays(
+    server: ServerFactory, schema: SchemaFactory, flavor: Flavor
+) -> None:
+    victim = server(flavor)
+    name = schema(victim)
+    victim.execute(f"CREATE TABLE {name}.t (a INT PRIMARY KEY)", f"INSERT INTO {name}.t VALUES (1), (2)")
+    port = victim.port
+    victim.kill()
+    assert not victim.running
+    with pytest.raises(pymysql.err.OperationalError):
+        victim.connect()
+    victim.start()
+    assert victim.port == port
+    assert victim.query(f"SELECT COUNT(*) FROM {name}.t") == ((2,),)
+
+
+def test_a_frozen_server_accepts_nothing_until_it_is_thawed(server: ServerFactory, flavor: Flavor) -> None:
+    sleeper = server(flavor)
+    sleeper.freeze()
+    with pytest.raises(pymysql.err.OperationalError):
+        sleeper.connect(connect_timeout=1, read_timeout=1)
+    sleeper.thaw()
+    assert sleeper.query("SELECT 1") == ((1,),)
+
+
+def test_users_get_what_they_are_granted_and_no_more(server: ServerFactory, flavor: Flavor) -> None:
+    guarded = server(flavor)
+    guarded.execute("CREATE DATABASE open_to_all", "CREATE DATABASE closed")
+    guarded.create_user("reader", "its 'password'", "SELECT ON open_to_all.*")
+    connection = guarded.connect(user="reader", password="its 'password'")
+    with connection.cursor() as cursor:
+        cursor.execute("SHOW DATABASES")
+        visible = {row[0] for row in cursor.fetchall()}
+    connection.close()
+    assert "open_to_all" in visible
+    assert "closed" not in visible
+
+
+def test_a_server_that_cannot_start_says_why(server: ServerFactory, flavor: Flavor) -> None:
+    broken = server(flavor, start=False, no_such_variable=1)
+    with pytest.raises(DMError) as raised:
+        broken.start()
+    assert raised.value.name == "server-not-started"
+    assert "no_such_variable" in str(raised.value) or "no-such-variable" in str(raised.value)
+
+
+def test_no_server_outlives_a_killed_parent(tmp_path: Path, flavor: Flavor) -> None:
+    program = textwrap.dedent(f"""
+        import sys, threading
+        from pathlib import Path
+        from dm.demo.servers import ThrowawayServer
+        server = ThrowawayServer({flavor!r}, Path({str(tmp_path / "orphan")!r}), server_id=7)
+        # Started from a thread that ends: the server must outlive the thread, and only the thread.
+        thread = threading.Thread(target=server.start)
+        thread.start()
+        thread.join()
+        server.query("SELECT 1")
+        print(server.pid, flush=True)
+        sys.stdin.read()
+    """)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
+    )
+    assert parent.stdout is not None
+    pid = int(parent.stdout.readline())
+    assert process_exists(pid)
+    pidfd = os.pidfd_open(pid)
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.communicate()
+    # A pidfd becomes readable when its process ends.
+    assert select.select([pidfd], [], [], 60)[0]
+    os.close(pidfd)
+    assert not process_exists(pid)

@@ -1,0 +1,104 @@
+"""Fixtures of the test bed. A flavour that is not installed makes its tests fail, never skip.
+
+mysql, mariadb      shared servers of the session
+flavor              both flavours, one after the other
+upstream, target    shared servers of the current flavour; `upstreams` are two, `upstream` is the first of them
+server              factory of servers that the test may kill: server(flavor, gtid=False, binlog_row_metadata="FULL")
+schema              factory of fresh schemas: schema(upstream, target) creates one name on all these servers
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+
+from dm.demo.installation import FLAVORS, Flavor
+from dm.demo.servers import Option, ThrowawayServer
+from dm.ident import Ident
+from tests.testbed.park import ServerPark
+
+
+class ServerFactory(Protocol):
+    """Starts a server of the test's own."""
+
+    def __call__(
+        self, flavor: Flavor, *, gtid: bool = True, start: bool = True, **options: Option
+    ) -> ThrowawayServer: ...
+
+
+class SchemaFactory(Protocol):
+    """Creates a schema of one fresh name on servers."""
+
+    def __call__(self, *servers: ThrowawayServer, prefix: str = "t") -> str: ...
+
+
+@pytest.fixture(scope="session")
+def park(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerPark]:
+    servers = ServerPark(tmp_path_factory.mktemp("servers"))
+    yield servers
+    servers.close()
+
+
+@pytest.fixture(scope="session")
+def mysql(park: ServerPark) -> ThrowawayServer:
+    return park.shared("mysql", "upstream-1")
+
+
+@pytest.fixture(scope="session")
+def mariadb(park: ServerPark) -> ThrowawayServer:
+    return park.shared("mariadb", "upstream-1")
+
+
+@pytest.fixture(params=FLAVORS)
+def flavor(request: pytest.FixtureRequest) -> Flavor:
+    chosen: Flavor = request.param
+    return chosen
+
+
+@pytest.fixture
+def upstreams(park: ServerPark, flavor: Flavor) -> tuple[ThrowawayServer, ThrowawayServer]:
+    return park.shared(flavor, "upstream-1"), park.shared(flavor, "upstream-2")
+
+
+@pytest.fixture
+def upstream(park: ServerPark, flavor: Flavor) -> ThrowawayServer:
+    return park.shared(flavor, "upstream-1")
+
+
+@pytest.fixture
+def target(park: ServerPark, flavor: Flavor) -> ThrowawayServer:
+    return park.shared(flavor, "target")
+
+
+@pytest.fixture
+def server(park: ServerPark) -> Iterator[ServerFactory]:
+    started: list[ThrowawayServer] = []
+
+    def create(flavor: Flavor, *, gtid: bool = True, start: bool = True, **options: Option) -> ThrowawayServer:
+        created = park.own(flavor, gtid=gtid, options=options)
+        started.append(created)
+        return created.start() if start else created
+
+    yield create
+    for created in started:
+        created.destroy()
+
+
+@pytest.fixture
+def schema() -> Iterator[SchemaFactory]:
+    made: list[tuple[ThrowawayServer, str]] = []
+
+    def create(*servers: ThrowawayServer, prefix: str = "t") -> str:
+        name = f"{prefix}_{secrets.token_hex(4)}"
+        for where in servers:
+            where.execute(f"CREATE DATABASE {Ident(name).sql}")
+            made.append((where, name))
+        return name
+
+    yield create
+    for where, name in made:
+        if where.running:
+            where.execute(f"DROP DATABASE IF EXISTS {Ident(name).sql}")

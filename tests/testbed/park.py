@@ -1,0 +1,54 @@
+"""The servers of one test session, each started when a test first asks for it."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from dm.demo.installation import Flavor
+from dm.demo.servers import Option, ThrowawayServer
+
+ROOT_PASSWORD = "root-of-the-test-bed"
+
+
+class ServerPark:
+    """Starts servers by role and ends them all."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._ids = itertools.count(1001)
+        self._shared: dict[tuple[Flavor, str], ThrowawayServer] = {}
+        self._all: list[ThrowawayServer] = []
+        self._lock = threading.Lock()
+
+    def shared(self, flavor: Flavor, role: str) -> ThrowawayServer:
+        """The server of this role; tests leave it running and keep to schemas of their own."""
+        with self._lock:
+            if (flavor, role) not in self._shared:
+                self._shared[flavor, role] = self._create(flavor, role, gtid=True, options={}).start()
+            return self._shared[flavor, role]
+
+    def own(self, flavor: Flavor, *, gtid: bool, options: Mapping[str, Option]) -> ThrowawayServer:
+        """A new server, not started yet, that the test may kill, freeze and spoil."""
+        with self._lock:
+            return self._create(flavor, "own", gtid=gtid, options=options)
+
+    def _create(self, flavor: Flavor, role: str, *, gtid: bool, options: Mapping[str, Option]) -> ThrowawayServer:
+        server_id = next(self._ids)
+        server = ThrowawayServer(
+            flavor,
+            self._directory / f"{flavor}-{role}-{server_id}",
+            server_id=server_id,
+            gtid=gtid,
+            options=options,
+            password=ROOT_PASSWORD,
+        )
+        self._all.append(server)
+        return server
+
+    def close(self) -> None:
+        """End every server and delete its files."""
+        for server in self._all:
+            server.destroy()
