@@ -1,0 +1,20 @@
+"""The progress protocol holds in every reachable state of the small model, and the model sees each missing safeguard."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.target.progress.model import HISTORY, SAFEGUARDS, Model, Safeguard, without
+
+
+@pytest.mark.parametrize(("transactions", "crashes"), [(4, 1), (3, 2)])
+def test_no_order_of_steps_and_crashes_loses_or_doubles_a_row(transactions: int, crashes: int) -> None:
+    states, violation = Model(history=HISTORY[:transactions], crashes=crashes).explore()
+    assert violation is None
+    assert states > 100_000, "the model became too small to mean anything"
+
+
+@pytest.mark.parametrize("safeguard", SAFEGUARDS)
+def test_without_a_safeguard_some_order_goes_wrong(safeguard: Safeguard) -> None:
+    _, violation = without(Model(history=HISTORY[:3], crashes=2), safeguard).explore()
+    assert violation is not None
