@@ -1,0 +1,42 @@
+# What a user and the CI run. Every target installs what it needs first; that is quick when everything is there.
+
+BIN = .venv/bin
+PYTEST_FLAGS ?= -n 2 --dist loadfile
+
+.PHONY: help install demo lint test chaos bench lock clean
+
+help:
+	@echo "make install   packages, a virtual environment, both servers"
+	@echo "make demo      the whole path on private servers (DEMO_FLAGS=--keep leaves it running)"
+	@echo "make test      linters, types, layers, all tests but the long ones"
+	@echo "make chaos     the long tests"
+	@echo "make lock      write requirements.lock anew after a change of pyproject.toml"
+	@echo "make clean     delete what the above made, servers and environment included"
+
+install:
+	@scripts/install.sh
+
+demo: install
+	$(BIN)/dmctl demo $(DEMO_FLAGS)
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+test: lint
+	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)
+
+chaos: install
+	$(BIN)/pytest -m chaos
+
+bench:
+	@echo "make bench: there is no benchmark yet" >&2
+	@exit 2
+
+lock:
+	scripts/lock.sh
+
+clean:
+	rm -rf .venv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,64 @@
+#!/bin/sh
+# Puts everything in place that dm, its demo and its tests need; does nothing where it is in place already.
+#
+#   Debian packages   MariaDB's server and client programs (no service is started), Python's venv module
+#   .venv             the locked Python packages and dm itself, editable
+#   .cache/mysql      MySQL, by scripts/fetch_mysql.sh
+#
+# Needs root only where a Debian package is missing. Settings: PYTHON (an interpreter of 3.11 or newer), DM_CACHE (instead
+# of .cache), DM_DEBIAN_MIRROR (instead of the mirror that apt is configured with).
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "install: $*" >&2; }
+
+python=${PYTHON:-python3}
+missing=
+for program in /usr/sbin/mariadbd:mariadb-server-core /usr/bin/mariadb-install-db:mariadb-server-core \
+    /usr/bin/mariadb-binlog:mariadb-client /usr/bin/mariadb-dump:mariadb-client; do
+    [ -x "${program%%:*}" ] || missing="$missing ${program#*:}"
+done
+if ! command -v "$python" >/dev/null 2>&1; then
+    missing="$missing python3 python3-venv"
+elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
+    missing="$missing python3-venv"
+fi
+[ -r /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
+
+if [ -n "$missing" ]; then
+    missing=$(printf '%s\n' $missing | sort -u | paste -s -d ' ' -)
+    if [ "$(id -u)" -ne 0 ]; then
+        say "these Debian packages are missing and this is not root; run: apt-get install $missing"
+        exit 1
+    fi
+    say "installing Debian packages: $missing"
+    # The -core packages bring no service; should a dependency bring one, it must not start on its own.
+    policy=/usr/sbin/policy-rc.d
+    if [ ! -e "$policy" ]; then
+        printf '#!/bin/sh\nexit 101\n' >"$policy"
+        chmod 755 "$policy"
+        trap 'rm -f "$policy"' EXIT
+    fi
+    apt-get -qq update
+    # shellcheck disable=SC2086 # a list of package names
+    DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $missing >/dev/null
+fi
+
+if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
+    say "$("$python" --version) is too old, dm needs 3.11; set PYTHON to a newer interpreter"
+    exit 1
+fi
+
+wanted=$(cat requirements.lock pyproject.toml | sha256sum)
+if [ "$(cat .venv/installed 2>/dev/null)" = "$wanted" ]; then
+    say "the Python packages are in place"
+else
+    say "installing the Python packages into .venv"
+    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    pip=".venv/bin/python -m pip --quiet --disable-pip-version-check"
+    $pip install --require-hashes --requirement requirements.lock
+    $pip install --no-deps --no-build-isolation --editable .
+    printf '%s' "$wanted" >.venv/installed
+fi
+
+scripts/fetch_mysql.sh
