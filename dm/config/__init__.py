@@ -1,1 +1,26 @@
 """Source and task files: models with DM's keys, strict, all problems at once."""
+
+from dm.config.endpoint import Endpoint, Security, referenced_variables
+from dm.config.load import load_source, load_task, read_source, read_task
+from dm.config.problem import ConfigErrors, Mark, Problem
+from dm.config.source import SourceConfig
+from dm.config.subtask import SubtaskConfig, resolve
+from dm.config.task import StartPoint, TaskConfig
+
+__all__ = [
+    "ConfigErrors",
+    "Endpoint",
+    "Mark",
+    "Problem",
+    "Security",
+    "SourceConfig",
+    "StartPoint",
+    "SubtaskConfig",
+    "TaskConfig",
+    "load_source",
+    "load_task",
+    "read_source",
+    "read_task",
+    "referenced_variables",
+    "resolve",
+]

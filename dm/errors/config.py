@@ -1,5 +1,96 @@
-"""Errors of source and task files."""
+"""Errors of source and task files, one entry per kind of problem, and of the rules built from them."""
 
 from dm.errors.kind import ErrorKind
 
-KINDS: tuple[ErrorKind, ...] = ()
+
+def _problem(name: str, code: int, message: str, workaround: str = "") -> ErrorKind:
+    return ErrorKind(name, code, "config", "internal", "medium", message, workaround)
+
+
+KINDS = (
+    # The file as a whole.
+    ErrorKind(
+        "config-invalid", 20900, "config", "internal", "medium",
+        "{file}: {count}\n{problems}",
+        "correct the file; nothing was changed",
+    ),
+    _problem("config-unreadable", 20018, "can't read the file: {why}", "check the path and the permissions"),
+    _problem("config-too-big", 20901, "the file is larger than {limit} bytes", "is this the right file?"),
+    _problem("config-not-text", 20902, "not a text file: {why}", "a YAML file in UTF-8"),
+    _problem("config-not-yaml", 20903, "not YAML: {why}"),
+    _problem("config-expansion", 20904, "aliases or nesting make the file too large: {why}"),
+    # Keys.
+    _problem("config-unknown-key", 20003, "unknown key `{key}`"),
+    _problem("config-duplicate-key", 20905, "key `{key}` stands here twice; the first is in line {first}"),
+    _problem("config-missing-key", 20906, "required key `{key}` is missing"),
+    _problem("config-refused-key", 20907, "`{key}` is not supported"),
+    _problem("config-deprecated-key", 20908, "`{key}` is deprecated"),
+    _problem("config-no-effect", 20909, "`{key}` has no effect here: {why}"),
+    _problem("config-either-or", 20910, "`{key}` and `{other}` exclude each other"),
+    # Values.
+    _problem("config-wrong-type", 20911, "a {found} stands here"),
+    _problem("config-bad-value", 20912, "value {value} is not possible here"),
+    _problem("config-refused-value", 20913, "value {value} is not supported"),
+    _problem("config-bad-name", 20914, "{value} can't be a name"),
+    _problem("config-environment", 20915, "environment variable {variable} is not set"),
+    _problem("config-password-file", 20916, "can't take the password from this file: {why}"),
+    _problem("config-tls-file", 20917, "can't read the file: {why}"),
+    _problem("config-bad-regex", 20918, "not a usable regular expression: {why}"),
+    _problem("config-bad-pattern", 20919, "not a usable pattern: {why}"),
+    _problem("config-bad-gtid-set", 20920, "not a GTID set: {why}"),
+    _problem("config-bad-extra-args", 20921, "{argument} is not possible here"),
+    # Source files.
+    _problem("config-source-id-empty", 20005, "`source-id` is empty"),
+    _problem("config-source-id-too-long", 20006, "`source-id` is longer than 32 characters"),
+    _problem("config-backoff", 20043, "`backoff-max` is smaller than `backoff-min`"),
+    # Task files.
+    _problem("config-checking-item", 20001, "unknown checking item {value}"),
+    _problem("config-task-name-empty", 20004, "`name` is empty"),
+    _problem("config-online-scheme", 20007, "unknown online DDL scheme {value}"),
+    _problem("config-time-zone", 20008, "unknown time zone {value}"),
+    _problem("config-meta", 20011, "`meta` does not say where to start"),
+    _problem("config-no-instances", 20013, "`mysql-instances` is empty"),
+    _problem("config-same-source", 20014, "source {value} stands here twice"),
+    _problem("config-dumper-conflict", 20015, "`mydumper-config-name` and `mydumper` exclude each other"),
+    _problem("config-loader-conflict", 20016, "`loader-config-name` and `loader` exclude each other"),
+    _problem("config-syncer-conflict", 20017, "`syncer-config-name` and `syncer` exclude each other"),
+    _problem("config-task-mode", 20020, "unknown task mode {value}"),
+    _problem("config-no-target", 20021, "required key `target-database` is missing"),
+    _problem("config-route-unknown", 20023, "there is no route {value}"),
+    _problem("config-filter-unknown", 20024, "there is no filter {value}"),
+    _problem("config-list-unknown", 20026, "there is no block-allow-list {value}"),
+    _problem("config-dumper-unknown", 20027, "there is no mydumper configuration {value}"),
+    _problem("config-loader-unknown", 20029, "there is no loader configuration {value}"),
+    _problem("config-syncer-unknown", 20030, "there is no syncer configuration {value}"),
+    _problem("config-source-unknown", 20031, "there is no source {value}"),
+    _problem("config-reference-twice", 20032, "{value} is named twice"),
+    _problem("config-shard-mode", 20033, "unknown shard mode {value}"),
+    _problem("config-event-filter", 20037, "not a usable binlog event filter: {why}"),
+    _problem("config-unreferenced", 20038, "{what} {value} is defined but no instance of `mysql-instances` names it"),
+    _problem("config-expression-kinds", 20039, "an expression filter holds one kind of expression, not several"),
+    _problem("config-expression-unknown", 20040, "there is no expression filter {value}"),
+    _problem("config-expression-grammar", 20041, "can't evaluate this expression: {why}"),
+    _problem("config-expression-name", 20042, "`{key}` of an expression filter is empty"),
+    _problem("config-route", 20045, "not a usable route: {why}"),
+    _problem("config-chunk-size", 20047, "{value} is not a size"),
+    _problem("config-online-regex", 20048, "not a usable table rule: {why}"),
+    _problem("config-import-mode", 20053, "import mode {value} is not possible"),
+    _problem("config-on-duplicate", 20054, "unknown way to treat duplicates: {value}"),
+    _problem("config-validation-mode", 20055, "unknown validation mode {value}"),
+    _problem("config-validator-unknown", 20056, "there is no validator configuration {value}"),
+    _problem("config-safe-mode-duration", 20061, "`safe-mode-duration: 0s` contradicts `safe-mode: true`"),
+    _problem("config-column-mapping", 20064, "column mapping was removed from DM"),
+    _problem("config-strict-optimistic", 20066, "`strict-optimistic-shard-mode` needs `shard-mode: optimistic`"),
+    _problem("config-foreign-keys", 20070, "`{key}` is not possible with `foreign_key_checks: 1`"),
+    # The rules at work.
+    ErrorKind(
+        "route-ambiguous", 20922, "config", "internal", "high",
+        "table {table} matches more than one route: {rules}",
+        "make the patterns of the routes disjoint, then stop the task and start it with the corrected file",
+    ),
+    ErrorKind(
+        "event-refused", 20923, "config", "internal", "high",
+        "a binlog event filter with `action: Error` ({rule}) matched {event} on {table}",
+        "look at the change; then skip it (`dmctl binlog skip`), or change the filter",
+    ),
+)  # fmt: skip

@@ -1,0 +1,106 @@
+"""The binlog event filter's rule, and the vocabulary of events it is written in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator
+
+from dm.config.document import Scalar
+from dm.config.pattern import WildcardText
+from dm.config.problem import did_you_mean
+from dm.config.regex import RegexError, compile_regex
+from dm.config.scalar import Text, one_of, wrong, wrong_type
+from dm.config.section import Issue, Section
+
+Action = Literal["Do", "Ignore", "Error"]
+
+DML_EVENTS = frozenset({"insert", "update", "delete"})
+DDL_EVENTS = frozenset(
+    {
+        "create database", "alter database", "create table", "create index", "create view", "drop view", "alter table",
+        "add table partition",
+    }
+)  # fmt: skip
+INCOMPATIBLE_DDL_EVENTS = frozenset(
+    {
+        "value range decrease", "precision decrease", "modify column", "rename column", "rename index", "drop column",
+        "drop primary key", "drop unique key", "modify default value", "modify constraint", "modify columns order",
+        "modify charset", "modify collation", "remove auto increment", "modify storage engine",
+        "reorganize table partition", "rebuild table partition", "coalesce table partition", "split table partition",
+        "exchange table partition", "add foreign key", "drop foreign key", "drop database", "drop table", "drop index",
+        "rename table", "truncate table", "drop table partition", "truncate table partition",
+        "modify schema charset and collate", "modify table charset and collate", "modify table comment",
+        "recover table", "alter table partitioning", "remove table partitioning", "add column", "set default value",
+        "rebase auto id", "add primary key", "alter index visibility", "alter ttl info", "alter ttl remove",
+        "multi schema change",
+    }
+)  # fmt: skip
+CLASSES = frozenset({"all", "all dml", "all ddl", "none", "none dml", "none ddl", "incompatible ddl changes"})
+ALIASES = {
+    "create schema": "create database",
+    "drop schema": "drop database",
+    "alter schema": "alter database",
+    "incompatible ddl": "incompatible ddl changes",
+}
+EVENT_NAMES = DML_EVENTS | DDL_EVENTS | INCOMPATIBLE_DDL_EVENTS | CLASSES | ALIASES.keys()
+
+
+def _event(value: object) -> object:
+    if not isinstance(value, Scalar | str):
+        raise wrong_type(value, "the name of an event")
+    name = " ".join((value.text if isinstance(value, Scalar) else value).lower().split())
+    if name not in EVENT_NAMES:
+        suggestion = did_you_mean(name, EVENT_NAMES)
+        raise wrong(
+            "config-event-filter",
+            "the name of an event or of a class of events",
+            suggestion,
+            why=f"unknown event {name!r}",
+        )
+    return ALIASES.get(name, name)
+
+
+def _sql_pattern(value: object) -> object:
+    if not isinstance(value, Scalar):
+        return value
+    try:
+        compile_regex(value.text, ignore_case=True)
+    except RegexError as error:
+        raise wrong("config-bad-regex", "Go's (RE2) syntax", why=str(error)) from None
+    return value.text
+
+
+EventName = Annotated[str, BeforeValidator(_event)]
+SqlPattern = Annotated[str, BeforeValidator(_sql_pattern)]
+
+
+class FilterRule(Section):
+    """One rule: which tables, which events or statements, and what to do with them."""
+
+    schema_pattern: WildcardText
+    table_pattern: WildcardText = ""
+    events: tuple[EventName, ...] = ()
+    sql_pattern: tuple[SqlPattern, ...] = ()
+    action: Annotated[Action, one_of(Action)]
+    name: Text = ""  # how messages name the rule; not a key of the file
+
+    @classmethod
+    def file_keys(cls) -> list[str]:
+        """Without the name, which is the key the rule stands under."""
+        return [key for key in super().file_keys() if key != "name"]
+
+    def check(self) -> Iterator[Issue]:
+        """A rule must say for what it is."""
+        if not self.schema_pattern:
+            yield Issue("config-event-filter", "schema-pattern", details={"why": "`schema-pattern` is empty"})
+        if not self.events and not self.sql_pattern:
+            yield Issue(
+                "config-event-filter",
+                "events",
+                details={"why": "neither `events` nor `sql-pattern` says what it is for"},
+            )
+        elif not self.events and self.action == "Do":
+            why = "`action: Do` passes only what `events` lists; without `events` nothing would pass"
+            yield Issue("config-event-filter", "events", suggestion="add `events: [all]`", details={"why": why})

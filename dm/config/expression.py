@@ -1,0 +1,283 @@
+"""The expression filter: which rows to skip, in SQL.
+
+sqlglot reads the text; what comes out is a small tree of our own, holding only what can be computed here with exactly
+the server's result. Everything else (functions, casts, `/`, subqueries, `REGEXP`, backslashes in texts) is refused by
+name when the file is read. What depends on column types is decided when the table is known, in `dm.rules.row_filter`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from dm.config.scalar import Text, checked, wrong
+from dm.config.section import Issue, Section
+
+if TYPE_CHECKING:
+    from sqlglot.expressions import Expression
+
+Comparison = Literal["=", "<=>", "<>", "<", "<=", ">", ">="]
+Arithmetic = Literal["+", "-", "*", "%", "div"]
+Logical = Literal["and", "or", "xor"]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnRef:
+    """A column of the table."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal: NULL, a number (exact, or a float where written with an exponent), or a text."""
+
+    value: int | Decimal | float | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Logical negation."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Negative:
+    """Arithmetic negation."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Connected:
+    """AND, OR, XOR."""
+
+    operator: Logical
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A comparison."""
+
+    operator: Comparison
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """An arithmetic operation."""
+
+    operator: Arithmetic
+    left: Node
+    right: Node
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """`x IS NULL`."""
+
+    operand: Node
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """`x IN (...)`."""
+
+    operand: Node
+    items: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Like:
+    """`x LIKE 'pattern'`; the pattern is a constant without backslashes."""
+
+    operand: Node
+    pattern: str
+
+
+Node = ColumnRef | Constant | Not | Negative | Connected | Compared | Computed | IsNull | In | Like
+
+
+class ExpressionError(ValueError):
+    """Raised for an expression that can't be evaluated exactly; the text says why."""
+
+
+@lru_cache(maxsize=1024)
+def parse_expression(text: str) -> Node:
+    """Read an expression; raises ExpressionError."""
+    from sqlglot import exp, parse
+    from sqlglot.errors import SqlglotError
+
+    if "\\" in text:
+        raise ExpressionError("a backslash: its meaning depends on the session")
+    if len(text) > 65_536:
+        raise ExpressionError("it is too long")
+    try:
+        statements = parse(f"SELECT ({text}\n)", dialect="mysql")
+        if len(statements) != 1 or not isinstance(statements[0], exp.Select):
+            raise ExpressionError("it is not one expression")
+        select = statements[0]
+        given = {name for name, value in select.args.items() if value}
+        if given != {"expressions"} or len(select.expressions) != 1 or not isinstance(select.expressions[0], exp.Paren):
+            raise ExpressionError("it is not one expression")
+        return _node(select.expressions[0])
+    except SqlglotError:
+        raise ExpressionError("it is not SQL") from None
+    except RecursionError:
+        raise ExpressionError("it is nested too deeply") from None
+
+
+def _node(tree: Expression) -> Node:
+    reader = _readers().get(type(tree).__name__)
+    if reader is None:
+        raise ExpressionError(f"{tree.key.upper()} is not supported: {tree.sql(dialect='mysql')[:60]}")
+    return reader(tree)
+
+
+@lru_cache(maxsize=1)
+def _readers() -> dict[str, Callable[[Any], Node]]:
+    comparisons: dict[str, Comparison] = {
+        "EQ": "=", "NullSafeEQ": "<=>", "NEQ": "<>", "LT": "<", "LTE": "<=", "GT": ">", "GTE": ">=",
+    }  # fmt: skip
+    arithmetic: dict[str, Arithmetic] = {"Add": "+", "Sub": "-", "Mul": "*", "Mod": "%", "IntDiv": "div"}
+    logical: dict[str, Logical] = {"And": "and", "Or": "or", "Xor": "xor"}
+    readers: dict[str, Callable[[Any], Node]] = {
+        "Paren": lambda tree: _node(tree.this),
+        "Column": _column,
+        "Literal": _literal,
+        "Null": lambda tree: Constant(None),
+        "Boolean": lambda tree: Constant(int(tree.this)),
+        "Not": lambda tree: Not(_node(tree.this)),
+        "Neg": lambda tree: Negative(_node(tree.this)),
+        "Is": _is,
+        "In": _in,
+        "Between": _between,
+        "Like": _like,
+    }
+    for name, comparison in comparisons.items():
+        readers[name] = _binary(Compared, comparison)
+    for name, operation in arithmetic.items():
+        readers[name] = _binary(Computed, operation)
+    for name, connective in logical.items():
+        readers[name] = _binary(Connected, connective)
+    return readers
+
+
+def _binary(node: Callable[[Any, Node, Node], Node], operator: str) -> Callable[[Any], Node]:
+    return lambda tree: node(operator, _node(tree.left), _node(tree.right))
+
+
+def _column(tree: Any) -> Node:
+    if tree.args.get("table") is not None or type(tree.this).__name__ != "Identifier":
+        raise ExpressionError(f"a column is named without its table: {tree.sql(dialect='mysql')[:60]}")
+    return ColumnRef(tree.name)
+
+
+def _literal(tree: Any) -> Node:
+    if tree.is_string:
+        return Constant(str(tree.this))
+    text = str(tree.this)
+    if "e" in text.lower():
+        return Constant(float(text))
+    return Constant(Decimal(text) if "." in text else int(text))
+
+
+def _is(tree: Any) -> Node:
+    if type(tree.expression).__name__ != "Null":
+        raise ExpressionError(f"IS is supported with NULL only: {tree.sql(dialect='mysql')[:60]}")
+    return IsNull(_node(tree.this))
+
+
+def _in(tree: Any) -> Node:
+    if not tree.expressions or tree.args.get("query") or tree.args.get("unnest") or tree.args.get("field"):
+        raise ExpressionError("IN is supported with a list of values only")
+    return In(_node(tree.this), tuple(_node(item) for item in tree.expressions))
+
+
+def _between(tree: Any) -> Node:
+    operand = _node(tree.this)
+    low, high = _node(tree.args["low"]), _node(tree.args["high"])
+    return Connected("and", Compared(">=", operand, low), Compared("<=", operand, high))
+
+
+def _like(tree: Any) -> Node:
+    pattern = _node(tree.expression)
+    if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
+        raise ExpressionError("LIKE is supported with a constant text only")
+    return Like(_node(tree.this), pattern.value)
+
+
+def columns_of(node: Node) -> frozenset[str]:
+    """Names of the columns an expression refers to."""
+    return frozenset(_columns(node))
+
+
+def _columns(node: Node) -> Iterator[str]:
+    match node:
+        case ColumnRef(name):
+            yield name
+        case Constant():
+            return
+        case Not(operand) | Negative(operand) | IsNull(operand) | Like(operand, _):
+            yield from _columns(operand)
+        case In(operand, items):
+            yield from _columns(operand)
+            for item in items:
+                yield from _columns(item)
+        case Connected(_, left, right) | Compared(_, left, right) | Computed(_, left, right):
+            yield from _columns(left)
+            yield from _columns(right)
+
+
+def _check(text: str) -> None:
+    if not text.strip():
+        return
+    try:
+        parse_expression(text)
+    except ExpressionError as error:
+        expected = "comparisons, AND, OR, NOT, IS NULL, IN, BETWEEN, LIKE, + - * % DIV over columns and constants"
+        raise wrong("config-expression-grammar", expected, why=str(error)) from None
+
+
+ExpressionText = Annotated[str, checked(_check)]
+
+
+class ExpressionFilter(Section):
+    """Rows of one table that are skipped: those for which an expression is true."""
+
+    # `schema` is also the name of a method of pydantic's models, hence the field's other name.
+    schema_name: Text = ""
+    table: Text = ""
+    insert_value_expr: ExpressionText = ""
+    update_old_value_expr: ExpressionText = ""
+    update_new_value_expr: ExpressionText = ""
+    delete_value_expr: ExpressionText = ""
+    name: Text = ""  # how messages name the rule; not a key of the file
+
+    @classmethod
+    def file_keys(cls) -> list[str]:
+        """Without the name, which is the key the rule stands under."""
+        return [key for key in super().file_keys() if key != "name"]
+
+    def check(self) -> Iterator[Issue]:
+        """A table, and one kind of change."""
+        for key, value in (("schema", self.schema_name), ("table", self.table)):
+            if not value:
+                yield Issue("config-expression-name", key, details={"key": key})
+        update = self.update_old_value_expr or self.update_new_value_expr
+        kinds = sum(bool(expression.strip()) for expression in (self.insert_value_expr, update, self.delete_value_expr))
+        if kinds > 1:
+            yield Issue("config-expression-kinds", "", suggestion="write one filter for each kind of change")
+        elif not kinds:
+            why = "no expression is given"
+            expected = (
+                "one of `insert-value-expr`, `update-old-value-expr`, `update-new-value-expr`, `delete-value-expr`"
+            )
+            yield Issue("config-expression-grammar", "", expected, details={"why": why})

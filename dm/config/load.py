@@ -1,0 +1,97 @@
+"""Reading source and task files: from a path, or from a text that somebody else read (dmctl, for the daemon)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from dm.config.document import SIZE_LIMIT, YamlMap, parse
+from dm.config.problem import Mark, Report
+from dm.config.references import check_references
+from dm.config.rule_sets import check_rule_sets
+from dm.config.section import LoadContext, read_section, warnings_of
+from dm.config.source import SourceConfig
+from dm.config.start_point import check_start_points
+from dm.config.task import TaskConfig
+
+
+def load_source(path: str | Path, *, environ: Mapping[str, str] | None = None) -> SourceConfig:
+    """Read a source file; raises ConfigErrors with everything that is wrong."""
+    return read_source(_content(path), file=str(path), directory=Path(path).parent, environ=environ)
+
+
+def load_task(
+    path: str | Path,
+    sources: Mapping[str, SourceConfig] | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+) -> TaskConfig:
+    """Read a task file, and check it against the known sources if they are given; raises ConfigErrors."""
+    return read_task(_content(path), sources, file=str(path), directory=Path(path).parent, environ=environ)
+
+
+def read_source(
+    content: str | bytes,
+    *,
+    file: str = "source file",
+    directory: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> SourceConfig:
+    """Read a source file's content; `file` is for messages, relative paths in it start at `directory`."""
+    context = _context(file, directory, environ)
+    tree = parse(content, context.report)
+    source = None if tree is None else read_section(SourceConfig, tree, context)
+    if isinstance(tree, YamlMap):
+        check_rule_sets(tree, context.report)
+    context.report.raise_if_any()
+    assert source is not None, "a file without a model has problems"
+    source._warnings = warnings_of(context)
+    return source
+
+
+def read_task(
+    content: str | bytes,
+    sources: Mapping[str, SourceConfig] | None = None,
+    *,
+    file: str = "task file",
+    directory: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> TaskConfig:
+    """Read a task file's content; `file` is for messages, relative paths in it start at `directory`."""
+    context = _context(file, directory, environ)
+    tree = parse(content, context.report)
+    task = None if tree is None else read_section(TaskConfig, tree, context)
+    if isinstance(tree, YamlMap):
+        check_references(tree, sources, context.report)
+        check_rule_sets(tree, context.report)
+        check_start_points(tree, sources, context.report)
+    context.report.raise_if_any()
+    assert task is not None, "a file without a model has problems"
+    task._warnings = warnings_of(context)
+    task._sources = dict(sources or {})
+    return task
+
+
+def _context(file: str, directory: Path | None, environ: Mapping[str, str] | None) -> LoadContext:
+    return LoadContext(Report(file), os.environ if environ is None else environ, directory or Path())
+
+
+def _content(path: str | Path) -> bytes:
+    report = Report(str(path))
+    why = ""
+    content = b""
+    try:
+        if Path(path).exists() and not Path(path).is_file():
+            why = "it is not a file"
+        else:
+            with Path(path).open("rb") as file:
+                content = file.read(SIZE_LIMIT + 1)
+    except OSError as error:
+        why = error.strerror or "unknown"
+    except ValueError:  # a zero byte in the path
+        why = "it is not a path"
+    if why:
+        report.add("config-unreadable", Mark(1, 1), "", why=why)
+    report.raise_if_any()
+    return content

@@ -1,0 +1,57 @@
+"""`loaders`: how the full load writes to the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from dm.config.scalar import Text, one_of, whole
+from dm.config.section import Issue, Section
+
+ImportMode = Literal["logical", "sql", "loader", "physical", "import-into"]
+OnDuplicate = Literal["replace", "ignore", "error"]
+
+_PHYSICAL_KEYS = (
+    "on-duplicate-physical",
+    "sorting-dir-physical",
+    "disk-quota-physical",
+    "checksum-physical",
+    "analyze",
+    "range-concurrency",
+    "compress-kv-pairs",
+    "pd-addr",
+)
+_PHYSICAL = "leave it out: it is for TiDB's physical import; rows are loaded with `import-mode: logical`"
+
+
+class LoaderConfig(Section):
+    """One entry of `loaders`."""
+
+    deprecated: ClassVar = {"on-duplicate": "use `on-duplicate-logical`"}
+    refused: ClassVar = dict.fromkeys(_PHYSICAL_KEYS, _PHYSICAL)
+
+    pool_size: Annotated[int, whole(1, 1024)] = 16
+    dir: Text = "./dumped_data"  # the task's name is appended, as in DM
+    import_mode: Annotated[ImportMode, one_of(ImportMode, "config-import-mode", fold=True)] = "logical"
+    on_duplicate_logical: Annotated[OnDuplicate, one_of(OnDuplicate, "config-on-duplicate", fold=True)] = "replace"
+
+    def check(self) -> Iterator[Issue]:
+        """Physical import is TiDB's own; `dir` is a directory of this machine."""
+        if self.import_mode in ("physical", "import-into"):
+            value = repr(self.import_mode)
+            yield Issue("config-import-mode", "import-mode", suggestion="use `logical`", details={"value": value})
+        elif self.import_mode in ("sql", "loader"):
+            yield Issue(
+                "config-deprecated-key",
+                "import-mode",
+                suggestion="use `logical`",
+                warning=True,
+                details={"key": self.import_mode},
+            )
+        if "://" in self.dir:
+            yield Issue(
+                "config-refused-value",
+                "dir",
+                expected="a directory of this machine",
+                details={"value": repr(self.dir.split("://", 1)[0] + "://")},
+            )

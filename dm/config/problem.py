@@ -1,0 +1,111 @@
+"""What is wrong with a file: every problem with its place, what was expected, and a suggestion.
+
+All problems of a file are reported at once, because a file that is corrected one complaint at a time is what users of
+every tool of this kind complain about. No problem ever shows a value that stands where a secret may stand: texts of
+values enter a problem only through the scalar types of `dm.config.scalar`, none of which is used for passwords.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from dm.errors import CATALOGUE, DMError
+
+
+class Mark(NamedTuple):
+    """A place in a text, both numbers counted from 1."""
+
+    line: int
+    column: int
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One thing to correct (or, in `warnings`, to know) in a file."""
+
+    file: str
+    line: int
+    column: int
+    path: str  # "mysql-instances[0].meta.binlog-pos"; empty for the file as a whole
+    message: str
+    expected: str = ""
+    suggestion: str = ""
+    code: int = 0
+
+    def __str__(self) -> str:
+        text = f"{self.file}:{self.line}:{self.column}: "
+        if self.path:
+            text += f"{self.path}: "
+        text += self.message
+        if self.expected:
+            text += f"; expected {self.expected}"
+        if self.suggestion:
+            text += f"; {self.suggestion}"
+        return f"{text} [{self.code}]"
+
+
+class ConfigErrors(DMError):
+    """Raised with all problems of a file."""
+
+    def __init__(self, file: str, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        count = "one problem" if len(self.problems) == 1 else f"{len(self.problems)} problems"
+        super().__init__(
+            "config-invalid", file=file, count=count, problems="\n".join(str(problem) for problem in self.problems)
+        )
+
+
+@dataclass(slots=True)
+class Report:
+    """Collects the problems and warnings of one file."""
+
+    file: str
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+    def add(
+        self,
+        kind: str,
+        mark: Mark,
+        path: str,
+        *,
+        expected: str = "",
+        suggestion: str = "",
+        warning: bool = False,
+        **details: object,
+    ) -> None:
+        """Record one problem of the catalogue's kind; a warning does not make the file unusable."""
+        entry = CATALOGUE[kind]
+        problem = Problem(
+            file=self.file,
+            line=mark.line,
+            column=mark.column,
+            path=path,
+            message=entry.message.format(**details),
+            expected=expected or entry.workaround,
+            suggestion=suggestion,
+            code=entry.code,
+        )
+        target = self.warnings if warning else self.problems
+        if problem not in target:
+            target.append(problem)
+
+    def raise_if_any(self) -> None:
+        """Raise ConfigErrors when a problem was recorded, in the order of the file."""
+        if self.problems:
+            raise ConfigErrors(self.file, sorted(self.problems, key=lambda problem: (problem.line, problem.column)))
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A suggestion when some known word is close, else nothing."""
+    by_folded = {candidate.lower().replace("_", "-"): candidate for candidate in known}
+    close = difflib.get_close_matches(word.lower().replace("_", "-"), by_folded, n=1, cutoff=0.6)
+    return f"did you mean `{by_folded[close[0]]}`?" if close else ""
+
+
+def one_of_text(words: Iterable[str]) -> str:
+    """How a message lists the possible words."""
+    return ", ".join(f"`{word}`" if word else "an empty text" for word in words)

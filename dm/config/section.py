@@ -1,0 +1,171 @@
+"""The base of every model of a file: DM's key names, strictness, and problems instead of exceptions.
+
+A key is known (a field), deprecated (accepted, without effect, with a warning), renamed (accepted under its old name,
+with a warning), refused (DM has it, this program does not: the message names the alternative), or unknown. What
+pydantic finds wrong with values carries the tree node it looked at, so that every problem has its place; what spans
+several fields of a section is said by `check`. All of it ends in one Report.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Self, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
+
+from dm.config.document import Scalar, YamlMap, found, is_tree, shown_key
+from dm.config.problem import Mark, Problem, Report, did_you_mean, one_of_text
+from dm.errors import CATALOGUE
+
+_NAMES = {"endpoint": "from", "schema_name": "schema", "collation_compatible": "collation_compatible"}
+
+
+def _key_of(attribute: str) -> str:
+    return _NAMES.get(attribute, attribute.replace("_", "-"))
+
+
+@dataclass(slots=True)
+class LoadContext:
+    """What reading a file needs besides its text."""
+
+    report: Report
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    directory: Path = field(default_factory=Path)
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """What `check` found: a kind of the catalogue, the key it is about, and the details."""
+
+    kind: str
+    key: str
+    expected: str = ""
+    suggestion: str = ""
+    warning: bool = False
+    details: Mapping[str, object] = field(default_factory=dict)
+
+
+class Section(BaseModel):
+    """One mapping of a file."""
+
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", alias_generator=_key_of, populate_by_name=True, hide_input_in_errors=True
+    )
+
+    deprecated: ClassVar[Mapping[str, str]] = {}  # key -> what to do instead
+    renamed: ClassVar[Mapping[str, str]] = {}  # old key -> today's key
+    refused: ClassVar[Mapping[str, str]] = {}  # key -> the alternative
+    refused_kinds: ClassVar[Mapping[str, str]] = {}  # refused key -> kind, where DM has a code of its own
+
+    @classmethod
+    def file_keys(cls) -> list[str]:
+        """The keys a file may hold here."""
+        return [info.alias or name for name, info in cls.model_fields.items()]
+
+    @classmethod
+    def prepare(cls, data: YamlMap, context: LoadContext) -> None:
+        """Hook for sections whose keys become fields in another form; changes `data`."""
+
+    def check(self) -> Iterator[Issue]:
+        """What is wrong between the fields of this section."""
+        return iter(())
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _read(cls, data: Any, handler: ModelWrapValidatorHandler[Self], info: ValidationInfo) -> Self:
+        if not isinstance(data, YamlMap):
+            return handler(data)
+        context = info.context
+        if not isinstance(context, LoadContext):
+            raise TypeError("a tree of a file needs a LoadContext")
+        data = cls._known(data, context.report)
+        cls.prepare(data, context)
+        section = handler(data)
+        for issue in section.check():
+            context.report.add(
+                issue.kind,
+                _value_mark(data, issue.key),
+                data.path_of(issue.key) if issue.key else data.path,
+                expected=issue.expected,
+                suggestion=issue.suggestion,
+                warning=issue.warning,
+                **issue.details,
+            )
+        return section
+
+    @classmethod
+    def _known(cls, data: YamlMap, report: Report) -> YamlMap:
+        fields = cls.file_keys()
+        kept = data.subset(set(fields))
+        for key in data:
+            mark, path = data.mark_of(key), data.path_of(shown_key(key))
+            if key in cls.refused:
+                kind = cls.refused_kinds.get(key, "config-refused-key")
+                report.add(kind, mark, path, key=key, suggestion=cls.refused[key])
+            elif key in cls.renamed:
+                name = cls.renamed[key]
+                report.add("config-deprecated-key", mark, path, key=key, suggestion=f"use `{name}`", warning=True)
+                if name not in kept:
+                    kept[name] = data[key]
+                    kept.key_marks[name] = mark
+            elif key in cls.deprecated:
+                report.add("config-deprecated-key", mark, path, key=key, suggestion=cls.deprecated[key], warning=True)
+            elif key not in kept:
+                suggestion = did_you_mean(key, fields)
+                report.add(
+                    "config-unknown-key",
+                    mark,
+                    path,
+                    key=shown_key(key),
+                    expected="" if suggestion else f"one of {one_of_text(sorted(fields))}",
+                    suggestion=suggestion,
+                )
+        for key in [key for key, value in kept.items() if isinstance(value, Scalar) and value.null]:
+            del kept[key]
+        return kept
+
+
+SectionT = TypeVar("SectionT", bound=Section)
+
+
+def read_section(model: type[SectionT], tree: YamlMap, context: LoadContext) -> SectionT | None:
+    """Validate a tree; None when problems were recorded that leave no section."""
+    try:
+        return model.model_validate(tree, context=context)
+    except ValidationError as error:
+        for entry in error.errors(include_url=False):
+            _record(context.report, entry, tree)
+        return None
+
+
+def _record(report: Report, entry: Any, root: YamlMap) -> None:
+    node = entry["input"]
+    mark, path = (node.mark, node.path) if is_tree(node) else (root.mark, root.path)
+    ctx = entry.get("ctx", {})
+    kind = entry["type"]
+    if kind in CATALOGUE:
+        report.add(kind, mark, path, expected=ctx["expected"], suggestion=ctx["suggestion"], **ctx["details"])
+    elif kind == "missing":
+        key = str(entry["loc"][-1])
+        name = "config-no-target" if key == "target-database" else "config-missing-key"
+        report.add(name, mark, f"{path}.{key}" if path else key, key=key)
+    elif kind in ("list_type", "tuple_type"):
+        hint = "write it as a list: `[a, b]`" if isinstance(node, Scalar) else ""
+        report.add("config-wrong-type", mark, path, found=found(node), expected="a list", suggestion=hint)
+    elif kind in ("model_type", "model_attributes_type", "dict_type", "mapping_type"):
+        report.add("config-wrong-type", mark, path, found=found(node), expected="a mapping (`key: value` lines)")
+    else:
+        report.add("config-wrong-type", mark, path, found=found(node), expected=str(kind).replace("_", " "))
+
+
+def _value_mark(data: YamlMap, key: str) -> Mark:
+    value = data.get(key)
+    return value.mark if isinstance(value, Scalar) else data.mark_of(key)
+
+
+def warnings_of(context: LoadContext) -> tuple[Problem, ...]:
+    """The warnings recorded so far, in the order of the file."""
+    return tuple(sorted(context.report.warnings, key=lambda problem: (problem.line, problem.column)))

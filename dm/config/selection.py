@@ -1,0 +1,38 @@
+"""The block-allow-list: which schemas and tables of a source take part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dm.config.pattern import PatternText
+from dm.config.section import Issue, Section
+
+Names = tuple[PatternText, ...]
+
+
+class TablePattern(Section):
+    """A pattern for a schema and one for a table in it."""
+
+    db_name: PatternText
+    tbl_name: PatternText
+
+    def check(self) -> Iterator[Issue]:
+        """Both must be there, as in DM."""
+        for key, value in (("db-name", self.db_name), ("tbl-name", self.tbl_name)):
+            if not value:
+                yield Issue("config-bad-pattern", key, details={"why": f"`{key}` is empty"})
+
+
+class BlockAllowList(Section):
+    """What to replicate and what to leave out; both levels must let a table pass."""
+
+    do_dbs: Names = ()
+    do_tables: tuple[TablePattern, ...] = ()
+    ignore_dbs: Names = ()
+    ignore_tables: tuple[TablePattern, ...] = ()
+
+    def check(self) -> Iterator[Issue]:
+        """An empty name in a list of schemas is refused, as in DM."""
+        for key, names in (("do-dbs", self.do_dbs), ("ignore-dbs", self.ignore_dbs)):
+            if "" in names:
+                yield Issue("config-bad-pattern", key, details={"why": "an empty name"})

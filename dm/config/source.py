@@ -1,0 +1,140 @@
+"""The source file: one upstream server, with DM's keys and defaults."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import BeforeValidator, Field, PrivateAttr
+
+from dm.config.document import Scalar
+from dm.config.endpoint import Endpoint
+from dm.config.event_filter import FilterRule
+from dm.config.problem import Problem
+from dm.config.scalar import Flag, Text, checked, decimal, duration, matching, one_of, whole, wrong, wrong_type
+from dm.config.section import Issue, Section
+from dm.gtid import GtidFormatError, GtidSet
+from dm.unit import JSON
+
+FlavorName = Literal["", "mysql", "mariadb"]
+
+NAME_FORM = "letters, digits, `_`, `.` and `-`, not starting with `.`"
+_SOURCE_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
+
+
+def _source_id(value: object) -> object:
+    if not isinstance(value, Scalar):
+        if isinstance(value, str):
+            return value
+        raise wrong_type(value, "a name")
+    if not value.text:
+        raise wrong("config-source-id-empty", "a unique name of this server")
+    if len(value.text) > 32:
+        raise wrong("config-source-id-too-long", "at most 32 characters")
+    if not _SOURCE_ID.fullmatch(value.text):
+        raise wrong("config-bad-name", NAME_FORM, value=repr(value.text))
+    return value.text
+
+
+def _gtid_set(text: str) -> None:
+    try:
+        GtidSet.parse(text)
+    except GtidFormatError as error:
+        raise wrong(
+            "config-bad-gtid-set", "`uuid:1-9,...` (MySQL) or `domain-server-number,...` (MariaDB)", why=str(error)
+        ) from None
+
+
+SourceId = Annotated[str, BeforeValidator(_source_id)]
+GtidText = Annotated[str, checked(_gtid_set)]
+BinlogName = Annotated[
+    str, matching(r"|[^/\0\s][^/\0]*\.[0-9]{6,}", "config-bad-value", "a binlog file name such as `mysql-bin.000001`")
+]
+
+
+class Purge(Section):
+    """When relay files are removed."""
+
+    interval: Annotated[int, whole(0)] = 3600  # seconds between two looks
+    expires: Annotated[int, whole(0)] = 0  # hours; 0 = never by age
+    remain_space: Annotated[int, whole(0)] = 15  # GB; 0 = never by space
+
+
+class Checker(Section):
+    """When tasks that paused by an error are resumed."""
+
+    check_enable: Flag = True
+    backoff_rollback: Annotated[float, duration(0.001)] = 300.0  # seconds
+    backoff_max: Annotated[float, duration(0.001)] = 300.0
+    # Not in DM's documentation, with DM's values as defaults.
+    check_interval: Annotated[float, duration(0.001)] = 5.0
+    backoff_min: Annotated[float, duration(0.001)] = 1.0
+    backoff_factor: Annotated[float, decimal(1, 100)] = 2.0
+    backoff_jitter: Flag = True
+
+    def check(self) -> Iterator[Issue]:
+        """The cap must not lie below the start."""
+        if self.backoff_max < self.backoff_min:
+            yield Issue("config-backoff", "backoff-max", expected=f"at least {self.backoff_min:g}s")
+
+
+class SourceConfig(Section):
+    """One upstream server."""
+
+    deprecated: ClassVar = {
+        "auto-fix-gtid": "leave it out",
+        "meta-dir": "leave it out: relay state stands beside the relay files",
+        "charset": "leave it out: connections use utf8mb4",
+        "tracer": "leave it out",
+    }
+
+    source_id: SourceId
+    enable: Flag = True
+    enable_gtid: Flag = False
+    flavor: Annotated[FlavorName, one_of(FlavorName)] = ""  # empty: as the server says
+    enable_relay: Flag = False
+    relay_dir: Text = ""  # empty: below the daemon's state directory
+    relay_binlog_name: BinlogName = ""
+    relay_binlog_gtid: GtidText = ""
+    server_id: Annotated[int, whole(0, 4294967295)] = 0  # 0: a free one is chosen
+    case_sensitive: Flag | None = None  # None: by the server's lower_case_table_names
+    endpoint: Endpoint
+    purge: Purge = Purge()
+    checker: Checker = Checker()
+    filters: tuple[FilterRule, ...] = Field(default=())
+
+    _warnings: tuple[Problem, ...] = PrivateAttr(default=())
+
+    def check(self) -> Iterator[Issue]:
+        """A start of the relay must be of the kind that the relay uses."""
+        if self.enable_gtid and self.relay_binlog_name:
+            why = "with `enable-gtid: true` the relay starts from `relay-binlog-gtid`"
+            yield Issue("config-no-effect", "relay-binlog-name", warning=True, details=_no("relay-binlog-name", why))
+        if not self.enable_gtid and self.relay_binlog_gtid:
+            why = "without `enable-gtid: true` the relay starts from `relay-binlog-name`"
+            yield Issue("config-no-effect", "relay-binlog-gtid", warning=True, details=_no("relay-binlog-gtid", why))
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What the reader of the file noticed without refusing it."""
+        return self._warnings
+
+    def to_wire(self) -> JSON:
+        """Everything including passwords: for pipes and files that only this user can read."""
+        wire: JSON = self.model_dump(mode="json", context={"reveal": True})
+        return wire
+
+    @classmethod
+    def from_wire(cls, wire: JSON) -> SourceConfig:
+        """The inverse of `to_wire`."""
+        return cls.model_validate(wire)
+
+    def masked(self) -> JSON:
+        """The file's form with `******` for passwords, for people and logs."""
+        wire: JSON = self.model_dump(mode="json", by_alias=True)
+        return wire
+
+
+def _no(key: str, why: str) -> dict[str, object]:
+    return {"key": key, "why": why}

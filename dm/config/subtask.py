@@ -1,0 +1,144 @@
+"""A task on one source, with every name resolved: what a unit's process gets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pydantic import BaseModel, ConfigDict
+
+from dm.config.dumper import DumperConfig
+from dm.config.endpoint import Endpoint
+from dm.config.event_filter import FilterRule
+from dm.config.expression import ExpressionFilter
+from dm.config.loader import LoaderConfig
+from dm.config.route import RouteRule
+from dm.config.selection import BlockAllowList
+from dm.config.source import SourceConfig
+from dm.config.spark import SparkConfig
+from dm.config.syncer import SyncerConfig
+from dm.config.task import CheckingItem, Collation, ShardMode, StartPoint, TaskConfig, TaskMode
+from dm.config.validator import ValidatorConfig
+from dm.unit import JSON
+
+
+class SubtaskConfig(BaseModel):
+    """Everything about one task on one source."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    task: str
+    source: SourceConfig
+    mode: TaskMode
+    target: Endpoint
+    meta_schema: str = "dm_meta"
+    meta: StartPoint | None = None
+    block_allow_list: BlockAllowList | None = None
+    routes: tuple[RouteRule, ...] = ()
+    filters: tuple[FilterRule, ...] = ()
+    expression_filters: tuple[ExpressionFilter, ...] = ()
+    dumper: DumperConfig = DumperConfig()
+    loader: LoaderConfig = LoaderConfig()
+    syncer: SyncerConfig = SyncerConfig(multiple_rows=True)
+    validator: ValidatorConfig = ValidatorConfig()
+    spark: SparkConfig = SparkConfig()
+    timezone: str = ""
+    case_sensitive: bool = False
+    clean_dump_file: bool = True
+    online_ddl: bool = True
+    shadow_table_rules: tuple[str, ...] = ()
+    trash_table_rules: tuple[str, ...] = ()
+    shard_mode: ShardMode = ""
+    collation_compatible: Collation = "loose"
+    ignore_checking_items: tuple[CheckingItem, ...] = ()
+    foreign_key_checks: bool = False
+
+    @property
+    def source_id(self) -> str:
+        """The source's name."""
+        return self.source.source_id
+
+    @property
+    def name(self) -> str:
+        """How logs and messages name the subtask."""
+        return f"{self.task}/{self.source.source_id}"
+
+    @property
+    def safe_mode_seconds(self) -> float:
+        """How long automatic safe mode lasts when no exit point is known."""
+        duration = self.syncer.safe_mode_duration
+        return 2.0 * self.syncer.checkpoint_flush_interval if duration is None else duration
+
+    def to_wire(self) -> JSON:
+        """Everything including passwords: for the pipe to the unit's process, and nothing else."""
+        wire: JSON = self.model_dump(mode="json", context={"reveal": True})
+        return wire
+
+    @classmethod
+    def from_wire(cls, wire: JSON) -> SubtaskConfig:
+        """The inverse of `to_wire`."""
+        return cls.model_validate(wire)
+
+
+def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig]) -> SubtaskConfig:
+    """The subtask of a task on one of its sources."""
+    instance = next(instance for instance in task.mysql_instances if instance.source_id == source_id)
+    source = sources[source_id]
+    dumper = instance.mydumper or task.mydumpers.get(instance.mydumper_config_name) or DumperConfig()
+    loader = instance.loader or task.loaders.get(instance.loader_config_name) or LoaderConfig()
+    syncer = task.syncer_of(instance)
+    if instance.mydumper_thread:
+        dumper = dumper.model_copy(update={"threads": instance.mydumper_thread})
+    if instance.loader_thread:
+        loader = loader.model_copy(update={"pool_size": instance.loader_thread})
+    if instance.syncer_thread:
+        syncer = syncer.model_copy(update={"worker_count": instance.syncer_thread})
+    if syncer.multiple_rows is None:
+        syncer = syncer.model_copy(update={"multiple_rows": not task.foreign_key_checks})
+    case_sensitive = task.case_sensitive or source.case_sensitive is True
+    return SubtaskConfig(
+        task=task.name,
+        source=source,
+        mode=task.task_mode,
+        target=task.target_database,
+        meta_schema=task.meta_schema,
+        meta=instance.meta,
+        block_allow_list=task.block_allow_list.get(instance.block_allow_list),
+        routes=tuple(task.routes[name].model_copy(update={"name": name}) for name in instance.route_rules),
+        filters=_filters(task, instance.filter_rules, source, case_sensitive=case_sensitive),
+        expression_filters=tuple(
+            task.expression_filter[name].model_copy(update={"name": name}) for name in instance.expression_filters
+        ),
+        dumper=dumper,
+        loader=loader,
+        syncer=syncer,
+        validator=task.validators.get(instance.validator_config_name) or ValidatorConfig(),
+        spark=task.spark,
+        timezone=task.timezone,
+        case_sensitive=case_sensitive,
+        clean_dump_file=task.clean_dump_file,
+        online_ddl=task.online_ddl or bool(task.online_ddl_scheme),
+        shadow_table_rules=task.shadow_table_rules,
+        trash_table_rules=task.trash_table_rules,
+        shard_mode=task.shard_mode,
+        collation_compatible=task.collation_compatible,
+        ignore_checking_items=task.ignore_checking_items,
+        foreign_key_checks=task.foreign_key_checks,
+    )
+
+
+def _filters(
+    task: TaskConfig, names: tuple[str, ...], source: SourceConfig, *, case_sensitive: bool
+) -> tuple[FilterRule, ...]:
+    """The task's filters, then the source's; on an identical pattern the task's rule wins, as in DM."""
+    rules = [task.filters[name].model_copy(update={"name": name}) for name in names]
+    taken = {_pattern(rule, case_sensitive=case_sensitive) for rule in rules}
+    for number, rule in enumerate(source.filters):
+        if _pattern(rule, case_sensitive=case_sensitive) not in taken:
+            rules.append(rule.model_copy(update={"name": f"filters[{number}] of source {source.source_id}"}))
+    return tuple(rules)
+
+
+def _pattern(rule: FilterRule, *, case_sensitive: bool) -> tuple[str, str]:
+    if case_sensitive:
+        return rule.schema_pattern, rule.table_pattern
+    return rule.schema_pattern.lower(), rule.table_pattern.lower()

@@ -1,0 +1,39 @@
+"""`syncers`: how the changes of the binlog are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, ClassVar, Literal
+
+from dm.config.scalar import Flag, duration, one_of, whole
+from dm.config.section import Issue, Section
+
+InsertMode = Literal["insert", "replace"]
+
+
+class SyncerConfig(Section):
+    """One entry of `syncers`."""
+
+    deprecated: ClassVar = {
+        "meta-file": "leave it out",
+        "max-retry": "leave it out: see `checker` of the source",
+        "auto-fix-gtid": "leave it out",
+        "disable-detect": "leave it out: conflicts are always detected",
+        "enable-ansi-quotes": "leave it out: the source says it with each statement",
+        "enable-gtid": "set `enable-gtid` in the source file",
+    }
+
+    worker_count: Annotated[int, whole(1, 1024)] = 16
+    batch: Annotated[int, whole(1, 100_000)] = 100
+    queue_size: Annotated[int, whole(1, 10_000_000)] = 1024
+    checkpoint_flush_interval: Annotated[int, whole(1, 86_400)] = 30  # seconds
+    compact: Flag = False
+    multiple_rows: Flag | None = None  # None: on, unless foreign keys are checked; never None in a SubtaskConfig
+    safe_mode: Flag = False
+    safe_mode_duration: Annotated[float, duration()] | None = None  # seconds; None: twice the flush interval
+    insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
+
+    def check(self) -> Iterator[Issue]:
+        """Safe mode can't be on and last 0 s."""
+        if self.safe_mode and self.safe_mode_duration == 0:
+            yield Issue("config-safe-mode-duration", "safe-mode-duration", suggestion="leave one of the two out")

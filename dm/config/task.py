@@ -1,0 +1,248 @@
+"""The task file: what goes from which sources into which target, and how."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field, PrivateAttr
+
+from dm.config.dumper import DumperConfig
+from dm.config.endpoint import Endpoint
+from dm.config.event_filter import FilterRule
+from dm.config.expression import ExpressionFilter
+from dm.config.loader import LoaderConfig
+from dm.config.problem import Problem
+from dm.config.regex import RegexError, compile_regex
+from dm.config.route import RouteRule
+from dm.config.scalar import Flag, Text, checked, matching, one_of, whole, wrong
+from dm.config.section import Issue, Section
+from dm.config.selection import BlockAllowList
+from dm.config.source import NAME_FORM, GtidText, SourceConfig
+from dm.config.spark import SparkConfig
+from dm.config.syncer import SyncerConfig
+from dm.config.time_zone import TimeZoneText
+from dm.config.validator import ValidatorConfig
+from dm.unit import JSON
+
+if TYPE_CHECKING:
+    from dm.config.subtask import SubtaskConfig
+
+TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
+ShardMode = Literal["", "pessimistic", "optimistic"]
+Collation = Literal["loose", "strict"]
+CheckingItem = Literal[
+    "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
+    "replication_privilege", "dump_privilege", "target_privilege", "table_schema", "schema_of_shard_tables",
+    "auto_increment_ID", "online_ddl", "meta_position", "conn_number", "empty_region", "region_distribution",
+    "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
+]  # fmt: skip
+
+NAME_LIMIT = 38  # the longest name of a meta table is the task's name and 25 characters more, and 64 are possible
+
+_TASK_NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{NAME_LIMIT - 1}}}")
+
+
+def _task_name(text: str) -> None:
+    if not text:
+        raise wrong("config-task-name-empty", "a unique name of the task")
+    if not _TASK_NAME.fullmatch(text):
+        raise wrong("config-bad-name", f"{NAME_FORM}, at most {NAME_LIMIT}", value=repr(text[:60]))
+
+
+def _online_rule(text: str) -> None:
+    try:
+        groups = compile_regex(text).groups
+    except RegexError as error:
+        raise wrong("config-online-regex", "Go's (RE2) syntax", why=str(error)) from None
+    if groups != 1:
+        raise wrong(
+            "config-online-regex", "one capture group, for the real table's name", why=f"{groups} capture groups"
+        )
+
+
+OnlineRules = tuple[Annotated[str, checked(_online_rule)], ...]
+
+
+class StartPoint(Section):
+    """Where an incremental task starts that has no checkpoint."""
+
+    binlog_name: Text = ""
+    binlog_pos: Annotated[int, whole(0)] = 4
+    binlog_gtid: GtidText = ""
+
+    def check(self) -> Iterator[Issue]:
+        """A position needs a file, or it must be a GTID set."""
+        if not self.binlog_name and not self.binlog_gtid:
+            yield Issue("config-meta", "", expected="`binlog-name` and `binlog-pos`, or `binlog-gtid`")
+        elif self.binlog_name and ("/" in self.binlog_name or not self.binlog_name.rpartition(".")[2].isdigit()):
+            value = repr(self.binlog_name[:60])
+            expected = "a binlog file name such as `mysql-bin.000001`"
+            yield Issue("config-bad-value", "binlog-name", expected=expected, details={"value": value})
+
+
+class Experimental(Section):
+    """DM's experimental switches."""
+
+    deprecated: ClassVar = {"async-checkpoint-flush": "leave it out: checkpoints never wait for workers"}
+
+
+class Instance(Section):
+    """What the task does with one source."""
+
+    renamed: ClassVar = {"black-white-list": "block-allow-list"}
+    refused: ClassVar = {"column-mapping-rules": "use routes, or change the rows at the source"}
+    refused_kinds: ClassVar = {"column-mapping-rules": "config-column-mapping"}
+
+    source_id: Text
+    meta: StartPoint | None = None
+    route_rules: tuple[Text, ...] = ()
+    filter_rules: tuple[Text, ...] = ()
+    expression_filters: tuple[Text, ...] = ()
+    block_allow_list: Text = ""
+    mydumper_config_name: Text = ""
+    mydumper: DumperConfig | None = None
+    mydumper_thread: Annotated[int, whole(0, 1024)] = 0
+    loader_config_name: Text = ""
+    loader: LoaderConfig | None = None
+    loader_thread: Annotated[int, whole(0, 1024)] = 0
+    syncer_config_name: Text = ""
+    syncer: SyncerConfig | None = None
+    syncer_thread: Annotated[int, whole(0, 1024)] = 0
+    validator_config_name: Text = ""
+
+    def check(self) -> Iterator[Issue]:
+        """A section is named or written here, not both."""
+        if self.mydumper_config_name and self.mydumper:
+            yield Issue("config-dumper-conflict", "mydumper")
+        if self.loader_config_name and self.loader:
+            yield Issue("config-loader-conflict", "loader")
+        if self.syncer_config_name and self.syncer:
+            yield Issue("config-syncer-conflict", "syncer")
+
+
+class TaskConfig(Section):
+    """One task."""
+
+    deprecated: ClassVar = {
+        "ansi-quotes": "leave it out: the source says it with each statement",
+        "enable-ansi-quotes": "leave it out: the source says it with each statement",
+        "remove-meta": "use `dmctl start-task --remove-meta`",
+        "enable-heartbeat": "leave it out: lag is measured without it",
+        "heartbeat-update-interval": "leave it out",
+        "heartbeat-report-interval": "leave it out",
+    }
+    renamed: ClassVar = {"black-white-list": "block-allow-list"}
+    refused: ClassVar = {
+        "column-mappings": "use routes, or change the rows at the source",
+        "mariadb2tidb": "leave it out: the target is MySQL or MariaDB",
+    }
+    refused_kinds: ClassVar = {"column-mappings": "config-column-mapping"}
+
+    name: Annotated[str, checked(_task_name)]
+    task_mode: Annotated[TaskMode, one_of(TaskMode, "config-task-mode")]
+    is_sharding: Flag = False
+    shard_mode: Annotated[ShardMode, one_of(ShardMode, "config-shard-mode")] = ""
+    strict_optimistic_shard_mode: Flag = False
+    meta_schema: Annotated[
+        str, matching(r"[^/\\.\0]{1,64}", "config-bad-name", "a schema name of at most 64 characters")
+    ] = "dm_meta"
+    timezone: TimeZoneText = ""
+    case_sensitive: Flag = False
+    ignore_checking_items: tuple[Annotated[CheckingItem, one_of(CheckingItem, "config-checking-item")], ...] = ()
+    clean_dump_file: Flag = True
+    online_ddl: Flag = True
+    online_ddl_scheme: Text = ""
+    shadow_table_rules: OnlineRules = (r"^_(.+)_(?:new|gho)$",)
+    trash_table_rules: OnlineRules = (r"^_(.+)_(?:ghc|del|old)$",)
+    collation_compatible: Annotated[Collation, one_of(Collation)] = "loose"
+    experimental: Experimental = Experimental()
+    target_database: Endpoint
+    mysql_instances: tuple[Instance, ...]
+    routes: dict[str, RouteRule] = Field(default_factory=dict)
+    filters: dict[str, FilterRule] = Field(default_factory=dict)
+    expression_filter: dict[str, ExpressionFilter] = Field(default_factory=dict)
+    block_allow_list: dict[str, BlockAllowList] = Field(default_factory=dict)
+    mydumpers: dict[str, DumperConfig] = Field(default_factory=dict)
+    loaders: dict[str, LoaderConfig] = Field(default_factory=dict)
+    syncers: dict[str, SyncerConfig] = Field(default_factory=dict)
+    validators: dict[str, ValidatorConfig] = Field(default_factory=dict)
+    spark: SparkConfig = SparkConfig()
+
+    _warnings: tuple[Problem, ...] = PrivateAttr(default=())
+    _sources: Mapping[str, SourceConfig] = PrivateAttr(default_factory=dict)
+
+    def check(self) -> Iterator[Issue]:
+        """What DM refuses between sections, and what this program does not do yet."""
+        yield from self._check_sharding()
+        if self.online_ddl_scheme:
+            if self.online_ddl_scheme not in ("gh-ost", "pt"):
+                value = {"value": repr(self.online_ddl_scheme[:60])}
+                yield Issue("config-online-scheme", "online-ddl-scheme", "`gh-ost` or `pt`", details=value)
+            hint = "use `online-ddl: true`"
+            yield Issue("config-deprecated-key", "online-ddl-scheme", "", hint, True, {"key": "online-ddl-scheme"})
+        if self.collation_compatible == "strict":
+            hint = "leave it out, and create the tables with the wanted collations at the target"
+            yield Issue("config-refused-value", "collation_compatible", "`loose`", hint, details={"value": "'strict'"})
+        if self.foreign_key_checks:
+            for instance in self.mysql_instances:
+                syncer = self.syncer_of(instance)
+                for key, asked in (("compact", syncer.compact), ("multiple-rows", syncer.multiple_rows)):
+                    if asked:
+                        yield Issue("config-foreign-keys", "target-database", "`false`", details={"key": key})
+
+    def _check_sharding(self) -> Iterator[Issue]:
+        if self.strict_optimistic_shard_mode and self.shard_mode != "optimistic":
+            yield Issue("config-strict-optimistic", "strict-optimistic-shard-mode")
+        if self.is_sharding:
+            yield Issue(
+                "config-deprecated-key", "is-sharding", "", "use `shard-mode`", True, details={"key": "is-sharding"}
+            )
+        if self.shard_mode or self.is_sharding:
+            yield Issue(
+                "config-refused-value",
+                "shard-mode" if self.shard_mode else "is-sharding",
+                suggestion="leave it out and merge by `routes`: a DDL that is in effect at the target counts as done",
+                details={"value": repr(self.shard_mode or "pessimistic")},
+            )
+
+    @property
+    def foreign_key_checks(self) -> bool:
+        """Whether the target's sessions check foreign keys."""
+        return self.target_database.session.get("foreign_key_checks", "0").lower() in ("1", "on", "true")
+
+    def syncer_of(self, instance: Instance) -> SyncerConfig:
+        """The syncer section that an instance uses, `syncer-thread` not applied."""
+        return instance.syncer or self.syncers.get(instance.syncer_config_name) or SyncerConfig()
+
+    def subtask(self, source_id: str, sources: Mapping[str, SourceConfig] | None = None) -> SubtaskConfig:
+        """The task on one of its sources, resolved; the sources are those of the load when none are given."""
+        from dm.config.subtask import resolve
+
+        return resolve(self, source_id, self._sources if sources is None else sources)
+
+    @property
+    def warnings(self) -> tuple[Problem, ...]:
+        """What the reader of the file noticed without refusing it."""
+        return self._warnings
+
+    @property
+    def source_ids(self) -> tuple[str, ...]:
+        """The sources of the task, in the order of the file."""
+        return tuple(instance.source_id for instance in self.mysql_instances)
+
+    def to_wire(self) -> JSON:
+        """Everything including passwords: for pipes and files that only this user can read."""
+        wire: JSON = self.model_dump(mode="json", context={"reveal": True})
+        return wire
+
+    @classmethod
+    def from_wire(cls, wire: JSON) -> TaskConfig:
+        """The inverse of `to_wire`."""
+        return cls.model_validate(wire)
+
+    def masked(self) -> JSON:
+        """The file's form with `******` for passwords, for people and logs."""
+        wire: JSON = self.model_dump(mode="json", by_alias=True)
+        return wire

@@ -1,0 +1,24 @@
+"""`validators`: the continuous validation of what was applied."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from dm.config.scalar import duration, one_of, size, whole
+from dm.config.section import Section
+
+ValidationMode = Literal["none", "fast", "full"]
+
+
+class ValidatorConfig(Section):
+    """One entry of `validators`."""
+
+    mode: Annotated[ValidationMode, one_of(ValidationMode, "config-validation-mode")] = "none"
+    worker_count: Annotated[int, whole(1, 1024)] = 4
+    validate_interval: Annotated[float, duration(0.001)] = 10.0  # seconds
+    check_interval: Annotated[float, duration(0.001)] = 5.0
+    row_error_delay: Annotated[float, duration()] = 1800.0
+    meta_flush_interval: Annotated[float, duration(0.001)] = 300.0
+    batch_query_size: Annotated[int, whole(1)] = 100
+    max_pending_row_size: Annotated[int, size()] = 500 << 20  # bytes
+    max_pending_row_count: Annotated[int, whole(1)] = (1 << 31) - 1
