@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dm.binlog.value import Row
+    from dm.changes.keys import Key
     from dm.changes.plan import TablePlan
 
 
@@ -28,3 +29,5 @@ class RowChange:
     before: Row | None  # UPDATE, DELETE
     after: Row | None  # INSERT, UPDATE
     safe: bool  # applied in safe mode: INSERT as REPLACE, UPDATE as DELETE + REPLACE, no affected-count check
+    # What `keys_of` found; the dispatcher and the worker both ask.
+    keys: tuple[Key, ...] | None = field(default=None, repr=False, compare=False)

@@ -2,4 +2,111 @@
 
 from dm.errors.kind import ErrorKind
 
-KINDS: tuple[ErrorKind, ...] = ()
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "column-missing",
+        36920,
+        "sync-unit",
+        "internal",
+        "high",
+        "source table {source} has columns that target table {target} lacks: {columns}",
+        "add them to the target (`ALTER TABLE {target_sql} ADD COLUMN {first} ...`), or tell dm the source's structure"
+        " at this position (`dmctl binlog-schema update`), or keep the table out with `block-allow-list`; then resume",
+    ),
+    ErrorKind(
+        "row-missing",
+        36921,
+        "sync-unit",
+        "downstream",
+        "high",
+        "{operation} on {table} found no such row at the target",
+        "somebody else changed the target, or it did not start from the source's data: put the row back and resume, or "
+        "resume with `safe-mode: true` in `syncers` to let the source's rows win, or load the table again",
+    ),
+    ErrorKind(
+        "partial-row-image",
+        36922,
+        "sync-unit",
+        "upstream",
+        "high",
+        "a row image of the source lacks column {column}, without which the change can't be applied exactly",
+        "set `binlog_row_image` to FULL at the source, for sessions that set their own value too; then start the task"
+        " from a position after the change, or load the table again",
+    ),
+    ErrorKind(
+        "member-missing",
+        36923,
+        "sync-unit",
+        "downstream",
+        "high",
+        "column {column} of the target has no member {label!r}",
+        "add the member to the target's ENUM or SET column and resume the task",
+    ),
+    ErrorKind(
+        "duplicate-key",
+        36924,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target already has a row with a key of this change: {statement}",
+        "RawCause names key and value: two sources that write one key need different tables or keys; a row that"
+        " somebody else wrote must go; `insert-mode: replace` in `syncers` lets the later row win; then resume",
+    ),
+    ErrorKind(
+        "commit-outcome-unknown",
+        36925,
+        "sync-unit",
+        "downstream",
+        "medium",
+        "the connection to {address} broke while it committed: the outcome is not known yet",
+        "nothing to do: the task reads its progress row at the target, which tells, and goes on",
+        retryable=True,
+    ),
+    ErrorKind(
+        "transaction-aborted",
+        36926,
+        "sync-unit",
+        "downstream",
+        "medium",
+        "the target rolled back because of a deadlock or a lock it waited for too long",
+        "the task tries again by itself; if it stays, see what else writes to these tables at the target",
+        retryable=True,
+    ),
+    ErrorKind(
+        "target-unavailable",
+        36927,
+        "sync-unit",
+        "downstream",
+        "medium",
+        "the target {address} does not accept writes now: {reason}",
+        "the task tries again by itself; see RawCause, and whether the server is read-only, full or shutting down",
+        retryable=True,
+    ),
+    ErrorKind(
+        "packet-too-large",
+        36928,
+        "sync-unit",
+        "downstream",
+        "high",
+        "one row is larger than the target's max_allowed_packet",
+        "raise `max_allowed_packet` at the target (`SET GLOBAL max_allowed_packet = 1073741824`) and resume the task",
+    ),
+    ErrorKind(
+        "target-table-missing",
+        36070,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target has no table {table}",
+        "create it at the target, or start the task with a full load, or route or filter the source table; then resume",
+    ),
+    ErrorKind(
+        "target-table-unsuitable",
+        36929,
+        "sync-unit",
+        "downstream",
+        "high",
+        "target table {table} can't take changes: {reason}",
+        "replicate into a base table of a transactional engine (`ALTER TABLE {table_sql} ENGINE=InnoDB`), then resume",
+    ),
+)

@@ -1,0 +1,156 @@
+"""Text keys: equal in the server must mean equal here, for every collation.
+
+The server decides which texts are one key: case, accents, contractions, ignorable characters, trailing spaces. Copying
+its rules would be copying its bugs of every version, so the server is asked: WEIGHT_STRING gives the bytes it compares
+(MySQL Reference Manual, "String Functions and Operators"). A round trip per value is too slow for the usual case, plain
+ASCII, so each collation is examined once:
+
+- The weights of the 95 printable ASCII characters are taken one by one, then the weight of two long strings which hold
+  every pair of printable characters and every triple of letters (de Bruijn sequences). If the long weights are exactly
+  the single weights in a row, ASCII text has no contraction, and nothing in it is ignored: the collation is *proven*.
+- If, moreover, two characters weigh the same only when they are one letter in two cases, ASCII text folds to itself in
+  lower case without trailing spaces. Text with any other character is weighed by the server and its weights are read
+  backwards: when all of them are weights of ASCII characters ("é" under an accent-insensitive collation), the result is
+  that ASCII text, so both ways meet.
+- Where a collation has several levels (MySQL separates them by 0000), only the first counts: a coarser key. A key that
+  is too coarse costs a conflict, never a wrong order; so case under a case-sensitive collation and trailing spaces
+  under a NO PAD collation are given up as well.
+- A collation that isn't proven (MariaDB's multi-level ones, contractions) has every value weighed by the server, padded
+  to the column's length, so that PAD SPACE needs no thought.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Final, Protocol
+
+PRINTABLE: Final = bytes(range(0x20, 0x7F))
+_LETTERS: Final = bytes(c for c in PRINTABLE if chr(c).isalpha())
+_LEVEL_END: Final = b"\0\0"
+
+ASCII_CHARSETS: Final = frozenset(
+    {
+        "utf8mb4",
+        "utf8mb3",
+        "utf8",
+        "ascii",
+        "latin1",
+        "latin2",
+        "latin5",
+        "latin7",
+        "cp1250",
+        "cp1251",
+        "cp1256",
+        "cp1257",
+    }
+    | {"cp850", "cp852", "cp866", "greek", "hebrew", "koi8r", "koi8u", "keybcs2", "macce", "macroman", "dec8", "hp8"}
+    | {"armscii8", "geostd8", "tis620", "gbk", "gb2312", "gb18030", "big5", "euckr", "ujis", "eucjpms"}
+)
+"""Character sets in which the bytes 0x20 to 0x7E are the ASCII characters; a live test asks the servers for each."""
+
+UTF8_CHARSETS: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
+
+
+class Weights(Protocol):
+    """The target server's opinion on texts."""
+
+    def weigh(self, text: bytes, charset: str, collation: str, prefix: int | None) -> bytes | None:
+        """The weight of the text, converted to the collation's character set and cut to `prefix` characters."""
+
+    def weigh_padded(self, text: bytes, charset: str, collation: str, length: int) -> bytes | None:
+        """The weight of the text, converted and padded with spaces (or cut) to `length` characters."""
+
+    def convert(self, text: bytes, charset: str, into: str, prefix: int | None) -> bytes | None:
+        """The text converted to another character set and cut to `prefix` characters."""
+
+    def profile(self, collation: str) -> Profile | None:
+        """What an examination proved about the collation, None if it proved nothing."""
+
+
+class Profile:
+    """A proven collation: how weights read backwards as ASCII text."""
+
+    __slots__ = ("_letters", "_space", "_unit")
+
+    def __init__(self, unit: int, letters: dict[bytes, int]) -> None:
+        self._unit = unit
+        self._letters = letters
+        self._space = next(weight for weight, char in letters.items() if char == 0x20)
+
+    def read(self, weight: bytes) -> bytes:
+        """The folded form of a text of that weight."""
+        unit, letters = self._unit, self._letters
+        weight = _first_level(weight, unit)
+        text = bytearray()
+        for at in range(0, len(weight), unit):
+            char = letters.get(weight[at : at + unit])
+            if char is None:
+                while weight.endswith(self._space):
+                    weight = weight[:-unit]
+                return weight
+            text.append(char)
+        return bytes(text).rstrip(b" ")
+
+
+def examine(weights: Weights, collation: str) -> Profile | None:
+    """Prove that a collation weighs ASCII text character by character; None where it does not."""
+    charset = collation.partition("_")[0]
+    if charset not in ASCII_CHARSETS:
+        return None
+    single: dict[int, bytes] = {}
+    for char in PRINTABLE:
+        weight = weights.weigh(bytes((char,)), "ascii", collation, None)
+        if not weight:
+            return None
+        single[char] = weight
+    unit = 2 if any(_LEVEL_END in weight and len(weight) > 2 for weight in single.values()) else len(single[0x20])
+    first = {char: _first_level(weight, unit) for char, weight in single.items()}
+    if any(len(weight) != unit for weight in first.values()):
+        return None
+    letters: dict[bytes, int] = {}
+    for char, weight in first.items():
+        lower = bytes((char,)).lower()[0]
+        if letters.setdefault(weight, lower) != lower:
+            return None
+    for sequence in (_de_bruijn(PRINTABLE, 2), _de_bruijn(_LETTERS, 3)):
+        whole = weights.weigh(sequence, "ascii", collation, None)
+        if whole is None or _first_level(whole, unit) != b"".join([first[char] for char in sequence]):
+            return None
+    return Profile(unit, letters)
+
+
+def fold_ascii(text: bytes, prefix: int | None) -> bytes | None:
+    """The folded form of printable ASCII text under any proven collation; None for other text."""
+    if text.translate(None, PRINTABLE):
+        return None
+    return text[:prefix].rstrip(b" ").lower()
+
+
+def _first_level(weight: bytes, unit: int) -> bytes:
+    if unit != 2 or _LEVEL_END not in weight:
+        return weight
+    for at in range(0, len(weight), 2):
+        if weight[at : at + 2] == _LEVEL_END:
+            return weight[:at]
+    return weight
+
+
+@cache
+def _de_bruijn(alphabet: bytes, order: int) -> bytes:
+    """A text in which every sequence of `order` characters of the alphabet occurs (by joining Lyndon words)."""
+
+    def lyndon() -> Iterator[int]:
+        word = [-1]
+        while word:
+            word[-1] += 1
+            if order % len(word) == 0:
+                yield from word
+            length = len(word)
+            while len(word) < order:
+                word.append(word[-length])
+            while word and word[-1] == len(alphabet) - 1:
+                word.pop()
+
+    text = bytes(alphabet[at] for at in lyndon())
+    return text + text[: order - 1]

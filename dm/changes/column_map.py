@@ -1,0 +1,82 @@
+"""Which column of the source row goes into which column of the target, and how its value is written there.
+
+Columns meet by name, as in the servers without regard to case. The target may have more columns (they keep their
+defaults) and may compute some (generated columns are never written); a source column without a place at the target
+stops the task, because dropping data silently is not an option.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from dm.binlog.value import Value
+from dm.changes.fold import TEXTS
+from dm.changes.members import label_of, renumbering
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.schema.table import Column, TableSchema
+from dm.sql.literal import Encoder, encoder_for
+
+
+@dataclass(frozen=True, slots=True)
+class MappedColumn:
+    """One column of the source row and its place at the target."""
+
+    at: int  # index in the row
+    source: Column
+    target: Column
+    sql: bytes  # the quoted name at the target
+    encode: Encoder
+
+    @property
+    def written(self) -> bool:
+        """Whether the target takes a value for the column rather than computing it."""
+        return self.target.generated is None
+
+
+# The columns MySQL adds for the parts of a functional index: they exist wherever such an index does, and need no copy.
+_HIDDEN = "!hidden!"
+
+
+def map_columns(source: TableName, wire: Sequence[Column], target: TableSchema) -> tuple[MappedColumn, ...]:
+    """The mapping of a row as the binlog holds it to the target's columns."""
+    places = {column.name.lower(): column for column in target.columns}
+    mapped: list[MappedColumn] = []
+    missing: list[str] = []
+    for at, column in enumerate(wire):
+        place = places.get(column.name.lower())
+        if place is not None:
+            name = Ident(place.name).sql.encode()
+            mapped.append(MappedColumn(at, column, place, name, _encoder(column, place)))
+        elif not (column.generated and column.name.startswith(_HIDDEN)):
+            missing.append(column.name)
+    if missing:
+        raise DMError(
+            "column-missing",
+            source=source,
+            target=target.name,
+            columns=", ".join(missing),
+            first=Ident(missing[0]).sql,
+            target_sql=target.name.sql,
+        )
+    return tuple(mapped)
+
+
+def _encoder(source: Column, target: Column) -> Encoder:
+    if source.base not in ("enum", "set"):
+        return encoder_for(source)
+    if target.base == source.base:
+        if source.members == target.members:
+            return encoder_for(source)
+        return _after(renumbering(source, target), encoder_for(source))
+    if target.base in TEXTS:
+        return _after(label_of(source), encoder_for(replace(source, base="varchar", charset="utf8mb4")))
+    return encoder_for(source)
+
+
+def _after(change: Callable[[Value], Value], encode: Encoder) -> Encoder:
+    def changed(value: Value) -> bytes:
+        return encode(change(value))
+
+    return changed

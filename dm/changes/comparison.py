@@ -1,0 +1,113 @@
+"""Conditions that find a row again: by its key, or by all of its bytes.
+
+By key, the server's own idea of equality is right: the unique index uses the same. Without a key the row must be *that*
+row, so every column is compared for the same bytes:
+
+- `=` on text follows the collation ("a" = "A "), and even the `_bin` ones ignore trailing spaces; the bytes are
+  compared instead, after the literal is converted to the column's character set as an INSERT would do. Where the
+  column is indexed the plain comparison stands beside it, so that the index can be used.
+- JSON compares numbers by value (1 = 1.0); its printed form does not. The literal takes the way through the type.
+- A FLOAT is compared with the exact decimal expansion of its double, which the literal encoder gives.
+- 0 and -0 are equal to the server: the printed sign tells them apart.
+- Geometries and vectors are compared as bytes, since `=` knows them as shapes or not at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dm.binlog.value import ABSENT, Value
+from dm.changes.column_map import MappedColumn
+from dm.changes.fold import BYTES, CHARACTERS, TEXTS
+from dm.errors import DMError
+from dm.sql.context import Flavor
+
+Comparison = Callable[[Value], bytes]
+
+_SIMPLE = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year", "enum", "set"}
+    | {"date", "time", "datetime", "timestamp", "uuid", "inet4", "inet6"}
+)
+
+
+def exact(column: MappedColumn, flavor: Flavor, *, indexed: bool) -> Comparison:
+    """The condition that the target's column holds exactly the source's value."""
+    base = column.target.base
+    if base in TEXTS and column.target.charset != "binary":
+        return _null_safe(column, _text(column, indexed=indexed))
+    if base in ("float", "double"):
+        return _null_safe(column, _floating(column))
+    if base == "json":
+        return _null_safe(column, _json(column))
+    if base in _SIMPLE or base in BYTES or base in CHARACTERS:
+        return _null_safe(column, _plain(column))
+    return _null_safe(column, _hexadecimal(column))
+
+
+def _null_safe(column: MappedColumn, compare: Comparison) -> Comparison:
+    is_null = column.sql + b" IS NULL"
+
+    def condition(value: Value) -> bytes:
+        if value is None:
+            return is_null
+        if value is ABSENT:
+            raise DMError("partial-row-image", column=column.source.name)
+        return compare(value)
+
+    return condition
+
+
+def _plain(column: MappedColumn) -> Comparison:
+    start, encode = column.sql + b"=", column.encode
+
+    def compare(value: Value) -> bytes:
+        return start + encode(value)
+
+    return compare
+
+
+def _text(column: MappedColumn, *, indexed: bool) -> Comparison:
+    encode = column.encode
+    start = b"CAST(" + column.sql + b" AS BINARY)=CAST(CONVERT("
+    end = b" USING " + (column.target.charset or "utf8mb4").encode() + b") AS BINARY)"
+    plain = column.sql + b"=" if indexed else b""
+
+    def compare(value: Value) -> bytes:
+        literal = encode(value)
+        condition = start + literal + end
+        return plain + literal + b" AND " + condition if plain else condition
+
+    return compare
+
+
+def _floating(column: MappedColumn) -> Comparison:
+    start, encode = column.sql + b"=", column.encode
+    sign = b" AND LEFT(CONCAT(" + column.sql + b"),1)="
+
+    def compare(value: Value) -> bytes:
+        condition = start + encode(value)
+        if value == 0:
+            condition += sign + (b"'-'" if str(value).startswith("-") else b"'0'")
+        return condition
+
+    return compare
+
+
+def _json(column: MappedColumn) -> Comparison:
+    encode = column.encode
+    start = b"CAST(CAST(" + column.sql + b" AS CHAR) AS BINARY)=CAST(CAST(CAST("
+    end = b" AS JSON) AS CHAR) AS BINARY)"
+
+    def compare(value: Value) -> bytes:
+        return start + encode(value) + end
+
+    return compare
+
+
+def _hexadecimal(column: MappedColumn) -> Comparison:
+    start, encode = b"HEX(" + column.sql + b")=HEX(", column.encode
+
+    def compare(value: Value) -> bytes:
+        return start + encode(value) + b")"
+
+    return compare

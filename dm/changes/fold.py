@@ -1,0 +1,184 @@
+"""From a column value to the part of a key that stands for it.
+
+Two values that the target's column would hold as equal must give equal parts, whichever shard they come from: the part
+is computed as the *target's* type. Where that can't be promised (a conversion that rounds, cuts or reinterprets, a text
+collation with no server to ask) there is no fold, and the caller lets all values of the column count as one.
+
+Numbers rest on Python's rule that equal numbers of different types hash alike: 5, 5.0 and Decimal("5.00") are one key,
+and so are 0.0 and -0.0, as in the server.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Final
+
+from dm.binlog.value import Value
+from dm.changes.collation import ASCII_CHARSETS, UTF8_CHARSETS, Weights, fold_ascii
+from dm.changes.members import renumbering
+from dm.schema.table import Column
+
+Fold = Callable[[Value], Hashable]
+
+INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+CHARACTERS: Final = frozenset({"char", "varchar"})
+TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+MOMENTS: Final = frozenset({"datetime", "timestamp"})
+
+_LONG: Final = 64
+_TEXT_BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215, "longtext": 4_294_967_295}
+# A table's row has at most 65535 bytes, so has a VARCHAR.
+_CHARACTER_BYTES: Final = {"utf8mb4": 4, "utf8mb3": 3, "utf8": 3, "ascii": 1, "latin1": 1}
+_MULTI_BYTE: Final = frozenset({"gbk", "gb2312", "gb18030", "big5", "euckr", "ujis", "eucjpms"})
+
+
+def faithful(source: Column, target: Column) -> bool:
+    """Whether every value the target accepts from the source is there the same value, not a rounded or padded one."""
+    of, to = source.base, target.base
+    if of in TEXTS and to in TEXTS and "binary" not in (source.charset, target.charset):
+        return _long_enough(source, target)
+    if of in INTEGERS:
+        return to in INTEGERS or to == "decimal"
+    if of == "decimal":
+        if to in INTEGERS:
+            return not source.decimals
+        return to == "decimal" and (target.decimals or 0) >= (source.decimals or 0)
+    if of in ("float", "double"):
+        same = (source.length, source.decimals) == (target.length, target.decimals)
+        return (to == of and (same or target.decimals is None)) or (of == "float" and to == "double" and same)
+    if of in MOMENTS and to in MOMENTS:
+        return (target.decimals or 0) >= (source.decimals or 0)
+    if of == "time":
+        return to == "time" and (target.decimals or 0) >= (source.decimals or 0)
+    if of == "binary":
+        return (to == "binary" and source.length == target.length) or (to in BYTES and to != "binary")
+    if of in BYTES:
+        return to in BYTES and to != "binary"
+    return of == to  # bit, year, date, enum, set (by number of the equal label), uuid, inet, json, geometry, vector
+
+
+def _long_enough(source: Column, target: Column) -> bool:
+    # A target that is too short cuts trailing spaces without an error, even in strict mode.
+    if source.base in CHARACTERS and target.base in CHARACTERS:
+        return (target.length or 1) >= (source.length or 1)
+    if target.base in CHARACTERS:
+        return False
+    if source.base in CHARACTERS:
+        return (source.length or 1) * _CHARACTER_BYTES.get(target.charset or "", 4) <= _TEXT_BYTES[target.base]
+    return source.charset == target.charset and _TEXT_BYTES[target.base] >= _TEXT_BYTES[source.base]
+
+
+def fold_for(source: Column, target: Column, prefix: int | None, weights: Weights | None) -> Fold | None:
+    """How values of a source column become parts of a key over the target column; None where none can be promised."""
+    if not faithful(source, target):
+        return None
+    base = source.base
+    if base in TEXTS:
+        if source.charset == "binary" or target.charset == "binary":
+            return None
+        return _text_fold(source, target, prefix, weights)
+    if base == "decimal":
+        return _decimal
+    if base in INTEGERS or base in ("bit", "year", "float", "double"):
+        return _itself
+    if base in ("date", "uuid", "inet4", "inet6"):
+        return _itself
+    if base == "time" or base in MOMENTS:
+        return _moment
+    if base in BYTES:
+        return _bytes_fold(prefix, padded="binary" in (base, target.base))
+    if base in ("enum", "set"):
+        return renumbering(source, target)
+    return None
+
+
+def _itself(value: Value) -> Hashable:
+    return value
+
+
+def _decimal(value: Value) -> Hashable:
+    return Decimal(value) if isinstance(value, str) else value
+
+
+def _moment(value: Value) -> Hashable:
+    if not isinstance(value, str):
+        return value
+    if "." in value:
+        value = value.rstrip("0").rstrip(".")
+    return value.removeprefix("-") if value == "-00:00:00" else value
+
+
+def _short(part: bytes) -> bytes:
+    return part if len(part) <= _LONG else blake2b(part, digest_size=16).digest()
+
+
+def _bytes_fold(prefix: int | None, *, padded: bool) -> Fold:
+    def fold(value: Value) -> Hashable:
+        if not isinstance(value, bytes):
+            return value
+        part = value[:prefix]
+        return _short(part.rstrip(b"\0") if padded else part)
+
+    return fold
+
+
+def _text_fold(source: Column, target: Column, prefix: int | None, weights: Weights | None) -> Fold | None:
+    of, to, collation = source.charset or "", target.charset or "", target.collation or ""
+    if collation.endswith("_bin"):
+        return _binary_text_fold(of, to, prefix, weights)
+    if weights is None or not collation:
+        return None
+    ascii_source = of in ASCII_CHARSETS
+    profile = weights.profile(collation) if ascii_source else None
+    length = prefix or target.length or 1
+    ask = weights
+
+    def fold_by_server(value: Value) -> Hashable:
+        if not isinstance(value, bytes):
+            return value
+        return _short(ask.weigh_padded(value, of, collation, length) or b"")
+
+    if profile is None:
+        return fold_by_server
+    read = profile.read
+
+    def fold(value: Value) -> Hashable:
+        if not isinstance(value, bytes):
+            return value
+        part = fold_ascii(value, prefix)
+        if part is None:
+            part = read(ask.weigh(value, of, collation, prefix) or b"")
+        return _short(part)
+
+    return fold
+
+
+def _binary_text_fold(of: str, to: str, prefix: int | None, weights: Weights | None) -> Fold | None:
+    """Under a _bin collation equal text is equal bytes, but for trailing spaces, which PAD SPACE ignores."""
+    if to not in ASCII_CHARSETS or of not in ASCII_CHARSETS:
+        return None
+    convertible = of == to or {of, to} <= UTF8_CHARSETS
+    cut_as_utf8 = convertible and to in UTF8_CHARSETS
+    cut_as_bytes = convertible and to not in UTF8_CHARSETS | _MULTI_BYTE
+    ask = weights
+    if ask is None and not convertible:
+        return None
+    if ask is None and prefix is not None and not (cut_as_utf8 or cut_as_bytes):
+        return None
+
+    def fold(value: Value) -> Hashable:
+        if not isinstance(value, bytes):
+            return value
+        if value.isascii() or (prefix is None and convertible) or cut_as_bytes:
+            part: bytes = value[:prefix]
+        elif cut_as_utf8:
+            part = value.decode("utf-8", "surrogateescape")[:prefix].encode("utf-8", "surrogateescape")
+        else:
+            assert ask is not None
+            part = ask.convert(value, of, to, prefix) or b""
+        return _short(part.rstrip(b" "))
+
+    return fold

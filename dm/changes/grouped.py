@@ -1,0 +1,242 @@
+"""Many changes in few statements, with the result of applying them one by one.
+
+One rule carries everything: *a change may move over another only if they have no key in common* (`keys.py`). For each
+change the last statement that touches one of its keys is known; it may join any later statement of its own table,
+operation and column list, else it starts a new one at the end. It joins no statement that touches its keys, so within a
+statement all keys are disjoint and the order of rows has no meaning.
+
+Why disjoint keys commute, even on a target that isn't what the source was:
+
+- In safe mode every statement is a REPLACE, or a DELETE by the row key. REPLACE(r) removes whoever holds a key of r.
+  Two of them with disjoint keys never touch each other's row, whatever else they remove: they commute in any state.
+- Outside safe mode the claim "this change touches these keys only" holds if the row really has the keys of the before
+  image. On a table with one unique key that is so by construction. With several, the statement demands it: the WHERE
+  of a grouped UPDATE or DELETE compares the columns of all unique keys, and REPLACE (`insert-mode: replace`) must
+  replace nothing. The counts prove it for every row.
+- Where the two worlds meet in one batch (safe mode ends), nothing moves across the border. Nothing moves over a row of
+  a table with triggers, nor over a change with an unknown key.
+
+Whatever is not as expected, a count or an error, ends the attempt: the transaction is rolled back and the changes are
+applied one by one, so the outcome, the error included, is the serial one.
+
+UPDATE becomes INSERT .. ON DUPLICATE KEY UPDATE where the plan allows it and the row key keeps its bytes. The server
+counts 2 for a row it changed, 1 for one it inserted, 0 for one that was so already (MySQL Reference Manual, "INSERT ...
+ON DUPLICATE KEY UPDATE"; without CLIENT_FOUND_ROWS), so only the sum 2n proves n changed rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.column_map import MappedColumn
+from dm.changes.keys import WILD, Key, keys_of, table_key
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import RowChange
+from dm.changes.statement import (
+    ANY,
+    ApplyStatement,
+    Expected,
+    has_zero_enum,
+    insert_head,
+    key_changed,
+    known,
+    row_statements,
+    row_values,
+    update_row,
+)
+
+DEFAULT_BYTES: Final = 1 << 20
+# Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
+DEFAULT_ROWS: Final = 500
+
+
+class _Verb(Enum):
+    INSERT = "insert"
+    REPLACE = "replace"
+    UPDATE = "update"  # INSERT .. ON DUPLICATE KEY UPDATE
+    DELETE = "delete"
+
+
+@dataclass(slots=True, eq=False)
+class _Group:
+    """One statement in the making."""
+
+    verb: _Verb
+    plan: TablePlan
+    safe: bool
+    changes: list[RowChange]
+    rows: list[bytes]
+    images: list[Row]
+    size: int
+
+
+class _Batch:
+    """The statements of one batch, in order, and which of them touched a key last."""
+
+    def __init__(self, limit: int, rows: int) -> None:
+        self._limit = limit
+        self._rows = rows
+        self._done: list[_Group | list[ApplyStatement]] = []
+        self._open: dict[tuple[int, _Verb, bool], int] = {}
+        self._last: dict[Key, int] = {}
+        self._floor = -1  # nothing may join a statement at or before this one
+        self._safe: bool | None = None
+
+    def add(self, change: RowChange) -> None:
+        plan = change.plan
+        if change.safe != self._safe:
+            self._safe = change.safe
+            self._fence()
+        keys = keys_of(change)
+        if not plan.groupable or WILD in keys:
+            self._fence()
+            self._append(row_statements(change), ())
+            self._fence()
+        elif plan.upsert and change.safe:
+            # What the source doesn't know of a row depends on which of two statements meets it first.
+            self._append(row_statements(change), (*keys, table_key(plan.target)))
+        elif change.before is None:
+            self._insert(change, keys)
+        elif change.after is None:
+            self._delete(change, change.before, keys)
+        else:
+            self._update(change, change.before, change.after, keys)
+
+    def _insert(self, change: RowChange, keys: tuple[Key, ...]) -> None:
+        plan, after = change.plan, change.after
+        assert after is not None
+        if has_zero_enum(plan, after) or any(value is ABSENT for value in after):
+            self._append(row_statements(change), keys)
+            return
+        replaces = (change.safe and plan.keyed) or (plan.insert_replaces and not plan.upsert)
+        verb = _Verb.REPLACE if replaces else _Verb.INSERT
+        self._join(verb, change, after, row_values(plan.columns, after), keys)
+
+    def _delete(self, change: RowChange, before: Row, keys: tuple[Key, ...]) -> None:
+        plan = change.plan
+        if not plan.keyed or (not change.safe and any(before[column.at] is None for column in plan.verified)):
+            self._append(_verified_delete(change, before), keys)
+            return
+        self._join(_Verb.DELETE, change, before, _key_values(plan.row_key, before), keys)
+
+    def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
+        plan = change.plan
+        special = not plan.keyed or has_zero_enum(plan, after) or any(value is ABSENT for value in after)
+        if special:
+            self._append(row_statements(change), keys)
+        elif change.safe:
+            if key_changed(plan, before, after):
+                self._join(_Verb.DELETE, change, before, _key_values(plan.row_key, before), keys)
+            self._join(_Verb.REPLACE, change, after, row_values(plan.columns, after), keys)
+        elif plan.updates_by_insert and all(before[column.at] == after[column.at] for column in plan.row_key):
+            self._join(_Verb.UPDATE, change, after, row_values(plan.columns, after), keys)
+        else:
+            sql = update_row(plan, before, after, verify=True)
+            self._append([ApplyStatement(sql, Expected(matched=1), (change,))], keys)
+
+    def _join(self, verb: _Verb, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
+        last, plan = self._last, change.plan
+        after = max([last.get(key, -1) for key in keys], default=-1)
+        after = max(after, self._floor)
+        if verb is _Verb.INSERT and not plan.keyed:
+            after -= 1  # rows of a keyless table stay in order inside one INSERT as well
+        signature = (id(plan), verb, change.safe)
+        at = self._open.get(signature, -1)
+        if at > after and at > self._floor:
+            group = self._done[at]
+            assert isinstance(group, _Group)
+            if group.size + len(rendered) < self._limit and len(group.rows) < self._rows:
+                group.changes.append(change)
+                group.rows.append(rendered)
+                group.images.append(image)
+                group.size += len(rendered) + 1
+                for key in keys:
+                    last[key] = at
+                return
+        self._done.append(_Group(verb, plan, change.safe, [change], [rendered], [image], len(rendered)))
+        at = len(self._done) - 1
+        self._open[signature] = at
+        for key in keys:
+            last[key] = at
+
+    def _append(self, statements: list[ApplyStatement], keys: tuple[Key, ...]) -> None:
+        self._done.append(statements)
+        for key in keys:
+            self._last[key] = len(self._done) - 1
+
+    def _fence(self) -> None:
+        self._floor = len(self._done) - 1
+
+    def statements(self) -> list[ApplyStatement]:
+        result: list[ApplyStatement] = []
+        for item in self._done:
+            if isinstance(item, _Group):
+                result.append(_statement(item))
+            else:
+                result.extend(item)
+        return result
+
+
+def grouped(
+    changes: Iterable[RowChange], *, limit: int = DEFAULT_BYTES, rows: int = DEFAULT_ROWS
+) -> list[ApplyStatement]:
+    """The changes in as few statements as the rule allows, none much longer than `limit` bytes."""
+    batch = _Batch(limit, rows)
+    for change in changes:
+        batch.add(change)
+    return batch.statements()
+
+
+def _statement(group: _Group) -> ApplyStatement:
+    plan, changes, count = group.plan, tuple(group.changes), len(group.rows)
+    if group.verb is _Verb.DELETE:
+        expected = ANY if group.safe else Expected(affected=count)
+        return ApplyStatement(_delete(group), expected, changes)
+    head = insert_head(plan, b"REPLACE" if group.verb is _Verb.REPLACE else b"INSERT", plan.columns)
+    sql = head + b",".join(group.rows)
+    if group.verb is _Verb.UPDATE:
+        return ApplyStatement(sql + _on_duplicate(plan.columns), Expected(affected=2 * count), changes)
+    if group.verb is _Verb.REPLACE and (group.safe or plan.unique_indexes == 1):
+        return ApplyStatement(sql, ANY, changes)
+    return ApplyStatement(sql, Expected(affected=count), changes)
+
+
+def _delete(group: _Group) -> bytes:
+    plan = group.plan
+    where = _names(plan.row_key) + b" IN (" + b",".join(group.rows) + b")"
+    if plan.verified and not group.safe:
+        # The first condition is for the optimizer, which makes ranges of a key's own columns only.
+        columns = plan.row_key + plan.verified
+        where += b" AND " + _names(columns) + b" IN ("
+        where += b",".join([_key_values(columns, image) for image in group.images]) + b")"
+    return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
+
+
+def _verified_delete(change: RowChange, before: Row) -> list[ApplyStatement]:
+    """A DELETE that a NULL in a key keeps out of the IN list."""
+    statement = row_statements(change)[0]
+    plan = change.plan
+    if plan.keyed and not change.safe:
+        extra = b"".join([b" AND " + column.sql + b"<=>" + known(column, before) for column in plan.verified])
+        sql = statement.sql.removesuffix(b" LIMIT 1") + extra + b" LIMIT 1"
+        return [ApplyStatement(sql, statement.expected, statement.changes)]
+    return [statement]
+
+
+def _names(columns: tuple[MappedColumn, ...]) -> bytes:
+    names = b",".join([column.sql for column in columns])
+    return b"(" + names + b")" if len(columns) > 1 else names
+
+
+def _key_values(columns: tuple[MappedColumn, ...], row: Row) -> bytes:
+    values = b",".join([known(column, row) for column in columns])
+    return b"(" + values + b")" if len(columns) > 1 else values
+
+
+def _on_duplicate(columns: tuple[MappedColumn, ...]) -> bytes:
+    assignments = b",".join([column.sql + b"=VALUES(" + column.sql + b")" for column in columns])
+    return b" ON DUPLICATE KEY UPDATE " + assignments

@@ -1,0 +1,127 @@
+"""The keys of a change: what it may collide with at the target.
+
+Two changes may be applied in either order, or at the same time, if they have no key in common. So a change has one key
+for every unique index of the target and every image (before and after): that is where it takes a row away and where it
+puts one. A NULL in an index collides with nothing. With foreign keys checked, a child has its parents' keys as well.
+
+A part of a key that can't be computed (a function, a generated column, a collation nobody can be asked about) counts as
+one value for all rows. A part that is *unknown* in this change only, because the source logs partial row images, makes
+the key `WILD`: it collides with everything, for only this change knows that it is so.
+
+A token (table and columns) stands in front: equal values of different indexes are different keys.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Hashable, Sequence
+from typing import Final
+
+from dm.binlog.value import ABSENT, Row, Value
+from dm.changes.fold import Fold
+from dm.changes.row_change import RowChange
+from dm.ident import TableName
+
+Key = tuple[Hashable, ...]
+KeyFunction = Callable[[Row], Key | None]
+
+WILD: Final[Key] = ("*",)
+"""The key that collides with every other."""
+
+
+class KeyPart:
+    """One column of a key: where its value stands in the row, and how it folds."""
+
+    __slots__ = ("at", "column", "fold", "prefix")
+
+    def __init__(self, column: str, at: int | None, fold: Fold | None, prefix: int | None = None) -> None:
+        self.column = column.lower()
+        self.at = at  # None: not in the row
+        self.fold = fold  # None: all values count as one
+        self.prefix = prefix
+
+    @property
+    def label(self) -> str:
+        """The part's name in the token."""
+        return self.column if self.prefix is None else f"{self.column}({self.prefix})"
+
+
+def table_key(table: TableName) -> Key:
+    """The key all changes of one table share where their order must be kept."""
+    return (sys.intern(str(table)),)
+
+
+def key_function(table: TableName, parts: Sequence[KeyPart]) -> KeyFunction:
+    """How the key over these columns of the target table is read from a row image."""
+    ordered = sorted(parts, key=lambda part: part.label)
+    token = sys.intern(f"{table}({','.join(part.label for part in ordered)})")
+    known = [(part.at, part.fold) for part in ordered if part.at is not None]
+    if len(known) == len(ordered) == 1:
+        at, fold = known[0]
+        if fold is not None:
+            return _single(token, at, fold)
+    return _several(token, known)
+
+
+def _single(token: str, at: int, fold: Fold) -> KeyFunction:
+    def key(row: Row) -> Key | None:
+        value = row[at]
+        if value is None:
+            return None
+        if value is ABSENT:
+            return WILD
+        return (token, fold(value))
+
+    return key
+
+
+def _several(token: str, known: Sequence[tuple[int, Fold | None]]) -> KeyFunction:
+    def key(row: Row) -> Key | None:
+        parts: list[Hashable] = [token]
+        wild = False
+        for at, fold in known:
+            value = row[at]
+            if value is None:
+                return None
+            if value is ABSENT:
+                wild = True
+            elif fold is not None:
+                parts.append(fold(value))
+            else:
+                parts.append(None)
+        return WILD if wild else tuple(parts)
+
+    return key
+
+
+def wild_key(row: Row) -> Key | None:
+    """The key function of a reference whose two sides can't be compared."""
+    return WILD
+
+
+def keys_of(change: RowChange) -> tuple[Key, ...]:
+    """Everything the change may collide with; computed once per change."""
+    if change.keys is not None:
+        return change.keys
+    before, after, plan = change.before, change.after, change.plan
+    keys: list[Key] = [] if plan.order_key is None else [plan.order_key]
+    for function in plan.key_functions:
+        first = None if before is None else function(before)
+        second = None if after is None else function(after)
+        if second is WILD and before is not None and after is not None:
+            second = function(completed(after, before))
+        if first is not None:
+            keys.append(first)
+        if second is not None and second != first:
+            keys.append(second)
+    change.keys = tuple(keys)
+    return change.keys
+
+
+def completed(after: Row, before: Row) -> Row:
+    """The after image with what it leaves out taken from the before image."""
+    return tuple(_known(new, old) for new, old in zip(after, before, strict=True))
+
+
+def _known(new: Value, old: Value) -> Value:
+    return old if new is ABSENT else new

@@ -1,0 +1,200 @@
+"""How the changes of one source table become changes of one target table: worked out once per pair of structures.
+
+Everything that depends on the structures only is decided here, so that the way of a row is a few calls of prepared
+functions: which column goes where, which keys order the changes, which key finds a row again, which statements are
+allowed.
+
+`keyed` tables have a primary key, or a unique key without NULLs, whose columns all come from the source row unchanged.
+Only these can be replayed (safe mode); everything else is applied exactly once, in order, by comparing whole rows.
+
+What may not be done to a table, and why:
+
+- REPLACE, if the target has columns the source lacks (it would reset them), or if rows of other tables refer to it and
+  the target checks that (it would delete the parent). `upsert` says so: UPDATE, and INSERT if there was no row.
+- INSERT .. ON DUPLICATE KEY UPDATE, unless the primary or unique key in question is the only one: with several, the row
+  found may be another one. Nor with columns the source lacks, or with triggers, which would see an INSERT.
+- Changing the order of changes, if triggers or checked foreign keys make one row's change depend on other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dm.changes.collation import Weights
+from dm.changes.column_map import MappedColumn, map_columns
+from dm.changes.comparison import Comparison, exact
+from dm.changes.fold import faithful, fold_for
+from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
+from dm.changes.target_table import TargetTable
+from dm.config.syncer import InsertMode
+from dm.ident import TableName
+from dm.schema.table import Column, ForeignKey, Index, TableSchema
+from dm.sql.context import Flavor
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What holds for all tables of a subtask."""
+
+    flavor: Flavor  # the target's
+    weights: Weights | None = None  # whom to ask about collations; None: text keys under collations count as one value
+    foreign_key_checks: bool = False
+    insert_mode: InsertMode = "insert"
+    multiple_rows: bool = True
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TablePlan:
+    """The conversion of one source table into one target table."""
+
+    source: TableName
+    target: TableName
+    flavor: Flavor
+    columns: tuple[MappedColumn, ...]  # those that are written
+    keyed: bool
+    row_key: tuple[MappedColumn, ...]  # finds a row of a keyed table
+    comparisons: tuple[tuple[int, Comparison], ...]  # find a row of a keyless table: index in the row, condition
+    other_keys: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
+    verified: tuple[MappedColumn, ...]  # further key columns, compared where the order of changes was altered
+    key_functions: tuple[KeyFunction, ...]
+    order_key: Key | None  # shared by all changes of a table whose changes must stay in order
+    key_columns: frozenset[int]  # indexes in the row of all columns of unique indexes
+    unique_indexes: int
+    zero_enums: tuple[int, ...]  # indexes in the row of ENUM columns: their error value needs a lenient statement
+    insert_replaces: bool  # `insert-mode: replace`
+    upsert: bool  # REPLACE is not allowed
+    updates_by_insert: bool  # INSERT .. ON DUPLICATE KEY UPDATE is allowed
+    groupable: bool  # changes may share a statement and move over others
+    defaults_agree: frozenset[int]  # indexes in the row of columns that may be left out of an INSERT
+
+
+def build_plan(source: TableSchema, wire: Sequence[Column], target: TargetTable, options: PlanOptions) -> TablePlan:
+    """The plan for rows of `source`, as the binlog holds them, at `target`; raises DMError where columns don't fit."""
+    schema = target.schema
+    mapped = map_columns(source.name, wire, schema)
+    by_name = {column.target.name.lower(): column for column in mapped}
+    uniques = schema.unique_indexes
+    usable = [key for key in (_row_key(index, by_name, nulls=False) for index in uniques) if key]
+    row_key = usable[0] if usable else ()
+    checked = options.foreign_key_checks
+    written = tuple(column for column in mapped if column.written)
+    extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
+    indexed = {name.lower() for index in schema.indexes for name in index.columns}
+    keyed = bool(row_key)
+    groupable = options.multiple_rows and not target.triggers and not checked
+    functions = [_index_key(schema.name, index, by_name, options.weights, wild=checked) for index in uniques]
+    if checked:
+        functions += _reference_keys(target, by_name, options.weights)
+    key_names = {name.lower() for index in uniques for name in index.columns}
+    in_row_key = {column.at for column in row_key}
+    return TablePlan(
+        source=source.name,
+        target=schema.name,
+        flavor=options.flavor,
+        columns=written,
+        keyed=keyed,
+        row_key=row_key,
+        comparisons=tuple(
+            (column.at, exact(column, options.flavor, indexed=column.target.name.lower() in indexed))
+            for column in written
+        ),
+        other_keys=tuple(
+            key for key in (_row_key(index, by_name, nulls=True) for index in uniques) if key and key != row_key
+        ),
+        verified=tuple(
+            column
+            for column in written
+            if column.target.name.lower() in key_names
+            and column.at not in in_row_key
+            and faithful(column.source, column.target)
+        ),
+        key_functions=tuple(functions),
+        order_key=None if keyed else table_key(schema.name),
+        key_columns=frozenset(column.at for column in mapped if column.target.name.lower() in key_names),
+        unique_indexes=len(uniques),
+        zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
+        insert_replaces=options.insert_mode == "replace" and keyed,
+        upsert=extra or (checked and bool(target.referenced)),
+        updates_by_insert=keyed and len(uniques) == 1 and not extra and groupable,
+        groupable=groupable,
+        defaults_agree=frozenset(
+            column.at
+            for column in written
+            if column.source.default == column.target.default
+            and (column.source.default is not None or column.source.nullable)
+        ),
+    )
+
+
+def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> tuple[MappedColumn, ...]:
+    """The columns by which the index finds exactly one row, empty where it can't."""
+    found: list[MappedColumn] = []
+    for part in index.parts:
+        column = by_name.get((part.column or "").lower())
+        if column is None or not column.written or not faithful(column.source, column.target):
+            return ()
+        if column.target.nullable and index.kind != "primary" and not nulls:
+            return ()
+        found.append(column)
+    return tuple(found)
+
+
+def _index_key(
+    table: TableName, index: Index, by_name: dict[str, MappedColumn], weights: Weights | None, *, wild: bool
+) -> KeyFunction:
+    parts = []
+    for at, part in enumerate(index.parts):
+        column = by_name.get((part.column or "").lower())
+        name = part.column or f"#{index.name}.{at}"
+        if column is None or not column.written:
+            parts.append(KeyPart(name, None, None, part.prefix))
+        else:
+            fold = fold_for(column.source, column.target, part.prefix, weights)
+            parts.append(KeyPart(name, column.at, fold, part.prefix))
+    if wild and any(part.fold is None for part in parts):
+        # A child can't name the parent row in the same terms, so it could not be kept behind it.
+        return wild_key
+    return key_function(table, parts)
+
+
+def _reference_keys(
+    target: TargetTable, by_name: dict[str, MappedColumn], weights: Weights | None
+) -> list[KeyFunction]:
+    """With foreign keys checked: the keys by which children name this table's rows, and those of its own parents."""
+    name = target.schema.name
+    functions = []
+    unique = {tuple(sorted(c.lower() for c in index.columns)) for index in target.schema.unique_indexes}
+    for columns in target.referenced:
+        if tuple(sorted(column.lower() for column in columns)) not in unique:
+            functions.append(
+                _columns_key(name, target.schema, list(zip(columns, columns, strict=True)), by_name, weights)
+            )
+    for foreign in target.schema.foreign_keys:
+        parent = target.schema if foreign.parent == name else target.parents.get(foreign.parent)
+        if parent is not None:
+            functions.append(_columns_key(foreign.parent, parent, _pairs(foreign), by_name, weights))
+    return functions
+
+
+def _pairs(foreign: ForeignKey) -> list[tuple[str, str]]:
+    return list(zip(foreign.columns, foreign.parent_columns, strict=True))
+
+
+def _columns_key(
+    table: TableName,
+    schema: TableSchema,
+    pairs: Sequence[tuple[str, str]],
+    by_name: dict[str, MappedColumn],
+    weights: Weights | None,
+) -> KeyFunction:
+    parts = []
+    for own, there in pairs:
+        column, place = by_name.get(own.lower()), schema.column(there)
+        fold = None
+        if column is not None and column.written and place is not None:
+            fold = fold_for(column.source, place, None, weights)
+        if column is None or fold is None:
+            return wild_key
+        parts.append(KeyPart(there, column.at, fold))
+    return key_function(table, parts)

@@ -1,0 +1,266 @@
+"""One row change as SQL, and the serial form of a list of changes: the reference that every grouping must equal.
+
+Outside safe mode a statement says what the source did, and its count proves that the target was as the source was: an
+UPDATE must match one row and a DELETE must delete one (an INSERT proves itself by the unique keys). In safe mode the
+target may be anywhere between two positions, so a statement only says what the row shall be in the end:
+
+    INSERT    REPLACE
+    UPDATE    DELETE of the old row (only if a key column changed), REPLACE of the new one
+    DELETE    DELETE
+
+Tables that must not see a REPLACE (`plan.upsert`) get a small program instead, with the same end: rows that hold
+another unique key of the new row go, then the new row is updated, or the old one becomes it, or it is inserted.
+
+An ENUM's error value (number 0, which a lax sql_mode of the source let in) is refused by a strict target. Such a row is
+written by a statement of its own with a lax sql_mode, which must give exactly that many warnings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.column_map import MappedColumn
+from dm.changes.keys import completed
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.errors import DMError
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the server must report for a statement; None: anything."""
+
+    affected: int | None = None
+    matched: int | None = None
+    warnings: int | None = None
+
+
+ANY: Final = Expected()
+ONE_MATCHED: Final = Expected(matched=1)
+ONE_AFFECTED: Final = Expected(affected=1)
+
+
+@dataclass(frozen=True, slots=True)
+class ApplyStatement:
+    """One statement for the target, what it must report, and the changes it stands for."""
+
+    sql: bytes
+    expected: Expected
+    changes: tuple[RowChange, ...]
+    found: tuple[ApplyStatement, ...] = ()  # to be executed next if the statement matched a row
+    not_found: tuple[ApplyStatement, ...] = ()  # to be executed next if it matched none
+
+
+def statements(changes: Iterable[RowChange]) -> list[ApplyStatement]:
+    """The changes one after the other, row by row."""
+    return [statement for change in changes for statement in row_statements(change)]
+
+
+def row_statements(change: RowChange) -> list[ApplyStatement]:
+    """The statements of one change, in order."""
+    plan, before, after = change.plan, change.before, change.after
+    safe = change.safe and plan.keyed
+    if before is None:
+        assert after is not None
+        if safe and plan.upsert:
+            return _upsert(change, None, after)
+        if safe or (plan.insert_replaces and not plan.upsert):
+            return [_written(replace_row(plan, after), plan, after, ANY, change)]
+        return [_written(insert_row(plan, after), plan, after, ANY, change)]
+    if after is None:
+        return [ApplyStatement(delete_row(plan, before), ANY if safe else ONE_AFFECTED, (change,))]
+    if not safe:
+        return [_written(update_row(plan, before, after), plan, after, ONE_MATCHED, change)]
+    if any(value is ABSENT for value in after):
+        return _partial_update(change, before, after)
+    if plan.upsert:
+        return _upsert(change, before, after)
+    replaced = _written(replace_row(plan, after), plan, after, ANY, change)
+    if not key_changed(plan, before, after):
+        return [replaced]
+    return [ApplyStatement(delete_row(plan, before), ANY, (change,)), replaced]
+
+
+def key_changed(plan: TablePlan, before: Row, after: Row) -> bool:
+    """Whether a column of a unique index has another value, byte by byte."""
+    return any(after[at] != before[at] and after[at] is not ABSENT for at in plan.key_columns)
+
+
+def operation_of(change: RowChange) -> str:
+    """The change's name in messages."""
+    return {ChangeKind.INSERT: "INSERT", ChangeKind.UPDATE: "UPDATE", ChangeKind.DELETE: "DELETE"}[change.kind]
+
+
+# ---- statements ----
+
+
+def insert_row(plan: TablePlan, row: Row) -> bytes:
+    """INSERT of one row."""
+    columns = present(plan, row)
+    return insert_head(plan, b"INSERT", columns) + row_values(columns, row)
+
+
+def replace_row(plan: TablePlan, row: Row) -> bytes:
+    """REPLACE of one row."""
+    columns = present(plan, row)
+    return insert_head(plan, b"REPLACE", columns) + row_values(columns, row)
+
+
+def update_row(plan: TablePlan, before: Row, after: Row, *, verify: bool = False) -> bytes:
+    """UPDATE of one row to its after image."""
+    assignments = b",".join(
+        [
+            column.sql + b"=" + column.encode(after[column.at])
+            for column in plan.columns
+            if after[column.at] is not ABSENT
+        ]
+    )
+    where = find(plan, before, verify=verify)
+    return b"UPDATE " + plan.target.sql.encode() + b" SET " + assignments + b" WHERE " + where + b" LIMIT 1"
+
+
+def delete_row(plan: TablePlan, before: Row) -> bytes:
+    """DELETE of one row."""
+    return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + find(plan, before) + b" LIMIT 1"
+
+
+def find(plan: TablePlan, row: Row, *, verify: bool = False) -> bytes:
+    """The condition that finds the row; with `verify` only if its other unique keys are the image's as well."""
+    if not plan.keyed:
+        return b" AND ".join([compare(row[at]) for at, compare in plan.comparisons])
+    conditions = [column.sql + b"=" + known(column, row) for column in plan.row_key]
+    if verify:
+        conditions += [column.sql + b"<=>" + known(column, row) for column in plan.verified]
+    return b" AND ".join(conditions)
+
+
+def known(column: MappedColumn, row: Row) -> bytes:
+    """The literal of a key column, which must be in the image."""
+    value = row[column.at]
+    if value is ABSENT:
+        raise DMError("partial-row-image", column=column.source.name)
+    return column.encode(value)
+
+
+def insert_head(plan: TablePlan, verb: bytes, columns: Sequence[MappedColumn]) -> bytes:
+    """Everything of INSERT or REPLACE before the first row."""
+    names = b",".join([column.sql for column in columns])
+    return verb + b" INTO " + plan.target.sql.encode() + b" (" + names + b") VALUES "
+
+
+def row_values(columns: Sequence[MappedColumn], row: Row) -> bytes:
+    """One row in parentheses."""
+    return b"(" + b",".join([column.encode(row[column.at]) for column in columns]) + b")"
+
+
+def present(plan: TablePlan, row: Row) -> tuple[MappedColumn, ...]:
+    """The columns an INSERT of this image names: all, unless the source logs less and the defaults agree."""
+    if not any(value is ABSENT for value in row):
+        return plan.columns
+    columns = []
+    for column in plan.columns:
+        if row[column.at] is not ABSENT:
+            columns.append(column)
+        elif column.at not in plan.defaults_agree:
+            raise DMError("partial-row-image", column=column.source.name)
+    return tuple(columns)
+
+
+# ---- safe mode without REPLACE ----
+
+
+def _upsert(change: RowChange, before: Row | None, after: Row) -> list[ApplyStatement]:
+    """Make the row be `after`, whatever of the change is there already, keeping what the source doesn't know of it."""
+    plan = change.plan
+    moved = before is not None and any(before[column.at] != after[column.at] for column in plan.row_key)
+    insert = _written(insert_row(plan, after), plan, after, ANY, change)
+    if before is None or not moved:
+        absent: tuple[ApplyStatement, ...] = (insert,)
+        found: tuple[ApplyStatement, ...] = ()
+    else:
+        rename = _written(update_row(plan, before, after), plan, after, ANY, change, not_found=(insert,))
+        absent = (rename,)
+        found = (ApplyStatement(_delete_old(plan, before, after), ANY, (change,)),)
+    update = _written(update_row(plan, after, after), plan, after, ANY, change, found=found, not_found=absent)
+    if not plan.other_keys:
+        return [update]
+    others = ApplyStatement(_delete_holders(plan, before, after), ANY, (change,))
+    return [others, update]
+
+
+def _delete_old(plan: TablePlan, before: Row, after: Row) -> bytes:
+    """DELETE of the old row, unless the server takes old and new key for the same ("a" became "A")."""
+    where = find(plan, before) + b" AND NOT (" + find(plan, after) + b")"
+    return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
+
+
+def _delete_holders(plan: TablePlan, before: Row | None, after: Row) -> bytes:
+    """Delete the rows that hold one of the new row's further unique keys but are neither the new nor the old row."""
+    holders = [
+        b"(" + b" AND ".join([column.sql + b"=" + known(column, after) for column in key]) + b")"
+        for key in plan.other_keys
+        if all(after[column.at] is not None for column in key)
+    ] or [b"FALSE"]
+    images = [after] if before is None else [after, before]
+    others = [b"NOT (" + find(plan, image) + b")" for image in images]
+    return (
+        b"DELETE FROM "
+        + plan.target.sql.encode()
+        + b" WHERE ("
+        + b" OR ".join(holders)
+        + b") AND "
+        + b" AND ".join(others)
+    )
+
+
+def _partial_update(change: RowChange, before: Row, after: Row) -> list[ApplyStatement]:
+    """Safe mode with an image that doesn't hold the whole row: exact as long as the row keeps its keys."""
+    plan = change.plan
+    if key_changed(plan, before, after):
+        missing = next(column for column in plan.columns if after[column.at] is ABSENT)
+        raise DMError("partial-row-image", column=missing.source.name)
+    whole = completed(after, before)
+    return [_written(update_row(plan, before, after), plan, whole, ANY, change)]
+
+
+# ---- the error value of ENUM ----
+
+
+def has_zero_enum(plan: TablePlan, row: Row) -> bool:
+    """Whether some ENUM column of the row has the error value."""
+    return bool(plan.zero_enums) and any(row[at] == 0 for at in plan.zero_enums)
+
+
+def _written(
+    sql: bytes,
+    plan: TablePlan,
+    row: Row,
+    expected: Expected,
+    change: RowChange,
+    *,
+    found: tuple[ApplyStatement, ...] = (),
+    not_found: tuple[ApplyStatement, ...] = (),
+) -> ApplyStatement:
+    if has_zero_enum(plan, row):
+        count = sum(row[at] == 0 for at in plan.zero_enums)
+        sql = _LENIENT[plan.flavor](sql)
+        expected = Expected(expected.affected, expected.matched, count)
+    return ApplyStatement(sql, expected, (change,), found, not_found)
+
+
+_LAX: Final = b"'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+
+
+def _lenient_mysql(sql: bytes) -> bytes:
+    verb, rest = sql.split(b" ", 1)
+    return verb + b" /*+ SET_VAR(sql_mode=" + _LAX + b") */ " + rest
+
+
+def _lenient_mariadb(sql: bytes) -> bytes:
+    return b"SET STATEMENT sql_mode=" + _LAX + b" FOR " + sql
+
+
+_LENIENT: Final[dict[str, Callable[[bytes], bytes]]] = {"mysql": _lenient_mysql, "mariadb": _lenient_mariadb}

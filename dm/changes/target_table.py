@@ -1,0 +1,19 @@
+"""What is to be known of a target table besides its structure before rows go into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dm.ident import TableName
+from dm.schema.table import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """One table of the target and its surroundings."""
+
+    schema: TableSchema
+    referenced: tuple[tuple[str, ...], ...] = ()  # its column lists that foreign keys of other tables refer to
+    parents: Mapping[TableName, TableSchema] = field(default_factory=dict)  # the tables its own foreign keys refer to
+    triggers: bool = False

@@ -1,0 +1,82 @@
+"""Which worker a change must go to so that changes with a key in common keep their order.
+
+Every key remembers the worker it was last given to; one worker applies what it gets in order. A change none of whose
+keys is held may go to any worker, one whose keys are all held by the same worker must go there. If two workers hold
+keys of it, neither may have it before the other is done: that is a conflict, and the caller waits until all workers
+are idle, calls `clear` and places the change again. Since the map knows keys and not whether their change is still
+waiting, it only grows; at `limit` keys it reports a conflict too, which empties it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from dm.changes.keys import WILD, Key
+
+CONFLICT: Final = -1
+"""Instead of a worker: wait for all of them, clear, and ask again."""
+
+DEFAULT_LIMIT: Final = 1_000_000
+
+
+class ConflictDetector:
+    """The map from keys to workers. Not thread-safe: it belongs to the dispatcher."""
+
+    def __init__(self, workers: int, *, limit: int = DEFAULT_LIMIT, choose: Callable[[], int] | None = None) -> None:
+        if workers < 1 or limit < 1:
+            raise ValueError("a conflict detector needs a worker and room for a key")
+        self._workers = workers
+        self._limit = limit
+        self._choose = choose or self._next_in_turn
+        self._turn = -1
+        self._holder: dict[Key, int] = {}
+        self._alone = False  # a change with an unknown key is out: nothing may be placed beside it
+        self.conflicts = 0
+        self.overflows = 0
+        self.placed = [0] * workers
+
+    def place(self, keys: Sequence[Key]) -> int:
+        """The worker for a change with these keys, now recorded as theirs, or CONFLICT (nothing recorded)."""
+        holder = self._holder
+        worker = CONFLICT
+        if self._alone:
+            self.conflicts += 1
+            return CONFLICT
+        for key in keys:
+            held = holder.get(key, CONFLICT)
+            if held not in (CONFLICT, worker):
+                if worker != CONFLICT:
+                    self.conflicts += 1
+                    return CONFLICT
+                worker = held
+            if key is WILD:
+                if holder:
+                    self.conflicts += 1
+                    return CONFLICT
+                self._alone = True
+        if len(holder) >= self._limit:
+            self.overflows += 1
+            return CONFLICT
+        if worker == CONFLICT:
+            worker = self._choose()
+        for key in keys:
+            holder[key] = worker
+        self.placed[worker] += 1
+        return worker
+
+    def clear(self) -> None:
+        """Forget everything; only when all workers are idle."""
+        self._holder.clear()
+        self._alone = False
+
+    def __len__(self) -> int:
+        return len(self._holder)
+
+    def holder(self, key: Key) -> int | None:
+        """The worker that holds a key."""
+        return self._holder.get(key)
+
+    def _next_in_turn(self) -> int:
+        self._turn = (self._turn + 1) % self._workers
+        return self._turn
