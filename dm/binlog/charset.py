@@ -1,0 +1,120 @@
+"""Character sets by the collation numbers that the binlog speaks in, and statements' texts in them.
+
+The numbers are the servers' (information_schema.collations, MySQL 9.7 and MariaDB 10.11). MariaDB gave its NO PAD
+variants the number of the padding collation plus 1024, and its UCA 14.0.0 collations blocks of 256 from 2048 up.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dm.errors import DMError
+
+_IDS: Final[dict[str, tuple[int | tuple[int, int], ...]]] = {
+    "big5": (1, 84),
+    "latin2": (2, 9, 21, 27, 77),
+    "dec8": (3, 69),
+    "cp850": (4, 80),
+    "latin1": (5, 8, 15, 31, (47, 49), 94),
+    "hp8": (6, 72),
+    "koi8r": (7, 74),
+    "swe7": (10, 82),
+    "ascii": (11, 65),
+    "ujis": (12, 91),
+    "sjis": (13, 88),
+    "cp1251": (14, 23, (50, 52)),
+    "hebrew": (16, 71),
+    "tis620": (18, 89),
+    "euckr": (19, 85),
+    "latin7": (20, 41, 42, 79),
+    "koi8u": (22, 75),
+    "gb2312": (24, 86),
+    "greek": (25, 70),
+    "cp1250": (26, 34, 44, 66, 99),
+    "gbk": (28, 87),
+    "cp1257": (29, 58, 59),
+    "latin5": (30, 78),
+    "armscii8": (32, 64),
+    "utf8mb3": (33, 76, 83, (192, 215), 223, (576, 578)),
+    "ucs2": (35, 90, (128, 151), 159, (640, 642)),
+    "cp866": (36, 68),
+    "keybcs2": (37, 73),
+    "macce": (38, 43),
+    "macroman": (39, 53),
+    "cp852": (40, 81),
+    "utf8mb4": (45, 46, (224, 247), (255, 323), (608, 610)),
+    "utf16": (54, 55, (101, 124), (672, 674)),
+    "utf16le": (56, 62),
+    "cp1256": (57, 67),
+    "utf32": (60, 61, (160, 183), (736, 738)),
+    "binary": (63,),
+    "geostd8": (92, 93),
+    "cp932": (95, 96),
+    "eucjpms": (97, 98),
+    "gb18030": ((248, 250),),
+}
+_UCA1400: Final = ("utf8mb3", "utf8mb4", "ucs2", "utf16", "utf32")  # blocks of 256 from 2048 up
+_MAX_BYTES: Final = {
+    "big5": 2, "ujis": 3, "sjis": 2, "euckr": 2, "gb2312": 2, "gbk": 2, "utf8mb3": 3, "utf8mb4": 4, "ucs2": 2,
+    "utf16": 4, "utf16le": 4, "utf32": 4, "cp932": 2, "eucjpms": 3, "gb18030": 4,
+}  # fmt: skip
+_CODECS: Final = {
+    "big5": "big5", "latin2": "iso8859-2", "cp850": "cp850", "hp8": "hp-roman8", "koi8r": "koi8-r",
+    "ascii": "ascii", "ujis": "euc_jp", "sjis": "shift_jis", "cp1251": "cp1251", "hebrew": "iso8859-8",
+    "tis620": "tis-620", "euckr": "cp949", "latin7": "iso8859-13", "koi8u": "koi8-u", "gb2312": "gb2312",
+    "greek": "iso8859-7", "cp1250": "cp1250", "gbk": "gbk", "cp1257": "cp1257", "latin5": "iso8859-9",
+    "utf8mb3": "utf-8", "ucs2": "utf-16-be", "cp866": "cp866", "macce": "mac-latin2", "macroman": "mac-roman",
+    "cp852": "cp852", "utf8mb4": "utf-8", "utf16": "utf-16-be", "utf16le": "utf-16-le", "cp1256": "cp1256",
+    "utf32": "utf-32-be", "binary": "utf-8", "cp932": "cp932", "eucjpms": "euc_jp", "gb18030": "gb18030",
+}  # fmt: skip
+_SYNONYMS: Final = {"utf8": "utf8mb3"}
+
+_BY_ID: Final[dict[int, str]] = {}
+for _charset, _ranges in _IDS.items():
+    for _item in _ranges:
+        _first, _last = _item if isinstance(_item, tuple) else (_item, _item)
+        _BY_ID.update(dict.fromkeys(range(_first, _last + 1), _charset))
+
+# The server's latin1 is Windows-1252, with the five holes of that code page filled by the C1 controls of the same value
+# (MySQL Reference Manual, "West European Character Sets").
+_LATIN1: Final = {code: bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(0x80, 0xA0)}
+
+
+def charset_of(collation: int) -> str | None:
+    """The character set of a collation number; None when the number is not known."""
+    if 2048 <= collation < 2048 + 256 * len(_UCA1400):
+        return _UCA1400[(collation - 2048) // 256]
+    known = _BY_ID.get(collation)
+    return known if known is not None or not 1024 <= collation < 2048 else _BY_ID.get(collation - 1024)
+
+
+def max_bytes(charset: str) -> int:
+    """How many bytes a character takes at most."""
+    return _MAX_BYTES.get(_SYNONYMS.get(charset, charset), 1)
+
+
+def same_charset(one: str, other: str) -> bool:
+    """Whether two names mean one character set."""
+    return _SYNONYMS.get(one, one) == _SYNONYMS.get(other, other)
+
+
+def decode_text(raw: bytes, collation: int | None) -> str:
+    """A statement's text by the collation its client spoke; raises DMError when it is not valid."""
+    if raw.isascii() and (collation is None or collation not in _WIDE):
+        return raw.decode("ascii")
+    charset = "utf8mb4" if collation is None else charset_of(collation) or f"of collation {collation}"
+    if charset == "latin1":
+        return raw.decode("latin-1").translate(_LATIN1)
+    codec = _CODECS.get(charset)
+    if codec is None:
+        raise DMError("statement-undecodable", charset=charset, cause="no codec knows this character set")
+    try:
+        return raw.decode(codec)
+    except UnicodeDecodeError as error:
+        raise DMError("statement-undecodable", charset=charset) from error
+
+
+# ASCII characters are not single bytes of the same value in these; no client speaks them, a damaged event may.
+_WIDE: Final = frozenset(
+    number for number, charset in _BY_ID.items() if charset in ("ucs2", "utf16", "utf16le", "utf32")
+)

@@ -1,0 +1,76 @@
+"""DECIMAL: packed bytes to the text the server prints.
+
+Nine digits stand in four big-endian bytes; the digits left over at the outer end of each side take fewer bytes. The
+first bit is the sign, inverted, and a negative number has all its bits inverted, so that bytes sort as numbers do
+(MySQL source, decimal2bin).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
+
+_BYTES: Final = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)  # bytes for that many digits
+
+
+def decimal_size(precision: int, scale: int) -> int:
+    """How many bytes a DECIMAL(precision, scale) takes."""
+    whole = precision - scale
+    return whole // 9 * 4 + _BYTES[whole % 9] + scale // 9 * 4 + _BYTES[scale % 9]
+
+
+def _groups(precision: int, scale: int) -> tuple[list[int], list[int]]:
+    """Digits of each group, left to right, before and after the point."""
+    whole = precision - scale
+    before = [whole % 9] if whole % 9 else []
+    before += [9] * (whole // 9)
+    after = [9] * (scale // 9)
+    after += [scale % 9] if scale % 9 else []
+    return before, after
+
+
+@lru_cache(maxsize=1024)
+def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], str]:
+    """A function from a packed DECIMAL(precision, scale) to its text."""
+    bits = decimal_size(precision, scale) * 8
+    sign, ones = 1 << (bits - 1), (1 << bits) - 1
+    before, after = _groups(precision, scale)
+    shifts: list[tuple[int, int, int]] = []  # shift, mask, digits
+    left = bits
+    for digits in before + after:
+        size = _BYTES[digits] * 8
+        left -= size
+        shifts.append((left, (1 << size) - 1, digits))
+    whole, fraction = shifts[: len(before)], shifts[len(before) :]
+    fraction_bits = sum(_BYTES[digits] * 8 for digits in after)
+    template = "".join(f"%0{digits}d" for digits in after)
+    from_bytes = int.from_bytes
+
+    if len(whole) <= 1 and len(fraction) == 1:
+        fraction_mask = fraction[0][1]
+        short = f"%d.%0{scale}d"
+
+        def decode_short(raw: bytes) -> str:
+            number = from_bytes(raw, "big") ^ sign
+            if number & sign:
+                number ^= ones
+                return "-" + short % (number >> fraction_bits, number & fraction_mask)
+            return short % (number >> fraction_bits, number & fraction_mask)
+
+        return decode_short
+
+    def decode(raw: bytes) -> str:
+        number = from_bytes(raw, "big") ^ sign
+        minus = ""
+        if number & sign:
+            number ^= ones
+            minus = "-"
+        integer = 0
+        for shift, mask, digits in whole:
+            integer = integer * 10**digits + (number >> shift & mask)
+        if not fraction:
+            return f"{minus}{integer}"
+        return f"{minus}{integer}." + template % tuple(number >> shift & mask for shift, mask, _ in fraction)
+
+    return decode

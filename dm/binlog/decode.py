@@ -1,0 +1,157 @@
+"""Rows events to rows.
+
+A `RowDecoder` belongs to one table map and to the tracked columns that tell what the map does not: signs, binary
+strings, fractional digits of old types. Whatever the bytes are, `decode` gives rows or raises DMError; the boundary
+is here, as the generated functions check nothing.
+
+An image that holds no column at all (MINIMAL, a row of defaults only) has no bytes; the server then means one row
+(MySQL source, Rows_log_event::do_apply_event runs its loop at least once).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from typing import Final
+
+from dm.binlog.check import WireColumn, mismatch
+from dm.binlog.codegen import PATTERNS_KEPT, Image, NullableImage, Step, nullable_image, pattern_image, step_of
+from dm.binlog.cursor import Malformed
+from dm.binlog.rows import Rows
+from dm.binlog.table_map import TableMap
+from dm.binlog.value import Row
+from dm.errors import DMError
+
+RowPair = tuple[Row | None, Row | None]  # before, after
+
+_DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
+_DECODERS_KEPT: Final = 1024
+_PRESENT_KEPT: Final = 64
+
+
+class ImageDecoder:
+    """Decodes images that hold one set of columns."""
+
+    __slots__ = ("_nullable", "_patterns", "_steps", "width")
+
+    def __init__(self, steps: Sequence[Step | None]) -> None:
+        self._steps = steps
+        self._patterns: dict[bytes, Image] = {}
+        self._nullable: NullableImage | None = None
+        self.width = (sum(step is not None for step in steps) + 7) // 8  # bytes of the null bitmap
+
+    def image(self, data: bytes, at: int) -> tuple[Row, int]:
+        """The row of the image at data[at] and where the image ends, which may lie behind the data's end."""
+        body = at + self.width
+        nulls = data[at:body]
+        known = self._patterns.get(nulls)
+        if known is not None:
+            return known(data, body)
+        return self._new(data, body, nulls)
+
+    def _new(self, data: bytes, body: int, nulls: bytes) -> tuple[Row, int]:
+        number = int.from_bytes(nulls, "little")
+        if len(self._patterns) < PATTERNS_KEPT:
+            made = pattern_image(self._steps, number)
+            self._patterns[nulls] = made
+            return made(data, body)
+        if self._nullable is None:
+            self._nullable = nullable_image(self._steps)
+        return self._nullable(data, body, number)
+
+
+class RowDecoder:
+    """Decodes the rows events that follow one table map."""
+
+    def __init__(self, table_map: TableMap, columns: Sequence[WireColumn]) -> None:
+        why = mismatch(table_map, columns)
+        if why is not None:
+            raise DMError("row-layout-mismatch", table=str(table_map), why=why)
+        self._table_map = table_map
+        self._steps = [step_of(wire, column) for wire, column in zip(table_map.columns, columns, strict=True)]
+        self._images: dict[bytes, ImageDecoder] = {}
+
+    def decode(self, rows: Rows) -> list[RowPair]:
+        """The rows as (before, after), in the table map's column order; raises DMError."""
+        if rows.column_count != len(self._steps):
+            raise self._corrupt(f"it has {rows.column_count} columns and its table map has {len(self._steps)}")
+        try:
+            if rows.kind == "update":
+                return self._updates(rows)
+            return self._single_images(rows)
+        except _DAMAGE as error:
+            raise self._corrupt(str(error)) from error
+
+    def _decoder(self, present: bytes) -> ImageDecoder:
+        known = self._images.get(present)
+        if known is None:
+            bits = int.from_bytes(present, "little")
+            steps = [step if bits >> index & 1 else None for index, step in enumerate(self._steps)]
+            if len(self._images) >= _PRESENT_KEPT:
+                self._images.clear()
+            known = ImageDecoder(steps)
+            self._images[present] = known
+        return known
+
+    def _single_images(self, rows: Rows) -> list[RowPair]:
+        data, at, end = rows.data, rows.start, rows.end
+        decoder = self._decoder(rows.present)
+        image = decoder.image
+        found: list[Row] = []
+        if decoder.width == 0:
+            found.append(image(data, at)[0])
+        else:
+            while at < end:
+                row, at = image(data, at)
+                found.append(row)
+        if at != end:
+            raise Malformed("its last row ends behind it")
+        if rows.kind == "insert":
+            return [(None, row) for row in found]
+        return [(row, None) for row in found]
+
+    def _updates(self, rows: Rows) -> list[RowPair]:
+        data, at, end = rows.data, rows.start, rows.end
+        before_decoder, after_decoder = self._decoder(rows.present), self._decoder(rows.present_after)
+        before_image, after_image = before_decoder.image, after_decoder.image
+        found: list[RowPair] = []
+        if before_decoder.width + after_decoder.width == 0:
+            found.append((before_image(data, at)[0], after_image(data, at)[0]))
+        elif rows.partial:
+            raise DMError(
+                "event-unsupported",
+                event="PARTIAL_UPDATE_ROWS",
+                why=f"the source logs only the changed parts of JSON columns in {self._table_map}",
+                way_out="set binlog_row_value_options='' at the source, and load the table again or skip this event",
+            )
+        else:
+            while at < end:
+                before, at = before_image(data, at)
+                after, at = after_image(data, at)
+                found.append((before, after))
+        if at != end:
+            raise Malformed("its last row ends behind it")
+        return found
+
+    def _corrupt(self, what: str) -> DMError:
+        return DMError("row-corrupt", table=str(self._table_map), what=what)
+
+
+class DecoderCache:
+    """Decoders by table map and columns; both are compared by identity, as the parser and the tracker keep them."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], tuple[TableMap, Sequence[WireColumn], RowDecoder]] = {}
+
+    def decoder(self, table_map: TableMap, columns: Sequence[WireColumn]) -> RowDecoder:
+        """The decoder for rows behind this map, read through these columns; raises DMError when they do not fit."""
+        key = (id(table_map), id(columns))
+        known = self._known.get(key)
+        if known is not None:
+            return known[2]
+        made = RowDecoder(table_map, columns)
+        if len(self._known) >= _DECODERS_KEPT:
+            self._known.clear()
+        # The entry holds both objects, so their identities can't be given to others.
+        self._known[key] = (table_map, columns, made)
+        return made

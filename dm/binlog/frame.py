@@ -1,0 +1,59 @@
+"""Cutting a file's bytes into events, and checking an event's checksum; no event is looked into.
+
+The relay and the file reader use this on every byte they move, so it does nothing else.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from typing import Final
+
+from dm.binlog.header import (
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    LOG_EVENT_BINLOG_IN_USE_F,
+    EventHeader,
+    EventType,
+)
+from dm.errors import DMError
+
+MAGIC: Final = b"\xfebin"
+MAX_EVENT_SIZE: Final = 0xFFFFFFFF
+_FLAGS_AT: Final = 17
+
+
+def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[tuple[int, EventHeader]]:
+    """Yield (offset, header) of every complete event of buf[at:end]; stops before an event that is not all there.
+
+    A caller that knows that `end` is the end of everything compares it with the last event's end: bytes left over
+    mean a torn event.
+    """
+    unpack = HEADER.unpack_from
+    while at + HEADER_SIZE <= end:
+        header = EventHeader(*unpack(buf, at))
+        if header.size < HEADER_SIZE:
+            raise DMError("event-corrupt", event=header.type, end=header.end, what=f"its size is {header.size}")
+        if at + header.size > end:
+            return
+        yield at, header
+        at += header.size
+
+
+def verify_crc(event: bytes | bytearray | memoryview) -> bool:
+    """Whether the last 4 bytes of the event are the CRC-32 of what stands before them.
+
+    A format description is summed with its in-use flag off, because the server clears the flag in place when it
+    closes the file (MySQL source, Log_event_footer::event_checksum_test).
+    """
+    view = memoryview(event)
+    if len(view) < HEADER_SIZE + CHECKSUM_SIZE:
+        return False
+    stored = int.from_bytes(view[-CHECKSUM_SIZE:], "little")
+    body = view[:-CHECKSUM_SIZE]
+    if view[4] == EventType.FORMAT_DESCRIPTION and view[_FLAGS_AT] & LOG_EVENT_BINLOG_IN_USE_F:
+        copy = bytearray(body)
+        copy[_FLAGS_AT] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
+        return zlib.crc32(copy) == stored
+    return zlib.crc32(body) == stored

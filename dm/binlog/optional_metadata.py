@@ -1,0 +1,125 @@
+"""What a table map says beyond types: signs always, names, charsets, members and keys under binlog_row_metadata=FULL.
+
+It is a list of (kind, length, value); a kind that is not known is skipped. Bitmaps count only the columns they concern,
+highest bit first. Charset pairs index into the character columns only, and the two server families disagree on whether
+GEOMETRY is one (MySQL source, Table_map_event::Optional_metadata_fields; MariaDB source, is_character_type).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.wire_type import CHARACTER, MARIADB_CHARACTER, NUMERIC, WireCode, WireType
+from dm.gtid import Flavor
+
+
+@dataclass(slots=True)
+class OptionalMetadata:
+    """Per column of the table map, None where the map says nothing; shared, never changed once read."""
+
+    unsigned: tuple[bool | None, ...] | None = None  # None inside for columns that are not numbers
+    collations: tuple[int | None, ...] | None = None  # character columns
+    enum_collations: tuple[int | None, ...] | None = None  # ENUM and SET columns
+    names: tuple[str, ...] | None = None
+    members: tuple[tuple[bytes, ...] | None, ...] | None = None  # ENUM and SET columns, in the column's character set
+    geometry_types: tuple[int, ...] | None = None
+    primary_key: tuple[tuple[int, int], ...] | None = None  # (column index, prefix length or 0)
+    visible: tuple[bool, ...] | None = None
+    vector_dimensions: tuple[int, ...] | None = None
+
+
+def _bits(value: bytes, count: int) -> Iterable[bool]:
+    if len(value) < (count + 7) // 8:
+        raise Malformed("a bitmap in the table map is too short")
+    return (bool(value[index >> 3] & (0x80 >> (index & 7))) for index in range(count))
+
+
+def _spread(count: int, indexes: Sequence[int], values: Iterable[int]) -> tuple[int | None, ...]:
+    spread: list[int | None] = [None] * count
+    for index, value in zip(indexes, values, strict=True):
+        spread[index] = value
+    return tuple(spread)
+
+
+def _default_collations(cursor: ByteCursor, count: int, indexes: Sequence[int]) -> tuple[int | None, ...]:
+    values = [cursor.packed()] * len(indexes)
+    while cursor.left:
+        at = cursor.packed()
+        if at >= len(values):
+            raise Malformed("a character set for a column that is not there")
+        values[at] = cursor.packed()
+    return _spread(count, indexes, values)
+
+
+def _column_collations(cursor: ByteCursor, count: int, indexes: Sequence[int]) -> tuple[int | None, ...]:
+    return _spread(count, indexes, [cursor.packed() for _ in indexes])
+
+
+def _member_lists(
+    cursor: ByteCursor, known: tuple[tuple[bytes, ...] | None, ...] | None, count: int, indexes: Sequence[int]
+) -> tuple[tuple[bytes, ...] | None, ...]:
+    members: list[tuple[bytes, ...] | None] = list(known or [None] * count)
+    for index in indexes:
+        if not cursor.left:
+            break
+        members[index] = tuple(cursor.packed_bytes() for _ in range(_bounded(cursor)))
+    return tuple(members)
+
+
+def _bounded(cursor: ByteCursor) -> int:
+    count = cursor.packed()
+    if count > cursor.left:
+        raise Malformed("a list is longer than the bytes that hold it")
+    return count
+
+
+def parse_optional_metadata(cursor: ByteCursor, columns: Sequence[WireType], flavor: Flavor) -> OptionalMetadata:
+    """Read everything that stands behind the null bitmap of a table map."""
+    metadata = OptionalMetadata()
+    count = len(columns)
+    character_codes = MARIADB_CHARACTER if flavor == "mariadb" else CHARACTER
+
+    def having(*codes: int) -> list[int]:
+        return [index for index, column in enumerate(columns) if column.code in codes]
+
+    while cursor.left:
+        kind = cursor.uint(1)
+        value = cursor.packed_bytes()
+        field = ByteCursor(value)
+        if kind == 1:
+            numeric = having(*NUMERIC)
+            signs: list[bool | None] = [None] * count
+            for index, unsigned in zip(numeric, _bits(value, len(numeric)), strict=True):
+                signs[index] = unsigned
+            metadata.unsigned = tuple(signs)
+        elif kind == 2:
+            metadata.collations = _default_collations(field, count, having(*character_codes))
+        elif kind == 3:
+            metadata.collations = _column_collations(field, count, having(*character_codes))
+        elif kind == 4:
+            metadata.names = tuple(field.packed_bytes().decode() for _ in columns)
+        elif kind == 5:
+            metadata.members = _member_lists(field, metadata.members, count, having(WireCode.SET))
+        elif kind == 6:
+            metadata.members = _member_lists(field, metadata.members, count, having(WireCode.ENUM))
+        elif kind == 7:
+            metadata.geometry_types = tuple(field.packed() for _ in having(WireCode.GEOMETRY))
+        elif kind in (8, 9):
+            key: list[tuple[int, int]] = []
+            while field.left:
+                index = field.packed()
+                if index >= count:
+                    raise Malformed("the primary key names a column that is not there")
+                key.append((index, field.packed() if kind == 9 else 0))
+            metadata.primary_key = tuple(key)
+        elif kind == 10:
+            metadata.enum_collations = _default_collations(field, count, having(WireCode.ENUM, WireCode.SET))
+        elif kind == 11:
+            metadata.enum_collations = _column_collations(field, count, having(WireCode.ENUM, WireCode.SET))
+        elif kind == 12:
+            metadata.visible = tuple(_bits(value, count))
+        elif kind == 13:
+            metadata.vector_dimensions = tuple(field.packed() for _ in having(WireCode.VECTOR))
+    return metadata

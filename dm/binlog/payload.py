@@ -1,0 +1,95 @@
+"""Transaction payloads: the events of a whole transaction in one event, compressed (binlog_transaction_compression).
+
+The inner events have headers but no checksums, and their log_pos means nothing outside. They are unpacked one by one
+while the consumer reads, so a transaction of a gigabyte needs no gigabyte here. Layout: MySQL source,
+Transaction_payload_event: tagged fields up to an end mark, then the payload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import zstandard
+
+from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.event import InnerEvent
+from dm.binlog.header import HEADER_SIZE, EventType, parse_header, type_name
+from dm.errors import DMError
+
+_ZSTD: Final = 0
+_NONE: Final = 255
+_CHUNK: Final = 1 << 18
+_NEVER_INSIDE: Final = (EventType.FORMAT_DESCRIPTION, EventType.TRANSACTION_PAYLOAD, EventType.ROTATE)
+
+
+@dataclass(slots=True)
+class TransactionPayload:
+    """A compressed transaction; `events` unpacks it."""
+
+    compression: int
+    uncompressed_size: int | None
+    payload: bytes
+    end: int  # log_pos of the event, for messages
+
+    def events(self) -> Iterator[InnerEvent]:
+        """Yield the inner events in order; raises DMError when the payload is damaged."""
+        try:
+            yield from self._events()
+        except (zstandard.ZstdError, Malformed) as error:
+            raise DMError(
+                "event-corrupt", event=type_name(EventType.TRANSACTION_PAYLOAD), end=self.end, what=str(error)
+            ) from error
+
+    def _chunks(self) -> Iterator[bytes]:
+        if self.compression == _NONE:
+            yield self.payload
+            return
+        with zstandard.ZstdDecompressor().stream_reader(self.payload, read_across_frames=True) as reader:
+            while chunk := reader.read(_CHUNK):
+                yield chunk
+
+    def _events(self) -> Iterator[InnerEvent]:
+        held = b""
+        total = 0
+        for chunk in self._chunks():
+            total += len(chunk)
+            if self.uncompressed_size is not None and total > self.uncompressed_size:
+                raise Malformed("the payload is longer than it tells")
+            held = held + chunk if held else chunk
+            at, left = 0, len(held)
+            while left - at >= HEADER_SIZE:
+                header = parse_header(held, at)
+                if header.size < HEADER_SIZE:
+                    raise Malformed(f"an inner event has {header.size} bytes")
+                if header.type in _NEVER_INSIDE:
+                    raise Malformed(f"an inner event is of type {type_name(header.type)}")
+                if at + header.size > left:
+                    break
+                yield InnerEvent(header, held[at : at + header.size])
+                at += header.size
+            held = held[at:]
+        if held:
+            raise Malformed("the payload ends inside an event")
+        if self.uncompressed_size is not None and total != self.uncompressed_size:
+            raise Malformed("the payload is shorter than it tells")
+
+
+def parse_payload(cursor: ByteCursor, end: int) -> TransactionPayload:
+    """Read a transaction payload's fields; the payload itself stays compressed."""
+    compression, size, uncompressed = _NONE, None, None
+    while (tag := cursor.packed()) != 0:
+        field = ByteCursor(cursor.packed_bytes())
+        if tag == 1:
+            size = field.packed()
+        elif tag == 2:
+            compression = field.packed()
+        elif tag == 3:
+            uncompressed = field.packed()
+    if compression not in (_ZSTD, _NONE):
+        raise Malformed(f"payload compression {compression} is not known")
+    payload = cursor.rest()
+    if size is not None and size != len(payload):
+        raise Malformed(f"a payload of {len(payload)} bytes tells a size of {size}")
+    return TransactionPayload(compression, uncompressed, payload, end)

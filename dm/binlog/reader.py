@@ -1,0 +1,282 @@
+"""From raw events to typed ones.
+
+`EventParser` is fed one stream's events in order, because an event can't be read by itself: the format description at a
+file's start says whether checksums end the events and which server family writes them. Before the first one (the dump
+thread opens with a fake rotate) the checksum is found by trying: four last bytes that happen to be the CRC-32 of the
+rest are one in four billion.
+
+Whatever the bytes are, `parse` returns an event or raises DMError: every reader below raises Malformed, or one of the
+errors in `_DAMAGE` that Python's own conversions raise, and this module is the only place that translates them.
+
+An event type that is not known passes only if the server marked it as ignorable; everything else could be changes.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Final
+
+from dm.binlog import control, gtid_list, payload, query, transaction
+from dm.binlog.control import (
+    FormatDescription,
+    Heartbeat,
+    Ignorable,
+    MariadbBinlogCheckpoint,
+    Rotate,
+    StatementInput,
+    Stop,
+)
+from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.event import InnerEvent, RawEvent
+from dm.binlog.frame import verify_crc
+from dm.binlog.gtid_list import GtidList, PreviousGtids
+from dm.binlog.header import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    LOG_EVENT_IGNORABLE_F,
+    EventHeader,
+    EventType,
+    type_name,
+)
+from dm.binlog.mariadb_compression import decompress_event
+from dm.binlog.payload import TransactionPayload
+from dm.binlog.query import Query
+from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
+from dm.binlog.table_map import TableMap, parse_table_map
+from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
+from dm.errors import DMError
+from dm.gtid import Flavor
+
+__all__ = [
+    "Event",
+    "EventParser",
+    "FormatDescription",
+    "GtidEvent",
+    "GtidList",
+    "Heartbeat",
+    "Ignorable",
+    "MariadbBinlogCheckpoint",
+    "PreviousGtids",
+    "Query",
+    "Rotate",
+    "Rows",
+    "RowsQuery",
+    "StatementInput",
+    "Stop",
+    "TableMap",
+    "TransactionPayload",
+    "XaPrepare",
+    "Xid",
+]
+
+Event = (
+    FormatDescription
+    | Rotate
+    | Heartbeat
+    | Stop
+    | Ignorable
+    | MariadbBinlogCheckpoint
+    | StatementInput
+    | GtidEvent
+    | Xid
+    | XaPrepare
+    | RowsQuery
+    | PreviousGtids
+    | GtidList
+    | Query
+    | TableMap
+    | Rows
+    | TransactionPayload
+)
+
+_DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
+_TABLE_MAPS_KEPT: Final = 4096
+_Handler = Callable[[bytes, int, int, EventHeader], Event]
+
+_STATEMENT_LOAD = "LOAD DATA was logged as a statement (binlog_format is not ROW)"
+_UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
+    EventType.WRITE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
+    EventType.UPDATE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
+    EventType.DELETE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
+    EventType.BEGIN_LOAD_QUERY: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
+    EventType.APPEND_BLOCK: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
+    EventType.EXECUTE_LOAD_QUERY: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
+    EventType.DELETE_FILE: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
+    EventType.INCIDENT: (
+        "the source says that it lost changes of its own binlog",
+        "compare the data, repair or load it again, then start the task behind this event",
+    ),
+    EventType.MARIADB_START_ENCRYPTION: (
+        "the file is encrypted from here on",
+        "read from the server (which decrypts) instead of from its files, or set encrypt_binlog=OFF",
+    ),
+}
+
+
+class EventParser:
+    """Reads the events of one stream, in order."""
+
+    def __init__(self, *, verify: bool = True) -> None:
+        self.format: FormatDescription | None = None
+        self._verify = verify
+        self._checksum: bool | None = None
+        self._flavor: Flavor = "mysql"
+        self._table_maps: dict[bytes, TableMap] = {}
+        self._handlers: dict[int, _Handler] = {
+            EventType.QUERY: self._query,
+            EventType.MARIADB_QUERY_COMPRESSED: self._compressed_query,
+            EventType.STOP: lambda data, at, end, header: Stop(),
+            EventType.ROTATE: lambda data, at, end, header: control.parse_rotate(ByteCursor(data, at, end), header),
+            EventType.INTVAR: self._statement_input,
+            EventType.RAND: self._statement_input,
+            EventType.USER_VAR: self._statement_input,
+            EventType.XID: self._xid,
+            EventType.TABLE_MAP: self._table_map,
+            EventType.HEARTBEAT: lambda data, at, end, header: control.parse_heartbeat(
+                ByteCursor(data, at, end), header
+            ),
+            EventType.HEARTBEAT_V2: lambda data, at, end, header: control.parse_heartbeat_v2(ByteCursor(data, at, end)),
+            EventType.IGNORABLE: self._ignorable,
+            EventType.TRANSACTION_CONTEXT: self._ignorable,  # group replication's certification, for its members only
+            EventType.VIEW_CHANGE: self._ignorable,
+            EventType.ROWS_QUERY: lambda data, at, end, header: RowsQuery(_comment(data[at + 1 : end])),
+            EventType.MARIADB_ANNOTATE_ROWS: lambda data, at, end, header: RowsQuery(_comment(data[at:end])),
+            EventType.GTID: lambda data, at, end, header: transaction.parse_gtid(data, at, end, False),
+            EventType.ANONYMOUS_GTID: lambda data, at, end, header: transaction.parse_gtid(data, at, end, True),
+            EventType.GTID_TAGGED: lambda data, at, end, header: transaction.parse_gtid_tagged(
+                ByteCursor(data, at, end)
+            ),
+            EventType.MARIADB_GTID: lambda data, at, end, header: transaction.parse_gtid_mariadb(
+                ByteCursor(data, at, end), header.server_id
+            ),
+            EventType.PREVIOUS_GTIDS: lambda data, at, end, header: gtid_list.parse_previous_gtids(
+                ByteCursor(data, at, end)
+            ),
+            EventType.MARIADB_GTID_LIST: lambda data, at, end, header: gtid_list.parse_gtid_list(
+                ByteCursor(data, at, end)
+            ),
+            EventType.MARIADB_BINLOG_CHECKPOINT: lambda data, at, end, header: control.parse_binlog_checkpoint(
+                ByteCursor(data, at, end)
+            ),
+            EventType.XA_PREPARE: lambda data, at, end, header: transaction.parse_xa_prepare(ByteCursor(data, at, end)),
+            EventType.TRANSACTION_PAYLOAD: lambda data, at, end, header: payload.parse_payload(
+                ByteCursor(data, at, end), header.end
+            ),
+            **dict.fromkeys(ROWS_TYPES, self._rows),
+        }
+
+    @property
+    def flavor(self) -> Flavor:
+        """The server family that writes the stream, as its format description says."""
+        return self._flavor
+
+    @property
+    def checksum(self) -> bool:
+        """Whether a checksum ends the stream's events."""
+        return bool(self._checksum)
+
+    def parse(self, raw: RawEvent) -> Event:
+        """The typed event; raises DMError for anything that is not one."""
+        header, data = raw
+        size = len(data)
+        if header.size != size or size < HEADER_SIZE:
+            raise _corrupt(header, f"it has {size} bytes and tells a size of {header.size}")
+        code = header.type
+        if code == EventType.FORMAT_DESCRIPTION:
+            return self._format_description(raw)
+        end = size
+        if isinstance(raw, InnerEvent):
+            pass
+        elif self._checksum:
+            end -= CHECKSUM_SIZE
+            if end < HEADER_SIZE:
+                raise _corrupt(header, "it has no room for its checksum")
+            if self._verify and zlib.crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
+                end = self._unsummed_end(raw)
+        elif self._checksum is None and verify_crc(data):
+            end -= CHECKSUM_SIZE
+        return self._typed(header, data, end)
+
+    def _typed(self, header: EventHeader, data: bytes, end: int) -> Event:
+        handler = self._handlers.get(header.type)
+        if handler is None:
+            return self._unhandled(header)
+        try:
+            return handler(data, HEADER_SIZE, end, header)
+        except _DAMAGE as error:
+            raise _corrupt(header, str(error)) from error
+
+    def _unsummed_end(self, raw: RawEvent) -> int:
+        """Where the body of an event with a wrong checksum ends; only a fake rotate may come without one.
+
+        At a file change the dump thread makes up a rotate before it has read the new file's format, so it may use the
+        other setting. A name that ends in a number has no checksum bytes behind it.
+        """
+        header, data = raw
+        if header.type == EventType.ROTATE and header.artificial and data[-CHECKSUM_SIZE:].isdigit():
+            return len(data)
+        raise DMError("checksum-mismatch", event=type_name(header.type), end=header.end)
+
+    def _format_description(self, raw: RawEvent) -> FormatDescription:
+        try:
+            found = control.parse_format_description(raw.data)
+        except _DAMAGE as error:
+            raise _corrupt(raw.header, str(error)) from error
+        if found.checksum and self._verify and not verify_crc(raw.data):
+            raise DMError("checksum-mismatch", event=type_name(raw.header.type), end=raw.header.end)
+        if found.flavor != self._flavor:
+            self._table_maps.clear()
+        self.format, self._checksum, self._flavor = found, found.checksum, found.flavor
+        return found
+
+    def _unhandled(self, header: EventHeader) -> Ignorable:
+        if header.flags & LOG_EVENT_IGNORABLE_F:
+            return Ignorable(header.type)
+        unsupported = _UNSUPPORTED.get(header.type)
+        if unsupported:
+            why, way_out = unsupported
+            raise DMError("event-unsupported", event=type_name(header.type), why=why, way_out=way_out)
+        raise DMError("event-unknown", type=type_name(header.type))
+
+    def _query(self, data: bytes, at: int, end: int, header: EventHeader) -> Query:
+        return query.parse_query(data, at, end, header.timestamp)
+
+    def _compressed_query(self, data: bytes, at: int, end: int, header: EventHeader) -> Query:
+        found = query.parse_query(data, at, end, header.timestamp)
+        found.sql = decompress_event(found.sql)
+        return found
+
+    def _xid(self, data: bytes, at: int, end: int, header: EventHeader) -> Xid:
+        if end - at < 8:
+            raise Malformed("it is shorter than its number")
+        return Xid(int.from_bytes(data[at : at + 8], "little"))
+
+    def _table_map(self, data: bytes, at: int, end: int, header: EventHeader) -> TableMap:
+        body = data[at:end]
+        known = self._table_maps.get(body)
+        if known is None:
+            known = parse_table_map(ByteCursor(body), self._flavor)
+            if len(self._table_maps) >= _TABLE_MAPS_KEPT:
+                self._table_maps.clear()
+            self._table_maps[body] = known
+        return known
+
+    def _rows(self, data: bytes, at: int, end: int, header: EventHeader) -> Rows:
+        return parse_rows(data, at, end, header.type)
+
+    def _statement_input(self, data: bytes, at: int, end: int, header: EventHeader) -> StatementInput:
+        return StatementInput(header.type, data[at:end])
+
+    def _ignorable(self, data: bytes, at: int, end: int, header: EventHeader) -> Ignorable:
+        return Ignorable(header.type)
+
+
+def _comment(raw: bytes) -> str:
+    # The statement's text, for reading only: it may be in any character set.
+    return raw.decode("utf-8", "backslashreplace")
+
+
+def _corrupt(header: EventHeader, what: str) -> DMError:
+    return DMError("event-corrupt", event=type_name(header.type), end=header.end, what=what)

@@ -1,0 +1,63 @@
+"""Table maps: which table the row events with an id belong to, and how its rows are laid out.
+
+The server repeats the map before the rows of every statement, byte for byte the same; so the parser keeps what it
+made of the bytes, and the same bytes give the same object. Decoders are cached by that identity.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.optional_metadata import OptionalMetadata, parse_optional_metadata
+from dm.binlog.wire_type import WireType, resolve
+from dm.gtid import Flavor
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TableMap:
+    """One table map; compared by identity, equal bytes in one stream are one object."""
+
+    table_id: int
+    schema: str
+    table: str
+    columns: tuple[WireType, ...]
+    nullable: tuple[bool, ...]
+    optional: OptionalMetadata
+    flavor: Flavor
+
+    def __str__(self) -> str:
+        return f"{self.schema}.{self.table}"
+
+    @property
+    def column_types(self) -> tuple[int, ...]:
+        """Type codes, ENUM and SET resolved."""
+        return tuple(column.code for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Column names where the source runs binlog_row_metadata=FULL."""
+        return self.optional.names
+
+
+def parse_table_map(cursor: ByteCursor, flavor: Flavor) -> TableMap:
+    """Read a table map's body."""
+    table_id = cursor.uint(6)
+    cursor.take(2)  # flags, no reader needs them
+    schema = cursor.short_bytes().decode()
+    cursor.nul()
+    table = cursor.short_bytes().decode()
+    cursor.nul()
+    count = cursor.packed()
+    if not 0 < count <= cursor.left:
+        raise Malformed(f"{count} columns")
+    codes = cursor.take(count)
+    metadata = ByteCursor(cursor.packed_bytes())
+    columns = tuple(resolve(code, metadata) for code in codes)
+    if metadata.left:
+        raise Malformed("its type metadata has bytes no column needs")
+    null_bits = cursor.take((count + 7) // 8)
+    nullable = tuple(bool(null_bits[index >> 3] >> (index & 7) & 1) for index in range(count))
+    return TableMap(
+        table_id, schema, table, columns, nullable, parse_optional_metadata(cursor, columns, flavor), flavor
+    )
