@@ -89,6 +89,11 @@ KINDS = (
         "make the patterns of the routes disjoint, then stop the task and start it with the corrected file",
     ),
     ErrorKind(
+        "expression-inexact", 20924, "config", "internal", "high",
+        "expression filter {rule} can't be evaluated with the server's exact result: {why}",
+        "change the expression (compare columns with constants of their own type), or remove the filter",
+    ),
+    ErrorKind(
         "event-refused", 20923, "config", "internal", "high",
         "a binlog event filter with `action: Error` ({rule}) matched {event} on {table}",
         "look at the change; then skip it (`dmctl binlog skip`), or change the filter",

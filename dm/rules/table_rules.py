@@ -1,0 +1,89 @@
+"""All rules of a subtask behind one face: what the syncer, the dump and the load ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeVar
+
+from dm.config.subtask import SubtaskConfig
+from dm.ident import TableName
+from dm.rules.block_allow import TableSelection
+from dm.rules.event_filter import EventFilter, Verdict
+from dm.rules.router import Router
+from dm.rules.row_filter import Fold, RowFilter
+from dm.schema.table import Column, TableSchema
+
+K = TypeVar("K")
+V = TypeVar("V")
+RowEvent = Literal["insert", "update", "delete"]
+
+_CACHED = 100_000  # decisions kept; a source with more tables pays for the decision again
+
+
+class TableRules:
+    """The rules of one subtask; pure, safe to share between threads (decisions are cached, and equal each time)."""
+
+    def __init__(self, subtask: SubtaskConfig) -> None:
+        case_sensitive = subtask.case_sensitive
+        self._selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
+        self._router = Router(subtask.routes, case_sensitive=case_sensitive)
+        self._filter = EventFilter(subtask.filters, case_sensitive=case_sensitive)
+        self._expressions = subtask.expression_filters
+        self._case_sensitive = case_sensitive
+        self._wanted: dict[TableName, bool] = {}
+        self._routed: dict[TableName, TableName] = {}
+        self._rows: dict[tuple[TableName, RowEvent], Verdict] = {}
+
+    def wanted(self, table: TableName) -> bool:
+        """Whether the block-allow-list lets a table take part; an empty table asks for the schema as a whole."""
+        known = self._wanted.get(table)
+        if known is None:
+            known = self._selection.wanted(table)
+            _keep(self._wanted, table, known)
+        return known
+
+    def route(self, table: TableName) -> TableName:
+        """The target's name of a source table; raises DMError `route-ambiguous`."""
+        known = self._routed.get(table)
+        if known is None:
+            known = self._router.route(table)
+            _keep(self._routed, table, known)
+        return known
+
+    def row_event(self, table: TableName, event: RowEvent) -> Verdict:
+        """What the event filter says of row changes; raises DMError `event-refused` for `action: Error`."""
+        known = self._rows.get((table, event))
+        if known is None:
+            known = self._filter.decide(table, event)
+            _keep(self._rows, (table, event), known)
+        return known
+
+    def ddl_event(self, table: TableName, event: str, sql: str) -> Verdict:
+        """What the event filter says of one DDL operation; `sql` is the original statement's text."""
+        return self._filter.decide(table, event, sql)
+
+    def sql_pattern_ignores(self, sql: str) -> bool:
+        """Whether a statement that can't be understood is skipped by a rule for every schema with a `sql-pattern`."""
+        return self._filter.ignores_text(sql)
+
+    def row_filter(
+        self, table: TableSchema, columns: Sequence[Column] | None = None, fold: Fold | None = None
+    ) -> RowFilter | None:
+        """The expression filters of a table compiled for rows of these columns (all of the table's when not given)."""
+        rules = [
+            rule
+            for rule in self._expressions
+            if self._folded(rule.schema_name) == self._folded(table.name.schema)
+            and self._folded(rule.table) == self._folded(table.name.table)
+        ]
+        return RowFilter.compile(rules, columns or table.columns, fold) if rules else None
+
+    @property
+    def _folded(self) -> Callable[[str], str]:
+        return str if self._case_sensitive else str.lower
+
+
+def _keep(cache: dict[K, V], key: K, value: V) -> None:
+    if len(cache) >= _CACHED:
+        cache.clear()
+    cache[key] = value
