@@ -1,0 +1,40 @@
+"""What the meaning of a statement's text depends on besides the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal, Self
+
+Flavor = Literal["mysql", "mariadb"]
+
+# sql_mode bits as they stand in the binlog's query events, alike in both flavours (sql/sql_class.h).
+_REAL_AS_FLOAT: Final = 1
+_ANSI_QUOTES: Final = 4
+_NO_BACKSLASH_ESCAPES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class SourceContext:
+    """The server and the session in which a statement ran."""
+
+    flavor: Flavor
+    version: int  # as in executable comments: 90704 is 9.7.4, 101119 is 10.11.19
+    schema: str  # the session's default schema, "" for none
+    ansi_quotes: bool = False
+    no_backslash_escapes: bool = False
+    real_as_float: bool = False
+    explicit_defaults_for_timestamp: bool = True
+    lower_case_names: bool = False  # lower_case_table_names=1: table maps spell every name in lower case
+    utf8mb4_collation: str | None = None  # default_collation_for_utf8mb4 of the session, where the event tells it
+
+    @classmethod
+    def of_sql_mode(cls, flavor: Flavor, version: int, schema: str, sql_mode: int) -> Self:
+        """The context of a query event, its sql_mode given as the number the event carries."""
+        return cls(
+            flavor,
+            version,
+            schema,
+            ansi_quotes=bool(sql_mode & _ANSI_QUOTES),
+            no_backslash_escapes=bool(sql_mode & _NO_BACKSLASH_ESCAPES),
+            real_as_float=bool(sql_mode & _REAL_AS_FLOAT),
+        )

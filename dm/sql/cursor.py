@@ -1,0 +1,206 @@
+"""Reading tokens in order, and keeping parts of a statement for whoever understands them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.sql.context import SourceContext
+from dm.sql.token import Token, tokenize
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Clause:
+    """A part of a statement: tokens, and the text that their offsets point into."""
+
+    text: str
+    tokens: tuple[Token, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """The text from the first to the last token, as written."""
+        return self.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Clause):
+            return NotImplemented
+        return [token.meaning for token in self.tokens] == [token.meaning for token in other.tokens]
+
+    def __hash__(self) -> int:
+        return hash(tuple(token.meaning for token in self.tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class NameRef:
+    """Where a statement names a table or a schema; an empty span stands where the name was left out."""
+
+    name: TableName
+    start: int
+    end: int
+    foreign: bool = False  # the parent table of a foreign key: mentioned, not changed
+
+
+class Cursor:
+    """A position in the tokens of a clause."""
+
+    def __init__(self, clause: Clause, context: SourceContext, error: str = "ddl-not-understood") -> None:
+        self.clause = clause
+        self.context = context
+        self.at = 0
+        self._tokens = clause.tokens
+        self._error = error
+
+    @classmethod
+    def over(cls, text: str, context: SourceContext, error: str = "ddl-not-understood") -> Cursor:
+        """A cursor at the start of a statement."""
+        return cls(Clause(text, tokenize(text, context)), context, error)
+
+    def fail(self, why: str) -> NoReturn:
+        """Give up on this statement, naming the place."""
+        token = self.peek()
+        place = "its end" if token is None else repr(self.clause.text[token.start : token.end])
+        raise DMError(self._error, statement=self.clause.text, why=f"{why} at {place}")
+
+    @property
+    def done(self) -> bool:
+        """Whether no token is left."""
+        return self.at >= len(self._tokens)
+
+    def peek(self, ahead: int = 0) -> Token | None:
+        """The next token, or one further ahead; None after the last."""
+        index = self.at + ahead
+        return self._tokens[index] if 0 <= index < len(self._tokens) else None
+
+    def word(self, ahead: int = 0) -> str:
+        """The next token as an upper-case keyword or symbol; empty for quoted text and at the end."""
+        token = self.peek(ahead)
+        return "" if token is None else token.upper
+
+    def sees(self, *words: str) -> bool:
+        """Whether these words come next."""
+        return all(self.word(ahead) == word for ahead, word in enumerate(words))
+
+    def accept(self, *words: str) -> bool:
+        """Go over these words if they come next."""
+        if not self.sees(*words):
+            return False
+        self.at += len(words)
+        return True
+
+    def accept_any(self, *words: str) -> str:
+        """Go over the next word if it is one of these, and return it; else return an empty string."""
+        found = self.word()
+        if found not in words:
+            return ""
+        self.at += 1
+        return found
+
+    def expect(self, *words: str) -> None:
+        """Go over these words, which must come next."""
+        if not self.accept(*words):
+            self.fail(f"expected {' '.join(words)}")
+
+    def take(self) -> Token:
+        """The next token, whatever it is."""
+        token = self.peek()
+        if token is None:
+            self.fail("more was expected")
+        self.at += 1
+        return token
+
+    def name(self) -> str:
+        """A name, quoted or not."""
+        token = self.peek()
+        if token is None or token.kind not in ("word", "name"):
+            self.fail("expected a name")
+        self.at += 1
+        return token.text
+
+    def string(self) -> str:
+        """A string; neighbouring strings are one."""
+        token = self.take()
+        if token.kind != "string":
+            self.at -= 1
+            self.fail("expected a string")
+        text = token.text
+        while (following := self.peek()) is not None and following.kind == "string":
+            text += following.text
+            self.at += 1
+        return text
+
+    def number(self) -> int:
+        """A whole number."""
+        token = self.peek()
+        if token is None or token.kind != "number" or not token.text.isdigit():
+            self.fail("expected a number")
+        self.at += 1
+        return int(token.text)
+
+    def table(self, *, foreign: bool = False) -> NameRef:
+        """A table name, the schema filled in from the session where it is left out."""
+        first = self.peek()
+        if self.accept("."):  # `.t` is a table of the default schema (an ODBC habit both grammars allow)
+            schema, table = self.context.schema, self.name()
+        else:
+            schema, table = self.context.schema, self.name()
+            if self.accept("."):
+                schema, table = table, self.name()
+        last = self.peek(-1)
+        assert first is not None
+        assert last is not None
+        if self.context.lower_case_names:
+            schema, table = schema.lower(), table.lower()
+        return NameRef(TableName(schema, table), first.start, last.end, foreign)
+
+    def schema(self) -> NameRef:
+        """A schema name; where it is left out, the session's, with an empty span."""
+        token = self.peek()
+        if token is None or token.kind not in ("word", "name"):
+            self.fail("expected a schema name")
+        self.at += 1
+        name = token.text.lower() if self.context.lower_case_names else token.text
+        return NameRef(TableName(name, ""), token.start, token.end)
+
+    def skip_group(self) -> Clause:
+        """Go over a parenthesised group that comes next; returns what is inside."""
+        self.expect("(")
+        start, depth = self.at, 1
+        while depth:
+            word = self.take().upper
+            depth += (word == "(") - (word == ")")
+        return self.part(start, self.at - 1)
+
+    def part(self, start: int, end: int) -> Clause:
+        """The tokens with these indexes as a clause."""
+        return Clause(self.clause.text, self._tokens[start:end])
+
+    @property
+    def ahead(self) -> Clause:
+        """All that is left; the cursor stays."""
+        return self.part(self.at, len(self._tokens))
+
+    def rest(self) -> Clause:
+        """All that is left, which the cursor goes over."""
+        clause = self.part(self.at, len(self._tokens))
+        self.at = len(self._tokens)
+        return clause
+
+    def within(self, clause: Clause) -> Cursor:
+        """A cursor over a part of the same statement."""
+        return Cursor(clause, self.context, self._error)
+
+
+def split_at_commas(clause: Clause) -> list[Clause]:
+    """The parts of a clause between the commas that stand outside of parentheses."""
+    parts: list[Clause] = []
+    depth = start = 0
+    for index, token in enumerate(clause.tokens):
+        word = token.upper
+        depth += (word == "(") - (word == ")")
+        if word == "," and depth == 0:
+            parts.append(Clause(clause.text, clause.tokens[start:index]))
+            start = index + 1
+    parts.append(Clause(clause.text, clause.tokens[start:]))
+    return parts

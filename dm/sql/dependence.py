@@ -1,0 +1,189 @@
+"""Which operations of one ALTER TABLE must stay one statement.
+
+A server carries out an ALTER TABLE as a whole: it drops and changes what is there, then adds, then builds indexes, and
+names in a later operation may mean things from before an earlier one. One operation after another is the same only if
+no operation needs what a later one makes, makes what a later one takes away, or passes through a state that the server
+refuses (a foreign key without its index, AUTO_INCREMENT without a key, no primary key). Where in doubt operations stay
+together: one statement less is no harm, a statement that fails alone is.
+
+What only the table's structure can tell (a generated column over a dropped one) is added by `dm.schema.regroup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from dm.sql.cursor import Clause
+from dm.sql.operation import (
+    AddCheck,
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    AlterDefault,
+    AlterOperation,
+    AlterVisibility,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropConstraint,
+    DropForeignKey,
+    DropIndex,
+    DropPrimaryKey,
+    ModifyColumn,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    TableOptions,
+)
+
+_COLUMN_CHANGES = ModifyColumn | ChangeColumn | DropColumn
+_COLUMN_WORK = AddColumn | ModifyColumn | ChangeColumn | DropColumn | AlterDefault
+_CONSTRAINT_DROPS = DropForeignKey | DropConstraint
+_CHARSET_WORDS = ("CHARSET", "CHARACTER", "COLLATE")
+_HARMLESS_OPTIONS = ("COMMENT", "AUTO_INCREMENT")
+
+
+@dataclass(slots=True)
+class _Effect:
+    """Names of one operation, each as (kind, lower-case name)."""
+
+    needs: set[tuple[str, str]] = field(default_factory=set)
+    makes: set[tuple[str, str]] = field(default_factory=set)
+    removes: set[tuple[str, str]] = field(default_factory=set)
+    subject: tuple[str, str] | None = None  # the column that the operation changes
+
+
+def _mentioned(clause: Clause) -> set[tuple[str, str]]:
+    """Every word that could be a column in a clause."""
+    return {("column", token.text.lower()) for token in clause.tokens if token.kind in ("word", "name")}
+
+
+def _index_name(operation: AddIndex) -> str | None:
+    if operation.name is not None:
+        return operation.name.lower()
+    words = operation.definition.tokens
+    at = 0
+    if words and words[0].upper == "CONSTRAINT":
+        at = 1 if words[1].upper in ("PRIMARY", "UNIQUE") else 2
+    name = words[1].text.lower() if at == 2 else None
+    while at < len(words) and words[at].upper in (
+        "UNIQUE",
+        "FULLTEXT",
+        "SPATIAL",
+        "INDEX",
+        "KEY",
+        "IF",
+        "NOT",
+        "EXISTS",
+    ):
+        at += 1
+    if at < len(words) and words[at].kind in ("word", "name") and words[at].upper not in ("USING", "TYPE"):
+        return words[at].text.lower()
+    return name
+
+
+def _effect(operation: AlterOperation | RenameTable) -> _Effect:
+    effect = _Effect()
+    if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
+        effect.needs |= _mentioned(operation.definition)
+        if operation.place.after is not None:
+            effect.needs.add(("column", operation.place.after.lower()))
+    if isinstance(operation, AddColumn):
+        effect.makes.add(("column", operation.column.lower()))
+    elif isinstance(operation, DropColumn):
+        effect.removes.add(("column", operation.column.lower()))
+    elif isinstance(operation, ModifyColumn | AlterDefault | AlterVisibility):
+        effect.subject = ("column", operation.column.lower())
+        effect.needs.add(effect.subject)
+    elif isinstance(operation, ChangeColumn | RenameColumn):
+        old, new = ("column", operation.column.lower()), ("column", operation.name.lower())
+        effect.needs.add(old)
+        effect.subject = old
+        if old != new:
+            effect.removes.add(old)
+            effect.makes.add(new)
+    elif isinstance(operation, AddIndex):
+        effect.needs |= _mentioned(operation.definition)
+        name = _index_name(operation)
+        if name is not None:
+            effect.makes.add(("index", name))
+    elif isinstance(operation, AddForeignKey | AddCheck):
+        effect.needs |= _mentioned(operation.definition)
+    elif isinstance(operation, DropIndex):
+        effect.removes.add(("index", operation.name.lower()))
+    elif isinstance(operation, RenameIndex):
+        effect.removes.add(("index", operation.index.lower()))
+        effect.makes.add(("index", operation.name.lower()))
+    return effect
+
+
+def _words(operation: AlterOperation | RenameTable) -> set[str]:
+    if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
+        return {token.upper for token in operation.definition.tokens}
+    if isinstance(operation, TableOptions):
+        return {token.upper for token in operation.options.tokens}
+    return set()
+
+
+def _intermediate_refused(earlier: AlterOperation | RenameTable, later: AlterOperation | RenameTable) -> bool:
+    """Whether a server may refuse the state between the two, or reads the later one differently in it."""
+    pair = (earlier, later)
+    if any(isinstance(one, ConvertCharset) for one in pair):
+        return True
+    if any(isinstance(one, DropPrimaryKey) for one in pair) and all(
+        isinstance(one, DropPrimaryKey | AddIndex | AddForeignKey | _COLUMN_WORK) for one in pair
+    ):
+        return True
+    if isinstance(earlier, DropIndex) and isinstance(
+        later, AddIndex | AddForeignKey | RenameIndex | _COLUMN_CHANGES | _CONSTRAINT_DROPS
+    ):
+        return True
+    if isinstance(earlier, _COLUMN_CHANGES) and isinstance(later, DropIndex | _CONSTRAINT_DROPS):
+        return True
+    if isinstance(earlier, AddForeignKey) and isinstance(later, AddIndex):
+        return True
+    earlier_words, later_words = _words(earlier), _words(later)
+    if isinstance(later, AddIndex) and earlier_words & {"AUTO_INCREMENT", "SERIAL"}:
+        return not isinstance(earlier, TableOptions)
+    for one, other, words in ((earlier, later, earlier_words), (later, earlier, later_words)):
+        if isinstance(one, TableOptions):
+            if words.intersection(_CHARSET_WORDS) and isinstance(other, AddColumn | ModifyColumn | ChangeColumn):
+                return True
+            if one is later and not words.intersection(_HARMLESS_OPTIONS):
+                return True
+    return False
+
+
+def _depends(
+    operations: Sequence[AlterOperation | RenameTable], effects: Sequence[_Effect], one: int, other: int
+) -> bool:
+    earlier, later = effects[one], effects[other]
+    if earlier.needs & later.makes or earlier.makes & later.removes:
+        return True
+    # A name that is gone by then means the old thing, unless an operation in between made it anew.
+    if later.subject in earlier.removes:
+        return not any(later.subject in effect.makes for effect in effects[one:other])
+    return _intermediate_refused(operations[one], operations[other])
+
+
+def groups(operations: Sequence[AlterOperation | RenameTable]) -> list[range]:
+    """Cut the operations, in order, into the smallest runs that can be carried out one after another."""
+    effects = [_effect(operation) for operation in operations]
+    ends = list(range(1, len(operations) + 1))
+    for one in range(len(operations)):
+        for other in range(one + 1, len(operations)):
+            if _depends(operations, effects, one, other):
+                for between in range(one, other):
+                    ends[between] = max(ends[between], other + 1)
+    runs: list[range] = []
+    start = 0
+    while start < len(operations):
+        end = ends[start]
+        at = start
+        while at < end:
+            end = max(end, ends[at])
+            at += 1
+        runs.append(range(start, end))
+        start = end
+    return runs

@@ -1,0 +1,108 @@
+"""DM's names of DDL operations, as event filters spell them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dm.sql.cursor import Clause
+from dm.sql.operation import (
+    AddCheck,
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    AlterDatabase,
+    AlterDefault,
+    AlterVisibility,
+    ChangeColumn,
+    ConvertCharset,
+    CreateDatabase,
+    CreateTable,
+    DropColumn,
+    DropConstraint,
+    DropDatabase,
+    DropForeignKey,
+    DropIndex,
+    DropPrimaryKey,
+    DropTable,
+    ExchangePartition,
+    ModifyColumn,
+    Operation,
+    OtherAlter,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    TableOptions,
+    TruncateTable,
+)
+
+_FIXED: Final[dict[type, str]] = {
+    CreateDatabase: "create database",
+    AlterDatabase: "alter database",
+    DropDatabase: "drop database",
+    CreateTable: "create table",
+    DropTable: "drop table",
+    TruncateTable: "truncate table",
+    RenameTable: "rename table",
+    AddColumn: "add column",
+    DropColumn: "drop column",
+    ModifyColumn: "modify column",
+    RenameColumn: "rename column",
+    AlterVisibility: "alter table",
+    AddForeignKey: "add foreign key",
+    AddCheck: "modify constraint",
+    DropIndex: "drop index",
+    DropPrimaryKey: "drop primary key",
+    DropForeignKey: "drop foreign key",
+    DropConstraint: "modify constraint",
+    RenameIndex: "rename index",
+    ConvertCharset: "modify table charset and collate",
+    ExchangePartition: "exchange table partition",
+}
+_OPTIONS: Final = (
+    ("COMMENT", "modify table comment"),
+    ("AUTO_INCREMENT", "rebase auto id"),
+    ("ENGINE", "modify storage engine"),
+    ("CHARSET", "modify table charset and collate"),
+    ("CHARACTER", "modify table charset and collate"),
+    ("COLLATE", "modify table charset and collate"),
+)
+_PARTITION_EVENTS: Final = {
+    ("ADD", "PARTITION"): "add table partition",
+    ("DROP", "PARTITION"): "drop table partition",
+    ("TRUNCATE", "PARTITION"): "truncate table partition",
+    ("REORGANIZE", "PARTITION"): "reorganize table partition",
+    ("REBUILD", "PARTITION"): "rebuild table partition",
+    ("COALESCE", "PARTITION"): "coalesce table partition",
+    ("PARTITION", "BY"): "alter table partitioning",
+    ("REMOVE", "PARTITIONING"): "remove table partitioning",
+    ("INDEX", ""): "alter index visibility",
+}
+
+
+def _other(clause: Clause) -> str:
+    words = [token.upper for token in clause.tokens[:2]]
+    if words[:1] in (["INDEX"], ["KEY"]):
+        return "alter index visibility"
+    if words[:1] in (["CHECK"], ["CONSTRAINT"]):
+        return "modify constraint"
+    return _PARTITION_EVENTS.get((words[0], words[1]), "alter table") if len(words) > 1 else "alter table"
+
+
+def event_of(operation: Operation, verb: str) -> str:
+    """DM's event name of an operation; what has no name of its own is `alter table`."""
+    fixed = _FIXED.get(type(operation))
+    if fixed is not None:
+        return fixed
+    if isinstance(operation, AddIndex):
+        if verb == "CREATE INDEX":
+            return "create index"
+        return "add primary key" if operation.primary else "alter table"
+    if isinstance(operation, AlterDefault):
+        return "set default value" if operation.default.tokens else "modify default value"
+    if isinstance(operation, ChangeColumn):
+        return "modify column" if operation.column.lower() == operation.name.lower() else "rename column"
+    if isinstance(operation, TableOptions):
+        words = {token.upper for token in operation.options.tokens}
+        return next((event for word, event in _OPTIONS if word in words), "alter table")
+    assert isinstance(operation, OtherAlter)
+    return _other(operation.clause)

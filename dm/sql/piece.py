@@ -1,0 +1,151 @@
+"""The statements that the target is to run: one operation each where that is possible.
+
+A statement is cut by offsets and never regenerated from what was parsed: a tree does not hold all that a statement
+says. Each part is then read again, from nothing, and must do exactly the operations that it was cut for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.sql.context import SourceContext
+from dm.sql.cursor import NameRef
+from dm.sql.dependence import groups
+from dm.sql.event import event_of
+from dm.sql.grammar import Parsed, parse
+from dm.sql.operation import AlterOperation, Operation, RenameTable
+from dm.sql.splice import Mapping, splice
+from dm.sql.token import tokenize
+
+
+@dataclass(frozen=True)
+class Piece:
+    """One statement with one operation, or with several that are invalid alone."""
+
+    text: str
+    verb: str
+    operations: tuple[Operation, ...]
+    names: tuple[NameRef, ...]
+    context: SourceContext
+
+    @classmethod
+    def of(cls, text: str, context: SourceContext) -> Piece:
+        """The piece that is a whole statement."""
+        parsed = parse(text, context)
+        return cls(parsed.text, parsed.verb, parsed.operations, parsed.names, context)
+
+    @property
+    def operation(self) -> Operation:
+        """The operation, or the first one."""
+        return self.operations[0]
+
+    @property
+    def table(self) -> TableName:
+        """The table (or schema) the statement is about."""
+        return self.names[0].name
+
+    @cached_property
+    def tables(self) -> tuple[TableName, ...]:
+        """All tables the statement names and may change, as the source names them."""
+        return tuple(dict.fromkeys(ref.name for ref in self.names if not ref.foreign))
+
+    @cached_property
+    def references(self) -> tuple[TableName, ...]:
+        """Parent tables of foreign keys that it names."""
+        return tuple(dict.fromkeys(ref.name for ref in self.names if ref.foreign))
+
+    @cached_property
+    def events(self) -> tuple[str, ...]:
+        """DM's event names of the operations, for filters."""
+        return tuple(event_of(operation, self.verb) for operation in self.operations) or ("alter table",)
+
+    @property
+    def event(self) -> str:
+        """DM's event name of the first operation."""
+        return self.events[0]
+
+    def routed(self, mapping: Mapping) -> str:
+        """The text under the target's names, each qualified with its schema."""
+        return self.route(mapping).text
+
+    def route(self, mapping: Mapping) -> Piece:
+        """The piece under the target's names; nothing but the names differs, else this fails."""
+        tokens = tokenize(self.text, self.context)
+        target_context = replace(
+            self.context, schema="", ansi_quotes=False, no_backslash_escapes=False, lower_case_names=False
+        )
+        text, expected = splice(self.text, tokens, self.names, mapping, self.context)
+        found = [token.meaning for token in tokenize(text, target_context)]
+        if found != expected:
+            raise DMError("ddl-splice-mismatch", statement=self.text, why="the new text reads differently")
+        piece = Piece.of(text, target_context)
+        wanted = [mapping(ref.name) for ref in self.names]
+        if [ref.name for ref in piece.names] != wanted or len(piece.operations) != len(self.operations):
+            raise DMError("ddl-splice-mismatch", statement=self.text, why="the new text names other tables")
+        return piece
+
+
+def _same_operations(found: tuple[Operation, ...], wanted: tuple[AlterOperation | RenameTable, ...]) -> bool:
+    """Whether a statement does what it was cut out for; a RENAME may start from another name by now."""
+    return len(found) == len(wanted) and all(
+        one == other
+        or (
+            isinstance(one, RenameTable)
+            and isinstance(other, RenameTable)
+            and [target for _, target in one.pairs] == [target for _, target in other.pairs]
+        )
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def _drop_tables(parsed: Parsed, context: SourceContext) -> list[Piece]:
+    tail = f" {parsed.tail}" if parsed.tail else ""
+    return [Piece.of(f"{parsed.head} {parsed.text[ref.start : ref.end]}{tail}", context) for ref in parsed.names]
+
+
+def _part(parsed: Parsed, run: range, head: str, context: SourceContext) -> Piece:
+    chosen = [parsed.specifications[index] for index in run]
+    text = f"{head} {', '.join([one.source for one in chosen] + list(parsed.whole_options))}"
+    piece = Piece.of(text, context)
+    if not _same_operations(piece.operations, tuple(one.operation for one in chosen)):
+        raise DMError(
+            "ddl-splice-mismatch", statement=parsed.text, why="a part of it reads differently when it stands alone"
+        )
+    return piece
+
+
+def _alter_table(parsed: Parsed, runs: list[range], context: SourceContext) -> list[Piece]:
+    subject = parsed.names[0]
+    before = parsed.head[: subject.start - parsed.head_at]
+    after = parsed.head[subject.end - parsed.head_at :]
+    name = parsed.text[subject.start : subject.end]
+    pieces = []
+    for run in runs:
+        pieces.append(_part(parsed, run, f"{before}{name}{after}", context))
+        for operation in pieces[-1].operations:
+            if isinstance(operation, RenameTable):
+                name = operation.pairs[-1][1].sql
+    return pieces
+
+
+def split(text: str, context: SourceContext) -> list[Piece]:
+    """The pieces of one DDL statement, in the order in which they must run."""
+    parsed = parse(text, context)
+    if parsed.verb == "DROP TABLE" and len(parsed.operations) > 1:
+        return _drop_tables(parsed, context)
+    if parsed.verb == "ALTER TABLE" and len(parsed.specifications) > 1 and not parsed.partitioned:
+        runs = groups([one.operation for one in parsed.specifications])
+        if len(runs) > 1:
+            return _alter_table(parsed, runs, context)
+    return [Piece.of(parsed.text.strip(), context)]
+
+
+def separate(piece: Piece) -> list[Piece]:
+    """Every operation of a piece alone, for a filter that wants some of them only."""
+    parsed = parse(piece.text, piece.context)
+    if parsed.verb != "ALTER TABLE" or len(parsed.specifications) < 2 or parsed.partitioned:
+        return [piece]
+    return _alter_table(parsed, [range(index, index + 1) for index in range(len(parsed.specifications))], piece.context)

@@ -1,0 +1,133 @@
+"""What kind of statement a query event holds, before anything is parsed.
+
+The beginning of the text decides. Statements that need no replication are recognised there: bodies of views, routines,
+triggers and events follow grammars that nobody here needs to know, and accounts belong to the target.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.sql.context import SourceContext
+from dm.sql.lexeme import scan
+
+StatementKind = Literal["ddl", "skip", "begin", "commit", "rollback", "savepoint", "xa", "dml"]
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A statement and its kind."""
+
+    kind: StatementKind
+    text: str
+    tables: tuple[TableName, ...] | None = None  # of a 'dml': what it names; None where that is not known
+
+
+_PLAIN: Final[dict[str, StatementKind]] = {"BEGIN": "begin", "COMMIT": "commit", "ROLLBACK": "rollback"}
+
+# A DEFINER and the like can stand before the word that tells what is created; this many words are always enough.
+_HEAD: Final = 40
+
+_WITHOUT_REPLICATION: Final = frozenset(
+    {
+        "GRANT", "REVOKE", "FLUSH", "ANALYZE", "OPTIMIZE", "REPAIR", "CHECK", "CHECKSUM", "CACHE", "INSTALL",
+        "UNINSTALL", "LOCK", "UNLOCK", "RESET", "PURGE", "KILL", "SHUTDOWN", "USE", "SHOW", "HELP", "SET", "DESCRIBE",
+        "DESC", "EXPLAIN", "DEALLOCATE", "PREPARE", "EXECUTE", "BINLOG", "BACKUP", "CHANGE", "STOP", "CLONE", "SIGNAL",
+        "RESIGNAL", "RESTART",
+    },
+)  # fmt: skip
+_DML: Final = frozenset(
+    {"INSERT", "REPLACE", "UPDATE", "DELETE", "LOAD", "CALL", "DO", "WITH", "SELECT", "VALUES", "TABLE", "HANDLER", "(",
+     "IMPORT"},
+)  # fmt: skip
+_OBJECTS_NOT_REPLICATED: Final = frozenset(
+    {
+        "VIEW", "TRIGGER", "PROCEDURE", "FUNCTION", "EVENT", "USER", "ROLE", "SERVER", "TABLESPACE", "UNDO", "LOGFILE",
+        "RESOURCE", "PACKAGE", "LIBRARY", "INSTANCE", "PREPARE", "DEFINER", "ALGORITHM", "SQL", "AGGREGATE", "JSON",
+        "TEMPORARY",
+    },
+)  # fmt: skip
+_DDL_OBJECTS: Final = frozenset(
+    {
+        "TABLE", "TABLES", "DATABASE", "SCHEMA", "INDEX", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "ONLINE",
+        "OFFLINE", "IGNORE", "SEQUENCE",
+    },
+)  # fmt: skip
+
+
+def _kind(words: list[str]) -> StatementKind | None:
+    verb = words[0]
+    following = words[1] if len(words) > 1 else ""
+    if verb == "SET" and following == "STATEMENT":
+        return _kind(words[words.index("FOR") + 1 :] or [""]) if "FOR" in words else None
+    if verb == "ROLLBACK":
+        return "savepoint" if "TO" in words[1:3] else "rollback"
+    if verb in ("SAVEPOINT", "RELEASE"):
+        return "savepoint"
+    if verb in _PLAIN:
+        return _PLAIN[verb]
+    if verb == "START":
+        return "begin" if following == "TRANSACTION" else "skip"
+    if verb == "XA":
+        return "xa"
+    if verb == "LOAD" and following == "INDEX":
+        return "skip"
+    if verb in _WITHOUT_REPLICATION:
+        return "skip"
+    if verb in _DML:
+        return "dml"
+    if verb in ("CREATE", "ALTER", "DROP", "RENAME"):
+        rest = words[3:] if words[1:3] == ["OR", "REPLACE"] else words[1:]
+        return _object_kind(rest)
+    return "ddl" if verb == "TRUNCATE" else None
+
+
+def _object_kind(rest: list[str]) -> StatementKind | None:
+    # DEFINER, ALGORITHM and SQL SECURITY only ever stand before views, routines, triggers and events, and a TEMPORARY
+    # table has no rows in the binlog; so the first word decides in every case but one.
+    first = rest[0] if rest else ""
+    if rest[:3] == ["SPATIAL", "REFERENCE", "SYSTEM"]:
+        return "skip"
+    if first in _OBJECTS_NOT_REPLICATED:
+        return "skip"
+    return "ddl" if first in _DDL_OBJECTS else None
+
+
+def _tables(text: str, context: SourceContext) -> tuple[TableName, ...] | None:
+    try:
+        tree = sqlglot.parse_one(text, dialect="mysql")
+    except (SqlglotError, RecursionError):
+        return None
+    if isinstance(tree, exp.Command):
+        return None
+    found = tuple(TableName(table.db or context.schema, table.name) for table in tree.find_all(exp.Table) if table.name)
+    if context.lower_case_names:
+        found = tuple(TableName(name.schema.lower(), name.table.lower()) for name in found)
+    return found or None
+
+
+def classify(text: str, context: SourceContext) -> Statement:
+    """The kind of a statement from the binlog."""
+    plain = _PLAIN.get(text)
+    if plain is not None:
+        return Statement(plain, text)
+    lexed = scan(text, context, _HEAD)
+    words = [
+        lexed.bare[lexeme.start : lexeme.end].upper() if lexeme.kind in ("word", "symbol") else ""
+        for lexeme in lexed.lexemes
+    ]
+    while words and words[0] == ";":
+        del words[0]
+    if not words:
+        return Statement("skip", text)  # only comments, or code that the source skipped
+    kind = _kind(words)
+    if kind is None:
+        raise DMError("ddl-not-understood", statement=text, why=f"nothing known begins with {' '.join(words[:3])}")
+    return Statement(kind, text, _tables(text, context) if kind == "dml" else None)

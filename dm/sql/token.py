@@ -1,0 +1,160 @@
+"""Statement text as tokens with offsets into the original text.
+
+sqlglot's MySQL tokenizer finds the tokens; its keyword table is left out, because it glues words together (`SIGNED
+INTEGER`) and gives meaning to words that are names in MySQL. It has limits of its own: one fixed quoting mode, template
+syntax (`{#`), Unicode white space inside names. So a subclass stands for each quoting mode, comments are blanked out
+before it, and every quoted text and every word it reports must be one that our own scan found: two lexers must agree
+before a statement is cut at their offsets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from typing import Final, Literal
+
+from sqlglot.dialects.mysql import MySQL
+from sqlglot.errors import TokenError
+from sqlglot.tokenizer_core import TokenType
+
+from dm.errors import DMError
+from dm.sql.context import SourceContext
+from dm.sql.lexeme import Lexed, scan
+
+TokenKind = Literal["word", "name", "string", "literal", "number", "symbol"]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One token; `text` is what it means (a name or string without quotes), the offsets say where it stands."""
+
+    kind: TokenKind
+    text: str
+    start: int
+    end: int
+
+    @property
+    def upper(self) -> str:
+        """The keyword this could be; empty for quoted text, which never is one."""
+        return self.text.upper() if self.kind in ("word", "symbol") else ""
+
+    @property
+    def meaning(self) -> tuple[str, str]:
+        """What must not change when a statement is rebuilt around this token."""
+        return (self.kind, self.text)
+
+
+class _Backslash(MySQL.Tokenizer):
+    KEYWORDS = {}
+    COMMANDS = set()
+
+
+class _NoBackslash(_Backslash):
+    STRING_ESCAPES = ["'", '"']
+
+
+class _AnsiBackslash(_Backslash):
+    QUOTES = ["'"]
+    IDENTIFIERS = ["`", '"']
+    STRING_ESCAPES = ["'", "\\"]
+
+
+class _AnsiNoBackslash(_AnsiBackslash):
+    STRING_ESCAPES = ["'"]
+
+
+_TOKENIZERS: Final = {
+    (False, False): _Backslash,
+    (False, True): _NoBackslash,
+    (True, False): _AnsiBackslash,
+    (True, True): _AnsiNoBackslash,
+}
+
+# Reference Manual, "String Literals", table of escape sequences; any other character stands for itself. `\%` and `\_`
+# keep their backslash outside of patterns.
+_ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
+_ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
+
+
+@cache
+def _tokenizer(ansi_quotes: bool, no_backslash_escapes: bool) -> MySQL.Tokenizer:
+    return _TOKENIZERS[ansi_quotes, no_backslash_escapes](dialect="mysql")
+
+
+def _unquoted(source: str, *, backslash: bool) -> str:
+    quote, inner = source[0], source[1:-1]
+    if not backslash or "\\" not in inner:
+        return inner.replace(quote * 2, quote)
+    parts = re.split(r"(\\.)", inner, flags=re.DOTALL)
+    return "".join(
+        _ESCAPES.get(part[1], part[1]) if number % 2 else part.replace(quote * 2, quote)
+        for number, part in enumerate(parts)
+    )
+
+
+def _kind(token_type: TokenType, source: str, *, ansi_quotes: bool) -> TokenKind:
+    first = source[0]
+    if first == "`" or (first == '"' and ansi_quotes):
+        return "name"
+    if first in "'\"" or token_type == TokenType.NATIONAL_STRING:
+        return "string"
+    if source[-1] == "'":
+        return "literal"  # x'..', b'..'
+    if token_type in (TokenType.NUMBER, TokenType.HEX_STRING, TokenType.BIT_STRING):
+        return "number"
+    return "word" if first.isalnum() or first in "_$" or first > "\x7f" else "symbol"
+
+
+def _disagreement(text: str, tokens: tuple[Token, ...], lexed: Lexed) -> str | None:
+    """What one lexer sees and the other does not, in the parts where a cut in the wrong place would do harm."""
+    quoted = set()
+    for token in tokens:
+        if token.kind in ("name", "string", "literal"):
+            start = token.start if text[token.start] in "`'\"" else token.start + 1
+            quoted.add((start, token.end))
+    ends = {token.start: token.end for token in tokens}
+    for lexeme in lexed.lexemes:
+        span = (lexeme.start, lexeme.end)
+        if lexeme.kind in ("string", "name"):
+            if span not in quoted:
+                return text[lexeme.start : lexeme.end]
+            quoted.remove(span)
+        elif lexeme.kind == "word" and not text[lexeme.start].isdigit():
+            followed = text[lexeme.end : lexeme.end + 1]
+            if ends.get(lexeme.start) != lexeme.end and not (lexeme.end == lexeme.start + 1 and followed in ("'", '"')):
+                return text[lexeme.start : lexeme.end]
+    for start, end in quoted:
+        return text[start:end]
+    return None
+
+
+def tokens_of(lexed: Lexed, context: SourceContext) -> tuple[Token, ...]:
+    """The tokens of a scanned statement."""
+    text = lexed.bare
+    try:
+        found = _tokenizer(context.ansi_quotes, context.no_backslash_escapes).tokenize(text)
+    except TokenError as error:
+        raise DMError("ddl-not-understood", statement=text, why="it does not fall into tokens") from error
+    tokens = []
+    for item in found:
+        start, end = item.start, item.end + 1
+        source = text[start:end]
+        kind = _kind(item.token_type, source, ansi_quotes=context.ansi_quotes)
+        meaning = source
+        if kind == "name":
+            meaning = _unquoted(source, backslash=False)
+        elif kind == "string":
+            quoted = source if source[0] in "'\"" else source[1:]
+            meaning = _unquoted(quoted, backslash=not context.no_backslash_escapes)
+        tokens.append(Token(kind, meaning, start, end))
+    result = tuple(tokens)
+    wrong = _disagreement(text, result, lexed)
+    if wrong is not None:
+        raise DMError("ddl-not-understood", statement=text, why=f"its tokens are in doubt at {wrong!r}")
+    return result
+
+
+def tokenize(text: str, context: SourceContext) -> tuple[Token, ...]:
+    """The tokens of a statement as the source read it; offsets are offsets into `text`."""
+    return tokens_of(scan(text, context), context)
