@@ -1,0 +1,122 @@
+"""The GTID set of everything complete in a stream of raw events, kept up to date at the speed of the relay.
+
+A GTID joins the set when its transaction has ended, not when it begins: the set then always belongs to a place where a
+reader may stop and start. The files say the set before their first transaction (previous GTIDs, GTID list). Numbers
+of one server mostly follow each other, so a run is only its last number until somebody asks for the set.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from dm.binlog.boundary import TransactionBoundary
+from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.gtid_list import parse_gtid_list, parse_previous_gtids
+from dm.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, EventType, parse_header
+from dm.binlog.transaction import parse_gtid_tagged, uuid_texts
+from dm.errors import DMError
+from dm.gtid import Flavor, Gtid, GtidFormatError, GtidSet
+
+_UUID_AT: Final = HEADER_SIZE + 1  # behind the flags byte
+_plain = struct.Struct("<16sQ").unpack_from
+_mariadb = struct.Struct("<QI").unpack_from
+_MALFORMED: Final = (Malformed, GtidFormatError, struct.error, IndexError, UnicodeDecodeError)
+
+_SPECIAL: Final = frozenset(
+    {
+        EventType.FORMAT_DESCRIPTION,
+        EventType.GTID,
+        EventType.GTID_TAGGED,
+        EventType.PREVIOUS_GTIDS,
+        EventType.MARIADB_GTID,
+        EventType.MARIADB_GTID_LIST,
+    }
+)
+
+
+def format_has_checksum(event: bytes) -> bool:
+    """Whether the events after this format description end with a CRC-32; it says so before its own."""
+    return len(event) > HEADER_SIZE + CHECKSUM_SIZE and event[-CHECKSUM_SIZE - 1] == 1
+
+
+class GtidHistory:
+    """Takes the events of one server's files in order; knows the set of the complete transactions."""
+
+    def __init__(self, gtid_set: GtidSet) -> None:
+        self.boundary = TransactionBoundary()
+        self._set = gtid_set
+        self._uuid = b""  # the run: numbers of this server that are not in the set yet
+        self._first = 0
+        self._last = 0
+        self._pending: Gtid | tuple[bytes, int] | None = None
+
+    @property
+    def between(self) -> bool:
+        """Whether no transaction is open."""
+        return self.boundary.between
+
+    @property
+    def gtid_set(self) -> GtidSet:
+        """Everything complete up to here."""
+        if self._last:
+            run = f"{uuid_texts[self._uuid]}:{self._first}-{self._last}"
+            self._set = self._set | GtidSet.parse(run, "mysql")
+            self._uuid, self._first, self._last = b"", 0, 0
+        return self._set
+
+    def restart(self, gtid_set: GtidSet) -> None:
+        """Forget an open transaction; the set is this one."""
+        self.boundary.reset()
+        self._uuid, self._first, self._last = b"", 0, 0
+        self._pending = None
+        self._set = gtid_set
+
+    def feed(self, event: bytes) -> bool:
+        """Take the next event; True when no transaction is open after it."""
+        if event[4] in _SPECIAL:
+            try:
+                self._special(event)
+            except _MALFORMED as error:
+                header = parse_header(event)
+                raise DMError("event-corrupt", event=header.type, end=header.end, what=str(error)) from error
+        between = self.boundary.feed(event)
+        if between and self._pending is not None:
+            self._absorb(self._pending)
+            self._pending = None
+        return between
+
+    def _special(self, event: bytes) -> None:
+        kind = event[4]
+        end = len(event) - (CHECKSUM_SIZE if self.boundary.checksum else 0)
+        if kind == EventType.GTID:
+            self._pending = _plain(event, _UUID_AT)
+        elif kind == EventType.MARIADB_GTID:
+            number, domain = _mariadb(event, HEADER_SIZE)
+            self._pending = Gtid("mariadb", str(domain), number, parse_header(event).server_id)
+        elif kind == EventType.GTID_TAGGED:
+            self._pending = parse_gtid_tagged(ByteCursor(event, HEADER_SIZE, end)).gtid
+        elif kind == EventType.FORMAT_DESCRIPTION:
+            self.boundary.checksum = format_has_checksum(event)
+        elif not parse_header(event).flags & LOG_EVENT_ARTIFICIAL_F:
+            cursor = ByteCursor(event, HEADER_SIZE, end)
+            before = (
+                parse_previous_gtids(cursor) if kind == EventType.PREVIOUS_GTIDS else parse_gtid_list(cursor)
+            ).gtid_set
+            self.restart(self._set | before)
+
+    def _absorb(self, pending: Gtid | tuple[bytes, int]) -> None:
+        if isinstance(pending, Gtid):
+            self._set = self._set.with_gtid(pending)
+            return
+        uuid, number = pending
+        if uuid == self._uuid and number == self._last + 1:
+            self._last = number
+            return
+        self._set = self.gtid_set
+        self._uuid, self._first, self._last = uuid, number, number
+
+
+def empty_history(flavor: Flavor) -> GtidHistory:
+    """A history that starts with nothing; a file's own first events fill it."""
+    return GtidHistory(GtidSet.empty(flavor))

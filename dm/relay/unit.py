@@ -1,0 +1,166 @@
+"""The relay of one source, as a unit: pulls until stopped, and comes back by itself from whatever can heal.
+
+What can heal (the source is down, the connection broke, the disk is full) is waited for with growing pauses and shown
+in the status meanwhile; what can't is raised, and the host pauses the relay.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+
+from dm import faults as fault_points
+from dm.clock import Clock, SystemClock
+from dm.config.source import SourceConfig
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.relay.puller import Puller, sole_writer
+from dm.relaylog.layout import RelayDirectory
+from dm.unit import JSON, UnitName
+from dm.upstream.connection import Connection, connect
+from dm.upstream.dump_stream import HEARTBEAT_SECONDS
+from dm.upstream.facts import ServerFacts, binlog_end, read_facts
+from dm.upstream.replica_identity import identity_for
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 5.0
+WATCH_SECONDS = 2.0  # how often the source is asked for its end, for the status only
+JOIN_SECONDS = 5.0
+
+
+class RelayUnit:
+    """Pulls the binlog of a source into its relay directory."""
+
+    name: UnitName = "Relay"
+
+    def __init__(
+        self,
+        source: SourceConfig,
+        directory: Path,
+        *,
+        start: Position | None = None,
+        clock: Clock | None = None,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        faults: ModuleType = fault_points,
+    ) -> None:
+        self._source = source
+        self._directory = RelayDirectory(directory)
+        self._clock = clock or SystemClock()
+        self._heartbeat = heartbeat_seconds
+        self._start = start or _configured_start(source)
+        self._faults = faults
+        self._identity = identity_for("relay", source.source_id, server_id=source.server_id)
+        self._puller: Puller | None = None
+        self._trouble: DMError | None = None
+        self._master: Position | None = None
+        self._wait = FIRST_WAIT
+
+    @property
+    def trouble(self) -> DMError | None:
+        """What keeps the relay waiting at the moment."""
+        return self._trouble
+
+    def run(self, stop: threading.Event) -> None:
+        """Pull until `stop`; raises DMError for what waiting can't heal."""
+        watcher = threading.Thread(target=self._watch, args=(stop,), name="relay-watch", daemon=True)
+        with sole_writer(self._directory.root):
+            self._ended = threading.Event()
+            watcher.start()
+            try:
+                while not stop.is_set():
+                    try:
+                        self._pull()
+                    except DMError as error:
+                        if not error.retryable:
+                            raise
+                        self._trouble = error
+                        self._clock.wait(stop, self._wait)
+                        self._wait = min(self._wait * 2, LONGEST_WAIT)
+            finally:
+                self._ended.set()
+                watcher.join(JOIN_SECONDS)
+
+    def _pull(self) -> None:
+        self._puller = Puller(
+            self._source.endpoint, self._identity, self._directory, self._start, self._clock, self._heartbeat
+        )
+        self._puller.pull(self._progressed)
+
+    def _progressed(self) -> None:
+        self._trouble = None
+        self._wait = FIRST_WAIT
+
+    def _watch(self, stop: threading.Event) -> None:
+        """End the pull on stop, and keep the source's end for the status."""
+        connection: Connection | None = None
+        facts: ServerFacts | None = None
+        due = self._clock.monotonic()
+        while not self._ended.wait(0.1):
+            if stop.is_set():
+                puller = self._puller
+                if puller is not None:
+                    puller.close()
+                continue
+            if self._clock.monotonic() < due:
+                continue
+            due = self._clock.monotonic() + WATCH_SECONDS
+            try:
+                if connection is None or facts is None:
+                    connection = connect(self._source.endpoint, connect_timeout=5, read_timeout=5)
+                    facts = read_facts(connection)
+                self._master = binlog_end(connection, facts, exact=False)
+            except DMError:
+                # The pull meets the same trouble and reports it; here only the shown end stays as it was.
+                if connection is not None:
+                    connection.close()
+                connection = facts = None
+        if connection is not None:
+            connection.close()
+
+    def status(self) -> Mapping[str, JSON]:
+        """DM's relayStatus, from memory."""
+        writer = None if self._puller is None else self._puller.writer
+        stored = None if writer is None or not writer.file else writer.position
+        master = self._master
+        caught_up = (
+            stored is not None
+            and master is not None
+            and stored.server_uuid == master.server_uuid
+            and stored.order >= master.order
+        )
+        trouble = self._trouble
+        errors: list[JSON] = [] if trouble is None else [_json(trouble)]
+        return {
+            "masterBinlog": "" if master is None else str(master),
+            "masterBinlogGtid": "" if master is None else str(master.gtid_set),
+            "relaySubDir": "" if writer is None else writer.sub.name,
+            "relayBinlog": "" if stored is None else str(stored),
+            "relayBinlogGtid": "" if stored is None else str(stored.gtid_set),
+            "relayCatchUpMaster": caught_up,
+            "stage": "Running",
+            "result": {"isCanceled": False, "errors": errors, "detail": None},
+        }
+
+
+def _json(error: DMError) -> JSON:
+    report = error.report()
+    return {
+        "ErrCode": report["ErrCode"],
+        "ErrClass": report["ErrClass"],
+        "ErrScope": report["ErrScope"],
+        "ErrLevel": report["ErrLevel"],
+        "Message": report["Message"],
+        "RawCause": report["RawCause"],
+        "Workaround": report["Workaround"],
+    }
+
+
+def _configured_start(source: SourceConfig) -> Position | None:
+    if source.relay_binlog_gtid:
+        return Position("", "", gtid_set=GtidSet.parse(source.relay_binlog_gtid))
+    if source.relay_binlog_name:
+        return Position("", source.relay_binlog_name)
+    return None

@@ -1,0 +1,125 @@
+"""Waking up when a relay file changes, across processes.
+
+The kernel tells (inotify(7)): a write and a cut are IN_MODIFY, the writer's heartbeat (a new file time) is IN_ATTRIB,
+a new file or a new sub-directory is an entry in a directory. A reader sleeps in poll(2) until one of them comes, so
+it learns of a write in well under a millisecond and costs nothing while nothing happens. Python has no inotify of its
+own; four calls of the C library are enough.
+
+Where the system grants no instance (fs.inotify.max_user_instances), the watch falls back to looking at the file's
+size and time at short intervals. A notification is only ever a hint: the reader looks at the file itself, and looks
+anyway when nothing came for a while.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import os
+import select
+import struct
+from pathlib import Path
+from typing import Literal
+
+from dm.clock import Clock, SystemClock
+
+_NONBLOCK = os.O_NONBLOCK
+_CLOEXEC = os.O_CLOEXEC
+_IN_MODIFY, _IN_ATTRIB, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x4, 0x80, 0x100
+_FALLBACK_SECONDS = 0.02
+
+# none: the time is over; touched: the writer's heartbeat; changed: anything else, look
+Change = Literal["none", "touched", "changed"]
+_record = struct.Struct("iIII")  # struct inotify_event: watch, mask, cookie, length of the name behind it
+
+_libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
+
+
+class ChangeWatch:
+    """Waits for changes of one file and of the directories around it."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._descriptor: int = _libc.inotify_init1(_NONBLOCK | _CLOEXEC)
+        self._file = -1
+        self._path: Path | None = None
+        self._seen: tuple[int, int] | None = None
+        self._directories: set[Path] = set()
+        self._poll = select.poll()
+        if self._descriptor >= 0:
+            self._poll.register(self._descriptor, select.POLLIN)
+
+    @property
+    def notified(self) -> bool:
+        """Whether the kernel tells, or we have to look."""
+        return self._descriptor >= 0
+
+    def watch_file(self, path: Path) -> None:
+        """Wait for this file from now on, and for its directory."""
+        self._path = path
+        self._seen = None
+        if self._descriptor < 0:
+            return
+        if self._file >= 0:
+            _libc.inotify_rm_watch(self._descriptor, self._file)
+        self._file = self._add(path, _IN_MODIFY | _IN_ATTRIB)
+        self.watch_directory(path.parent)
+        self.watch_directory(path.parent.parent)
+
+    def watch_directory(self, path: Path) -> None:
+        """Wait also for new entries here."""
+        if self._descriptor >= 0 and path not in self._directories:
+            self._directories.add(path)
+            self._add(path, _IN_CREATE | _IN_MOVED_TO)
+
+    def _add(self, path: Path, mask: int) -> int:
+        found: int = _libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
+        return found  # -1 where the file is gone: then the caller's own look finds out
+
+    def wait(self, seconds: float) -> Change:
+        """Sleep until something changed or the seconds are over."""
+        if self._descriptor < 0:
+            return self._look(seconds)
+        if not self._poll.poll(seconds * 1000):
+            return "none"
+        data = b""
+        try:
+            while piece := os.read(self._descriptor, 65536):
+                data += piece
+        except BlockingIOError:
+            pass
+        return self._meaning(data)
+
+    def _meaning(self, data: bytes) -> Change:
+        """What the last record says: a write before the writer's heartbeat is covered by it, one after it is not."""
+        at, watch, mask = 0, -1, 0
+        while at < len(data):
+            watch, mask, _, length = _record.unpack_from(data, at)
+            at += _record.size + length
+        return "touched" if watch == self._file and mask & _IN_ATTRIB else "changed"
+
+    def _look(self, seconds: float) -> Change:
+        end = self._clock.monotonic() + seconds
+        poll = select.poll()
+        while True:
+            seen, before = self._state(), self._seen
+            if seen != before:
+                self._seen = seen
+                same_size = seen is not None and before is not None and seen[0] == before[0]
+                return "touched" if same_size else "changed"
+            left = end - self._clock.monotonic()
+            if left <= 0:
+                return "none"
+            poll.poll(min(left, _FALLBACK_SECONDS) * 1000)
+
+    def _state(self) -> tuple[int, int] | None:
+        try:
+            found = self._path.stat() if self._path else None
+        except FileNotFoundError:
+            return None
+        return None if found is None else (found.st_size, found.st_mtime_ns)
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,95 @@
+"""Reading the events of one relay file, in large pieces, without looking into them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from struct import Struct
+from types import TracebackType
+
+from dm.binlog.frame import MAGIC
+from dm.binlog.header import HEADER_SIZE
+from dm.errors import DMError
+from dm.position import MAGIC_SIZE
+
+PIECE = 1 << 20
+_size_at = Struct("<I").unpack_from
+
+
+class EventFile:
+    """An open relay file; another process may be writing to its end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        except FileNotFoundError as error:
+            raise DMError("relay-file-missing", file=path.name, first="other files") from error
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=path) from error
+
+    def close(self) -> None:
+        """Give the descriptor back."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __enter__(self) -> EventFile:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def size(self) -> int:
+        """How many bytes there are at the moment."""
+        return os.fstat(self._descriptor).st_size
+
+    def has_magic(self) -> bool:
+        """Whether the file starts as a binlog file does."""
+        return os.pread(self._descriptor, MAGIC_SIZE, 0) == MAGIC
+
+    def first_event(self) -> bytes | None:
+        """The format description; None while it is not complete."""
+        events = self.read(MAGIC_SIZE, piece=4096)
+        return events[0] if events else None
+
+    def read(self, offset: int, *, upto: int | None = None, piece: int = PIECE) -> list[bytes]:
+        """The complete events from `offset` on, about one piece of them; none at the end or before a torn one."""
+        limit = self.size if upto is None else upto
+        data = self._bytes(offset, min(piece, limit - offset))
+        length = len(data)
+        if length >= HEADER_SIZE:
+            first = self._event_size(data, 0, offset)
+            if first > length:
+                if offset + first > limit:
+                    return []
+                data = self._bytes(offset, first)
+                length = len(data)
+        events: list[bytes] = []
+        at = 0
+        while length - at >= HEADER_SIZE:
+            stop = at + self._event_size(data, at, offset)
+            if stop > length:
+                break
+            events.append(data[at:stop])
+            at = stop
+        return events
+
+    def _event_size(self, data: bytes, at: int, offset: int) -> int:
+        size: int = _size_at(data, at + 9)[0]
+        if size < HEADER_SIZE:
+            raise DMError(
+                "relay-file-corrupt", file=self.path.name, offset=offset + at, what=f"an event of {size} bytes"
+            )
+        return size
+
+    def _bytes(self, offset: int, count: int) -> bytes:
+        if count <= 0:
+            return b""
+        try:
+            return os.pread(self._descriptor, count, offset)
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=self.path) from error

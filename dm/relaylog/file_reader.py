@@ -1,0 +1,163 @@
+"""Following the relay's files as they grow: from one file into the next, from one server's directory into the next.
+
+The reader trusts only what it sees, in this order: bytes behind its place are events. No bytes and no later file: the
+live end, wait. No bytes and a later file: look once more, because the writer finishes a file before it creates the
+next, and if there still is nothing this file is over. A file that ended before the reader's place held the part of a
+transaction that the source itself lost in a crash; whoever was given that part has to start again.
+
+A relay that was killed cuts its newest file back to the last complete transaction and pulls the same bytes again. A
+reader that was already behind the cut finds the file shorter than its place, waits, and goes on when it has grown
+past it.
+"""
+
+from __future__ import annotations
+
+import threading
+import zlib
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from dm.binlog.event import RawEvent
+from dm.binlog.event_source import SourceEvent
+from dm.binlog.gtid_history import format_has_checksum
+from dm.binlog.header import (
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    LOG_EVENT_ARTIFICIAL_F,
+    EventHeader,
+    EventType,
+)
+from dm.clock import Clock
+from dm.errors import DMError
+from dm.position import MAGIC_SIZE
+from dm.relaylog.change_watch import ChangeWatch
+from dm.relaylog.event_file import EventFile
+from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
+
+_STOP_LATENCY = 0.2  # how long a wait goes on after a stop was asked for
+_unpack = HEADER.unpack_from
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A byte in the relay's files."""
+
+    sub: SubDirectory
+    file: str
+    offset: int
+
+
+def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> Place | None:
+    """The start of the file that comes after this one, if the writer has created it."""
+    number = file_number(file)
+    later = next((name for name in sub.files() if file_number(name) > number), None)
+    if later is not None:
+        return Place(sub, later, MAGIC_SIZE)
+    following_sub = directory.after(sub)
+    while following_sub is not None:
+        files = following_sub.files()
+        if files:
+            return Place(following_sub, files[0], MAGIC_SIZE)
+        following_sub = directory.after(following_sub)
+    return None
+
+
+class FileReader:
+    """One pass over the relay's files, from a place on, without end."""
+
+    def __init__(self, directory: RelayDirectory, place: Place, clock: Clock, idle_seconds: float) -> None:
+        self._directory = directory
+        self._place = place
+        self._clock = clock
+        self._idle = idle_seconds
+        self._checksum = True
+
+    def events(self, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        """Every event from the place on; None whenever there is nothing more at the moment."""
+        watch = ChangeWatch(self._clock)
+        place: Place | None = self._place
+        try:
+            while place is not None and not stop.is_set():
+                with EventFile(place.sub.file(place.file)) as file:
+                    watch.watch_file(file.path)
+                    place = yield from self._one_file(file, place, watch, stop)
+        finally:
+            watch.close()
+
+    def _one_file(
+        self, file: EventFile, place: Place, watch: ChangeWatch, stop: threading.Event
+    ) -> Generator[SourceEvent | None, None, Place | None]:
+        uuid, name = place.sub.server_uuid, place.file
+        offset = place.offset
+        described = offset <= MAGIC_SIZE
+        offset = max(offset, MAGIC_SIZE)
+        while not stop.is_set():
+            if not described:
+                first = file.first_event()
+                if first is not None:
+                    self._checksum = format_has_checksum(first)
+                    yield SourceEvent(_artificial(first), uuid, name, offset)
+                    described = True
+            events = file.read(offset) if described else []
+            if not events:
+                after = following(self._directory, place.sub, name)
+                if after is not None:
+                    if not file.read(offset):
+                        self._closed_at(file, offset)
+                        return after
+                    continue
+                yield None
+                yield from self._sleep(file, place, offset, watch, stop)
+                continue
+            for data in events:
+                offset += len(data)
+                header = EventHeader(*_unpack(data))
+                if header.type == EventType.FORMAT_DESCRIPTION:
+                    self._checksum = format_has_checksum(data)
+                yield SourceEvent(RawEvent(header, data), uuid, name, offset)
+        return None
+
+    @staticmethod
+    def _closed_at(file: EventFile, offset: int) -> None:
+        """Check that a file that is over was read to its very end."""
+        size = file.size
+        if size < offset:
+            raise DMError("relay-file-shrunk", file=file.path.name, size=size, offset=offset)
+        if size > offset:
+            raise DMError("relay-file-corrupt", file=file.path.name, offset=offset, what="it ends inside an event")
+
+    def _sleep(
+        self, file: EventFile, place: Place, offset: int, watch: ChangeWatch, stop: threading.Event
+    ) -> Iterator[SourceEvent | None]:
+        """Wait for a change; a change that brought no bytes was the writer's heartbeat."""
+        end = self._clock.monotonic() + self._idle
+        size = file.size
+        while not stop.is_set():
+            change = watch.wait(_STOP_LATENCY)
+            if change != "none":
+                idle = change == "touched" and file.size == size == offset
+                if idle and following(self._directory, place.sub, place.file) is None:
+                    heartbeat = self._heartbeat(place.file, offset)
+                    yield SourceEvent(heartbeat, place.sub.server_uuid, place.file, offset)
+                return
+            if file.size != size or self._clock.monotonic() >= end:
+                return
+
+    def _heartbeat(self, name: str, offset: int) -> RawEvent:
+        body = name.encode()
+        size = HEADER_SIZE + len(body) + (CHECKSUM_SIZE if self._checksum else 0)
+        head = HEADER.pack(0, EventType.HEARTBEAT, 0, size, offset & 0xFFFFFFFF, LOG_EVENT_ARTIFICIAL_F)
+        data = head + body
+        if self._checksum:
+            data += _crc(data)
+        return RawEvent.of(data)
+
+
+def _crc(data: bytes) -> bytes:
+    return zlib.crc32(data).to_bytes(CHECKSUM_SIZE, "little")
+
+
+def _artificial(data: bytes) -> RawEvent:
+    header = EventHeader(*_unpack(data))
+    return RawEvent(header._replace(flags=header.flags | LOG_EVENT_ARTIFICIAL_F), data)

@@ -1,0 +1,134 @@
+"""Events from the relay's files on this host, as an EventSource.
+
+Where a start lies: a file of the start's server, if the relay has it; otherwise, for a start that names another
+server or no file, the newest file whose preceding GTIDs the start covers. What the relay does not have yet is waited
+for; what it has no more (or never had) is an error, because waiting would not bring it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from dm.binlog.event_source import Origin, SourceEvent
+from dm.binlog.gtid_history import empty_history
+from dm.binlog.header import EventType
+from dm.clock import Clock, SystemClock
+from dm.errors import DMError
+from dm.gtid import Flavor, GtidSet
+from dm.position import MAGIC_SIZE, Position
+from dm.relaylog.change_watch import ChangeWatch
+from dm.relaylog.event_file import EventFile
+from dm.relaylog.file_reader import FileReader, Place
+from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
+from dm.relaylog.recovery import gtids_at
+
+IDLE_SECONDS = 2.0
+_LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST})
+
+
+def gtids_before_file(sub: SubDirectory, name: str) -> GtidSet | None:
+    """What the file itself says came before it; None while it has not said so yet."""
+    history = empty_history("mysql")
+    with EventFile(sub.file(name)) as file:
+        if not file.has_magic():
+            return None
+        offset = MAGIC_SIZE
+        seen_list = False
+        for event in file.read(offset):
+            if event[4] not in _LEADING:
+                return history.gtid_set
+            history.feed(event)
+            seen_list = seen_list or event[4] != EventType.FORMAT_DESCRIPTION
+    return history.gtid_set if seen_list else None
+
+
+class RelayEventSource:
+    """An EventSource that reads what a relay, in this or another process, has stored and is storing."""
+
+    def __init__(
+        self, directory: Path, flavor: Flavor, *, idle_seconds: float = IDLE_SECONDS, clock: Clock | None = None
+    ) -> None:
+        self._directory = RelayDirectory(directory)
+        self._flavor: Flavor = flavor
+        self._idle = idle_seconds
+        self._clock = clock or SystemClock()
+        self._trouble: DMError | None = None
+
+    @property
+    def status(self) -> Origin:
+        """Always from files."""
+        return "local"
+
+    @property
+    def trouble(self) -> DMError | None:
+        """Why nothing comes, as far as the files can tell."""
+        return self._trouble
+
+    def complete(self, start: Position) -> Position:
+        """Fill in the server's uuid, and the GTID set at a bare file and offset."""
+        place = self._locate(start)
+        if place is None or not start.file:
+            return start
+        if start.server_uuid and start.server_uuid != place.sub.server_uuid:
+            return start
+        gtid_set = start.gtid_set or gtids_at(place.sub, place.file, place.offset, self._flavor)
+        return replace(start, server_uuid=place.sub.server_uuid, gtid_set=gtid_set)
+
+    def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        """Everything after `start`, until `stop`; waits for a relay that is not there yet."""
+        place = self._locate(start)
+        if place is None:
+            watch = ChangeWatch(self._clock)
+            try:
+                while place is None:
+                    if stop.is_set():
+                        return
+                    yield None
+                    for directory in (self._directory.root, *(sub.path for sub in self._directory.sub_directories())):
+                        watch.watch_directory(directory)
+                    watch.wait(0.2)
+                    place = self._locate(start)
+            finally:
+                watch.close()
+        yield from FileReader(self._directory, place, self._clock, self._idle).events(stop)
+
+    def _locate(self, start: Position) -> Place | None:
+        """Where `start` is; None while the relay has not come that far."""
+        subs = self._directory.sub_directories()
+        if start.file:
+            named = [sub for sub in subs if start.server_uuid in ("", sub.server_uuid)]
+            for sub in reversed(named):
+                if start.file in sub.files():
+                    return Place(sub, start.file, start.offset)
+            if named or not subs:
+                return self._not_yet(start, named)
+        if not start.gtid_set:
+            if subs:
+                raise DMError(
+                    "source-changed-without-gtid", now=subs[-1].server_uuid, before=start.server_uuid or "unknown"
+                )
+            return None
+        return self._locate_gtids(start.gtid_set, subs)
+
+    @staticmethod
+    def _not_yet(start: Position, subs: list[SubDirectory]) -> None:
+        for sub in subs:
+            files = sub.files()
+            if files and file_number(start.file) < file_number(files[0]):
+                raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
+
+    @staticmethod
+    def _locate_gtids(gtid_set: GtidSet, subs: list[SubDirectory]) -> Place | None:
+        oldest = ""
+        for sub in reversed(subs):
+            for name in reversed(sub.files()):
+                before = gtids_before_file(sub, name)
+                if before is not None and gtid_set >= before:
+                    return Place(sub, name, MAGIC_SIZE)
+                oldest = name if before is not None else oldest
+        if oldest:
+            raise DMError("relay-file-missing", file=f"for the GTID set {gtid_set}", first=oldest)
+        return None

@@ -1,0 +1,113 @@
+"""Connections to an upstream server, and the server's errors in our words.
+
+Every session is the same whatever the server's defaults are: utf8mb4, time zone +00:00, LOAD DATA LOCAL refused (a
+malicious server could ask any client for its files). Session variables of the source file come last.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import pymysql
+from pymysql.cursors import Cursor
+
+from dm.config.endpoint import Endpoint, Security
+from dm.errors import DMError
+
+__all__ = ["Connection", "Endpoint", "Security", "SqlRow", "connect", "fetch", "server_error"]
+
+Connection: TypeAlias = "pymysql.Connection[Cursor]"
+SqlRow = tuple[Any, ...]
+
+
+# Error numbers: MySQL "Server Error Message Reference" and "Client Error Message Reference".
+_REFUSED = frozenset({1044, 1045, 1130, 1142, 1143, 1227, 1251, 1370, 1396, 1698, 1820, 1862, 3118, 3879, 4151})
+# Too many connections, shutdown, server starting, can't create thread, host unreachable.
+_UNREACHABLE = frozenset({1040, 1041, 1129, 1135, 1152, 1203, 1226, 2002, 2003, 2005, 2059})
+_LOST = frozenset({1053, 1079, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
+
+
+def server_error(
+    error: BaseException, *, role: str, host: str, port: int, user: str, statement: str = "", connecting: bool = False
+) -> DMError:
+    """The DMError that says what a driver's exception means; the caller raises it from `error`."""
+    code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    address = f"{host}:{port}"
+    words = ": ".join(str(arg) for arg in error.args) or type(error).__name__
+    if code in _REFUSED:
+        return DMError("access-denied", role=role, address=address, user=user, cause=words)
+    if connecting or code in _UNREACHABLE:
+        return DMError("connection-failed", role=role, address=address, user=user, cause=words)
+    if code in _LOST or isinstance(error, OSError | pymysql.err.InterfaceError):
+        return DMError("connection-lost", role=role, address=address, cause=words)
+    return DMError("statement-failed", role=role, statement=statement[:500], cause=words)
+
+
+def _tls(security: Security | None) -> ssl.SSLContext | None:
+    if security is None or not security.ssl_ca:
+        return None
+    context = ssl.create_default_context(cafile=str(security.ssl_ca))
+    if security.ssl_cert and security.ssl_key:
+        context.load_cert_chain(str(security.ssl_cert), str(security.ssl_key))
+    return context
+
+
+def connect(
+    endpoint: Endpoint,
+    *,
+    role: str = "upstream",
+    connect_timeout: float = 10,
+    read_timeout: float | None = 60,
+) -> Connection:
+    """Log in and fix the session; every failure is a DMError."""
+    try:
+        connection: Connection = pymysql.Connection(
+            host=endpoint.host,
+            port=endpoint.port,
+            user=endpoint.user,
+            password=endpoint.password.get_secret_value(),
+            charset="utf8mb4",
+            autocommit=True,
+            connect_timeout=connect_timeout,
+            read_timeout=read_timeout,
+            write_timeout=read_timeout,
+            local_infile=False,
+            program_name="dm",
+            ssl=_tls(endpoint.security),
+        )
+    except (pymysql.err.Error, OSError, RuntimeError) as error:
+        # RuntimeError: pymysql's word for an authentication method that needs TLS or the `cryptography` package.
+        raise server_error(
+            error, role=role, host=endpoint.host, port=endpoint.port, user=endpoint.user, connecting=True
+        ) from error
+    try:
+        _fix_session(connection, endpoint, role)
+    except DMError:
+        connection.close()
+        raise
+    return connection
+
+
+def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
+    fetch(connection, "SET time_zone = '+00:00'", role=role)
+    for name, value in endpoint.session.items():
+        if not name.replace("_", "").isalnum():
+            raise DMError("statement-failed", role=role, statement=f"SET {name}", cause="not a variable name")
+        fetch(connection, f"SET SESSION `{name}` = %s", (value,), role=role)
+
+
+def fetch(
+    connection: Connection, sql: str, args: Iterable[object] | None = None, *, role: str = "upstream"
+) -> tuple[SqlRow, ...]:
+    """All rows of one statement; a server's error comes as a DMError."""
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, None if args is None else tuple(args))
+            return cursor.fetchall() if cursor.description else ()
+    except (pymysql.err.Error, OSError) as error:
+        user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""
+        raise server_error(
+            error, role=role, host=connection.host, port=connection.port, user=user, statement=sql
+        ) from error

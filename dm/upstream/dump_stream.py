@@ -1,0 +1,224 @@
+"""The stream of binlog events that a source sends to a replica.
+
+mysql-replication knows the words of the conversation (its registration packet is used here); its reader is not used: it
+swallows a lost connection and begins again at the position it was first given, in the middle of a transaction or days
+ago, and drops events it does not know. Here a lost connection is an error of this stream, and only the owner, who
+knows the last complete transaction, opens the next one. Events leave as raw bytes, exactly as in the source's file.
+
+Before the dump is asked for the session says, in user variables that both servers look for:
+  heartbeat period    an idle source sends a heartbeat event, so silence longer than a few periods means it is gone
+  checksum            the algorithm of the source's files, so that it sends the bytes unchanged
+  replica uuid        MySQL ends the dump of our own predecessor, if its connection still hangs
+  slave capability 4  MariaDB sends GTID events as they are instead of replacing them by dummies
+Sources: MySQL `sql/rpl_binlog_sender.cc`, MariaDB `sql/sql_repl.cc`, MariaDB "COM_BINLOG_DUMP", "Replica Registration".
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import Any, cast
+
+from pymysql.constants import COMMAND
+from pymysqlreplication.binlogstream import ReportSlave
+
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.gtid import Flavor, GtidSet
+from dm.upstream.connection import Connection, connect, fetch, server_error
+from dm.upstream.facts import binlog_files, purged_gtids, read_facts
+from dm.upstream.gtid_encoding import encode
+from dm.upstream.packet_reader import PacketReader, StreamEndedError
+from dm.upstream.replica_identity import ReplicaIdentity
+
+DumpStart = tuple[str, int] | GtidSet
+
+_THROUGH_GTID = 0x04  # MySQL: the set in the packet decides where to start
+_SEND_ANNOTATE = 0x02  # MariaDB: annotate-rows events are part of the file, so we want them
+_LARGEST_OFFSET = 0xFFFFFFFF  # COM_BINLOG_DUMP carries 32 bits
+
+HEARTBEAT_SECONDS = 2.0
+
+
+class DumpStream:
+    """One dump connection; used by one thread, closed from any."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        identity: ReplicaIdentity,
+        start: DumpStart,
+        *,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        role: str = "upstream",
+    ) -> None:
+        self._endpoint = endpoint
+        self._identity = identity
+        self._start = start
+        self._heartbeat = heartbeat_seconds
+        self._role = role
+        self._connection: Connection | None = None
+        self._reader: PacketReader | None = None
+        self._breaker: socket.socket | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def open(self) -> None:
+        """Connect, register and ask for the dump."""
+        connection = connect(self._endpoint, role=self._role)
+        raw = cast(Any, connection)  # the stubs leave out what a replica needs: the socket and raw packets
+        with self._lock:
+            self._connection = connection
+            # A second descriptor of the socket: shutting it down wakes a blocked read, TLS or not, and can't race
+            # with it.
+            self._breaker = socket.socket(fileno=os.dup(raw._sock.fileno()))
+        flavor: Flavor = "mariadb" if "mariadb" in raw.get_server_info().lower() else "mysql"
+        self._introduce(connection, flavor)
+        self._command(raw, ReportSlave("").encoded(self._identity.server_id))
+        raw._read_packet()
+        self._command(raw, self._dump_command(flavor))
+        # Silence of one period is normal, a late heartbeat too; three and a pause are not.
+        self._reader = PacketReader(raw._sock, timeout=3 * self._heartbeat + 4)
+        if self._closed:
+            self.close()
+
+    def _introduce(self, connection: Connection, flavor: Flavor) -> None:
+        period = int(self._heartbeat * 1_000_000_000)
+        uuid = self._identity.uuid
+        statements: list[tuple[str, tuple[object, ...]]] = [
+            ("SET @master_heartbeat_period = %s, @source_heartbeat_period = %s", (period, period)),
+            ("SET @master_binlog_checksum = @@global.binlog_checksum", ()),
+            ("SET @source_binlog_checksum = @@global.binlog_checksum", ()),
+            ("SET @slave_uuid = %s, @replica_uuid = %s", (uuid, uuid)),
+        ]
+        if flavor == "mariadb":
+            statements.append(("SET @mariadb_slave_capability = 4", ()))
+            if isinstance(self._start, GtidSet):
+                statements.append(("SET @slave_connect_state = %s", (str(self._start),)))
+                statements.append(("SET @slave_gtid_strict_mode = 1, @slave_gtid_ignore_duplicates = 0", ()))
+        for sql, args in statements:
+            fetch(connection, sql, args, role=self._role)
+
+    def _command(self, raw: Any, packet: bytes) -> None:
+        try:
+            raw._write_bytes(packet)
+        except Exception as error:
+            raise self._lost(error) from error
+        raw._next_seq_id = 1
+
+    def _dump_command(self, flavor: Flavor) -> bytes:
+        server_id = self._identity.server_id
+        if isinstance(self._start, GtidSet) and flavor == "mysql":
+            data = encode(self._start)
+            body = (
+                struct.pack("<BHIIQI", COMMAND.COM_BINLOG_DUMP_GTID, _THROUGH_GTID, server_id, 0, 4, len(data)) + data
+            )
+        else:
+            file, offset = ("", 4) if isinstance(self._start, GtidSet) else self._start
+            flags = _SEND_ANNOTATE if flavor == "mariadb" else 0
+            # The protocol has no room for a larger offset: the file is read from its start, and the owner skips.
+            asked = offset if offset <= _LARGEST_OFFSET else 4
+            body = struct.pack("<BIHI", COMMAND.COM_BINLOG_DUMP, asked, flags, server_id) + file.encode()
+        return struct.pack("<I", len(body)) + body  # 3 bytes length, packet number 0
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """Events in pieces as they arrive; an empty piece when nothing more is there at the moment."""
+        reader = self._reader
+        if reader is None:
+            raise DMError("internal-error", what="a dump stream was read before it was opened")
+        try:
+            while True:
+                if not reader.ready():
+                    yield []
+                events = reader.read()
+                if events:
+                    yield events
+                if reader.verdict is not None:
+                    raise self._refusal(reader.verdict)
+        except StreamEndedError as error:
+            if self._closed:
+                return
+            raise self._lost(error) from error
+
+    def close(self) -> None:
+        """End the dump; a read in another thread ends at once. May be called twice and from any thread."""
+        with self._lock:
+            self._closed = True
+            if self._breaker is not None:
+                with contextlib.suppress(OSError):  # the peer was faster
+                    self._breaker.shutdown(socket.SHUT_RDWR)
+                self._breaker.close()
+                self._breaker = None
+
+    def __enter__(self) -> DumpStream:
+        self.open()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+        if self._connection is not None:
+            cast(Any, self._connection)._force_close()
+
+    @property
+    def wanted(self) -> str:
+        """Where the dump was asked to start, for people."""
+        if isinstance(self._start, GtidSet):
+            return f"GTID set {str(self._start)!r}"
+        return f"({self._start[0]}, {self._start[1]})"
+
+    def _lost(self, error: BaseException) -> DMError:
+        return DMError(
+            "connection-lost",
+            role=self._role,
+            address=f"{self._endpoint.host}:{self._endpoint.port}",
+            cause=str(error),
+        )
+
+    def _refusal(self, verdict: bytes) -> DMError:
+        if verdict[:1] != b"\xff":
+            return self._lost(StreamEndedError("the server ended the dump"))
+        number = struct.unpack_from("<H", verdict, 1)[0]
+        words = verdict[9 if verdict[3:4] == b"#" else 3 :].decode("utf-8", "replace")
+        lowered = words.lower()
+        if number != 1236:  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
+            known = server_error(
+                OSError(number, words),
+                role=self._role,
+                host=self._endpoint.host,
+                port=self._endpoint.port,
+                user=self._endpoint.user,
+            )
+            if known.name != "connection-lost" or number in {1053, 1317, 1927}:
+                return known
+            return DMError("dump-refused", wanted=self.wanted, number=number, cause=words)
+        if "same server_uuid" in lowered or "same server_id" in lowered:
+            return DMError("replica-id-taken", server_id=self._identity.server_id, cause=words)
+        if "more gtids than" in lowered or "not in the master's binlog" in lowered or "diverge" in lowered:
+            return DMError("source-gtid-diverged", missing=self.wanted, cause=words)
+        if "impossible position" in lowered or "> file size" in lowered:
+            return DMError("source-reset", what=f"it ends before {self.wanted}", cause=words)
+        if any(text in lowered for text in ("could not find", "purged", "cannot replicate")):
+            return self._purged(words)
+        return DMError("dump-refused", wanted=self.wanted, number=number, cause=words)
+
+    def _purged(self, words: str) -> DMError:
+        available, missing = "an unknown range", "unknown"
+        try:
+            connection = connect(self._endpoint, role=self._role, read_timeout=10)
+        except DMError as error:
+            words = f"{words} (asking what it has failed: {error.message})"
+        else:
+            try:
+                files = binlog_files(connection)
+                available = f"{files[0][0]} to {files[-1][0]} of {files[-1][1]} bytes" if files else "no binlog"
+                if isinstance(self._start, GtidSet):
+                    missing = str(purged_gtids(connection, read_facts(connection)) - self._start) or "unknown"
+                else:
+                    missing = f"from {self.wanted} to {files[0][0]}" if files else self.wanted
+            finally:
+                connection.close()
+        return DMError("source-binlog-purged", wanted=self.wanted, available=available, missing=missing, cause=words)

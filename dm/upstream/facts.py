@@ -1,0 +1,148 @@
+"""What an upstream server is and where its binlog stands."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dm.errors import DMError
+from dm.gtid import Flavor, GtidSet
+from dm.ident import TableName
+from dm.position import Position
+from dm.upstream.connection import Connection, fetch
+
+_VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFacts:
+    """The variables of a server that replication depends on."""
+
+    flavor: Flavor
+    version_text: str
+    version: int  # 80036 for 8.0.36, the form of executable comments
+    server_uuid: str
+    server_id: int
+    log_bin: bool
+    binlog_format: str
+    binlog_row_image: str
+    binlog_row_metadata: str  # "" where the server has no such variable
+    binlog_checksum: str
+    gtid_mode: bool
+    lower_case_table_names: int
+    time_zone: str
+    sql_mode: str
+
+    @property
+    def base_flavor(self) -> str:
+        """The name a person reads."""
+        return "MariaDB" if self.flavor == "mariadb" else "MySQL"
+
+
+def version_number(text: str) -> int:
+    """The number of a version text as executable comments write it: 8.0.36 is 80036, 10.11.19 is 101119."""
+    match = _VERSION.match(text)
+    if match is None:
+        raise DMError("server-version-unknown", version=text)
+    major, minor, patch = (int(part) for part in match.groups())
+    return major * 10000 + minor * 100 + patch
+
+
+_WANTED = (
+    "version",
+    "server_uuid",
+    "server_id",
+    "log_bin",
+    "binlog_format",
+    "binlog_row_image",
+    "binlog_row_metadata",
+    "binlog_checksum",
+    "gtid_mode",
+    "gtid_domain_id",
+    "lower_case_table_names",
+    "time_zone",
+    "sql_mode",
+)
+
+
+def read_facts(connection: Connection) -> ServerFacts:
+    """Ask the server for its facts."""
+    names = ", ".join(f"'{name}'" for name in _WANTED)
+    rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    found = {str(name).lower(): str(value) for name, value in rows}
+    text = found["version"]
+    flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
+    server_id = int(found["server_id"])
+    # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
+    uuid = found["server_uuid"] if flavor == "mysql" else f"{found['gtid_domain_id']}-{server_id}"
+    return ServerFacts(
+        flavor=flavor,
+        version_text=text,
+        version=version_number(text),
+        server_uuid=uuid.lower(),
+        server_id=server_id,
+        log_bin=found.get("log_bin", "OFF") == "ON",
+        binlog_format=found.get("binlog_format", "ROW"),
+        binlog_row_image=found.get("binlog_row_image", "FULL"),
+        binlog_row_metadata=found.get("binlog_row_metadata", ""),
+        binlog_checksum=found.get("binlog_checksum", "NONE"),
+        gtid_mode=flavor == "mariadb" or found.get("gtid_mode", "OFF") == "ON",
+        lower_case_table_names=int(found.get("lower_case_table_names", "0")),
+        time_zone=found["time_zone"],
+        sql_mode=found["sql_mode"],
+    )
+
+
+def executed_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
+    """The set of everything in the server's binlog, also of what was purged from it."""
+    variable = "@@global.gtid_binlog_pos" if facts.flavor == "mariadb" else "@@global.gtid_executed"
+    return GtidSet.parse(str(fetch(connection, f"SELECT {variable}")[0][0] or ""), facts.flavor)
+
+
+def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
+    """The set of what the server can not send any more; unknown and empty on MariaDB."""
+    if facts.flavor == "mariadb":
+        return GtidSet.empty("mariadb")
+    return GtidSet.parse(str(fetch(connection, "SELECT @@global.gtid_purged")[0][0] or ""), facts.flavor)
+
+
+def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exact: bool = True) -> Position:
+    """The end of the server's binlog; with `exact` the GTID set is the one of exactly this offset."""
+    facts = facts or read_facts(connection)
+    # SHOW MASTER STATUS went away in MySQL 8.4; the new words came with 8.2.
+    modern = facts.flavor == "mysql" and facts.version >= 80200
+    rows = fetch(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    if not rows:
+        raise DMError("binlog-disabled", address=f"{connection.host}:{connection.port}")
+    file, offset = str(rows[0][0]), int(rows[0][1])
+    if facts.flavor == "mysql":
+        # Offset and Executed_Gtid_Set of one row belong together: both are read under the binlog's end-position lock.
+        return Position(facts.server_uuid, file, offset, GtidSet.parse(str(rows[0][4] or ""), "mysql"))
+    if not exact:
+        return Position(facts.server_uuid, file, offset, executed_gtids(connection, facts))
+    found = fetch(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))[0][0]
+    return Position(facts.server_uuid, file, offset, GtidSet.parse(str(found or ""), "mariadb"))
+
+
+def binlog_files(connection: Connection) -> tuple[tuple[str, int], ...]:
+    """Names and sizes of the server's binlog files, oldest first."""
+    return tuple((str(row[0]), int(row[1])) for row in fetch(connection, "SHOW BINARY LOGS"))
+
+
+def read_structure(connection: Connection, table: TableName) -> str:
+    """The server's own CREATE TABLE text."""
+    fetch(connection, "SET SESSION sql_quote_show_create = 1")
+    return str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
+
+
+def list_tables(connection: Connection) -> tuple[TableName, ...]:
+    """Every base table the user may see, ordered by name."""
+    rows = fetch(
+        connection,
+        "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE' ORDER BY 1, 2",
+    )
+    return tuple(TableName(_text(schema), _text(name)) for schema, name in rows)
+
+
+def _text(value: object) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)

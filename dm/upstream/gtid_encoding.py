@@ -1,0 +1,48 @@
+"""The binary form of a MySQL GTID set in COM_BINLOG_DUMP_GTID.
+
+mysql-replication encodes plain sets; a set with tags (MySQL 8.3 and later) it can not even read, so both are written
+here and the tests compare the plain form with the library's. Layout, from the server's `Gtid_set::encode`: eight
+bytes with the number of sources (for a tagged set the format number 1 stands in the first and the last byte around
+it), then per source the 16 bytes of its uuid, in the tagged form the tag as a variable-length integer and text, and
+the intervals as half-open pairs of 64-bit numbers.
+"""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+from dm.gtid import GtidSet
+
+Sources = dict[tuple[str, str], list[tuple[int, int]]]
+
+
+def sources_of(gtid_set: GtidSet) -> Sources:
+    """(uuid, tag) -> intervals with both ends included, from the set's own text form."""
+    found: Sources = {}
+    for part in filter(None, str(gtid_set).split(",")):
+        name, *fields = part.split(":")
+        tag = ""
+        for field in fields:
+            if field[0].isdigit():
+                first, _, last = field.partition("-")
+                found.setdefault((name, tag), []).append((int(first), int(last or first)))
+            else:
+                tag = field
+    return found
+
+
+def encode(gtid_set: GtidSet) -> bytes:
+    """The bytes the server decodes; plain where no tag occurs, so that older servers understand them."""
+    sources = sources_of(gtid_set)
+    tagged = any(tag for _, tag in sources)
+    count = len(sources)
+    parts = [struct.pack("<Q", (1 << 56) | (count << 8) | 1) if tagged else struct.pack("<Q", count)]
+    for (name, tag), intervals in sources.items():
+        parts.append(uuid.UUID(name).bytes)
+        if tagged:
+            # mysql::serialization's variable-length integer: one byte for values below 128, shifted left by one.
+            parts.append(bytes([len(tag) << 1]) + tag.encode("ascii"))
+        parts.append(struct.pack("<Q", len(intervals)))
+        parts.extend(struct.pack("<QQ", first, last + 1) for first, last in intervals)
+    return b"".join(parts)

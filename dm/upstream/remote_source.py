@@ -1,0 +1,218 @@
+"""Events straight from the source, for a task without relay.
+
+The contract (`dm.binlog.event_source`) asks for a stream without seams. A lost connection is opened again at the end of
+the last complete transaction, because a server refuses or garbles a start inside one; what was already handed out is
+dropped by its offset. That is sound only for the same file of the same server: its identity is compared (server uuid,
+and the creation time in the format description), and a transaction of which a part was handed out must come again in
+full. Otherwise the reader has to start again from its own checkpoint, and gets an error that says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+
+from dm.binlog.boundary import TransactionBoundary
+from dm.binlog.event import RawEvent
+from dm.binlog.event_source import Origin, SourceEvent
+from dm.binlog.gtid_history import format_has_checksum
+from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
+from dm.clock import Clock, SystemClock
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.position import MAGIC_SIZE, Position
+from dm.upstream.connection import connect
+from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
+from dm.upstream.facts import ServerFacts, binlog_end, read_facts
+from dm.upstream.gtid_history import gtids_before
+from dm.upstream.replica_identity import ReplicaIdentity
+from dm.upstream.stream_position import StreamPosition
+
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 5.0
+
+
+class RemoteEventSource:
+    """An EventSource that reads from the server itself."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        identity: ReplicaIdentity,
+        *,
+        heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        clock: Clock | None = None,
+    ) -> None:
+        self._endpoint = endpoint
+        self._identity = identity
+        self._heartbeat = heartbeat_seconds
+        self._clock = clock or SystemClock()
+        self._trouble: DMError | None = None
+
+    @property
+    def status(self) -> Origin:
+        """Always from the server."""
+        return "remote"
+
+    @property
+    def trouble(self) -> DMError | None:
+        """Why the connection is down at the moment."""
+        return self._trouble
+
+    def _facts(self) -> ServerFacts:
+        connection = connect(self._endpoint)
+        try:
+            return read_facts(connection)
+        finally:
+            connection.close()
+
+    def complete(self, start: Position) -> Position:
+        """Fill in the server's uuid, and the GTID set at a bare file and offset, by reading the file up to there."""
+        connection = connect(self._endpoint)
+        try:
+            facts = read_facts(connection)
+            if not start.file and not start.gtid_set:
+                return binlog_end(connection, facts)
+        finally:
+            connection.close()
+        if start.server_uuid and start.server_uuid != facts.server_uuid:
+            return start
+        if start.file and not start.gtid_set and facts.gtid_mode:
+            found = gtids_before(self._endpoint, self._identity, start.file, start.offset, facts.flavor)
+            return replace(start, server_uuid=facts.server_uuid, gtid_set=found)
+        return replace(start, server_uuid=facts.server_uuid)
+
+    @staticmethod
+    def _dump_start(start: Position, facts: ServerFacts, before: str) -> DumpStart:
+        if start.file:
+            return (start.file, start.offset)
+        if not start.gtid_set or not facts.gtid_mode:
+            raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=before or "unknown")
+        return start.gtid_set
+
+    def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        """Everything after `start`, across lost connections, until `stop`."""
+        wait = FIRST_WAIT
+        run = _Run(start)
+        while not stop.is_set():
+            try:
+                facts = self._facts()
+                run.expect(facts)
+                stream = DumpStream(
+                    self._endpoint,
+                    self._identity,
+                    self._dump_start(run.resume, facts, start.server_uuid),
+                    heartbeat_seconds=self._heartbeat,
+                )
+                for event in self._stream(stream, run, stop):
+                    wait = FIRST_WAIT
+                    self._trouble = None
+                    yield event
+            except DMError as error:
+                if not error.retryable:
+                    raise
+                self._trouble = error
+                yield None
+                self._clock.wait(stop, wait)
+                wait = min(wait * 2, LONGEST_WAIT)
+
+    @staticmethod
+    def _stream(stream: DumpStream, run: _Run, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        done = threading.Event()
+
+        def close_on_stop() -> None:
+            while not done.wait(0.1):
+                if stop.is_set():
+                    stream.close()
+                    return
+
+        watcher = threading.Thread(target=close_on_stop, name="dump-stream-stop", daemon=True)
+        try:
+            with stream:
+                watcher.start()
+                for batch in stream.batches():
+                    if not batch:
+                        yield None
+                    for raw in batch:
+                        event = run.take(raw)
+                        if event is not None:
+                            yield event
+                    if stop.is_set():
+                        return
+        finally:
+            done.set()
+
+
+class _Run:
+    """What has been handed out, over all connections of one `events` call."""
+
+    def __init__(self, start: Position) -> None:
+        self.resume = start  # the end of the last complete transaction
+        self._uuid = ""
+        self._place = StreamPosition()
+        self._boundary = TransactionBoundary()
+        self._handed = ("", 0)  # file and offset up to where events were handed out
+        self._created: dict[str, bytes] = {}  # the current file's creation time
+        self._first = True
+
+    def expect(self, facts: ServerFacts) -> None:
+        """A new connection to this server begins."""
+        if self._uuid and facts.server_uuid != self._uuid:
+            raise DMError("source-switched", now=facts.server_uuid, before=self._uuid)
+        if self.resume.server_uuid not in ("", facts.server_uuid):
+            # The file and the offset are another server's; only the GTID set counts here.
+            self.resume = replace(self.resume, server_uuid="", file="", offset=MAGIC_SIZE)
+        self._uuid = facts.server_uuid
+        self._place = StreamPosition()
+        self._boundary.reset()
+
+    def take(self, raw: bytes) -> SourceEvent | None:
+        """The event to hand out, or None when it was handed out before or belongs to no reader."""
+        place = self._place
+        kind = raw[4]
+        in_file = place.advance(raw)
+        if kind == EventType.FORMAT_DESCRIPTION:
+            self._format(raw)
+            if not in_file:
+                return self._repeated_format(raw)
+        if not in_file:
+            return None if kind == EventType.ROTATE else self._event(raw, place.offset)
+        between = self._boundary.feed(raw)
+        handed_file, handed_offset = self._handed
+        skipping = place.file == handed_file and place.offset <= handed_offset
+        if handed_file and place.file != handed_file and self._owes():
+            raise DMError("relay-file-shrunk", file=handed_file, size=self.resume.offset, offset=handed_offset)
+        if place.file == self.resume.file and place.offset <= self.resume.offset:
+            skipping = True  # the start was beyond what the protocol can name
+        if not skipping:
+            self._handed = (place.file, place.offset)
+        if between:
+            self.resume = Position(self._uuid, place.file, place.offset)
+        return None if skipping else self._event(raw, place.offset)
+
+    def _owes(self) -> bool:
+        """Whether events of a transaction were handed out whose end never came on this connection."""
+        return self.resume.file == self._handed[0] and self.resume.offset < self._handed[1]
+
+    def _format(self, raw: bytes) -> None:
+        self._boundary.checksum = format_has_checksum(raw)
+        created = raw[:4]
+        known = self._created.get(self._place.file)
+        if known is not None and known != created:
+            raise DMError("source-reset", what=f"file {self._place.file} is not the one that was read before")
+        self._created = {self._place.file: created}
+
+    def _repeated_format(self, raw: bytes) -> SourceEvent | None:
+        if not self._first:
+            return None
+        self._first = False
+        return self._event(raw, self._place.offset)
+
+    def _event(self, raw: bytes, end_offset: int) -> SourceEvent:
+        self._first = False
+        event = RawEvent.of(raw)
+        if event.header.type == EventType.FORMAT_DESCRIPTION and not event.header.end:
+            header = event.header._replace(flags=event.header.flags | LOG_EVENT_ARTIFICIAL_F)
+            event = RawEvent(header, raw)
+        return SourceEvent(event, self._uuid, self._place.file, max(end_offset, MAGIC_SIZE))

@@ -1,0 +1,74 @@
+"""Which file of the source each event of a dump stream stands in, and where it ends there.
+
+An event's own log_pos has 32 bits and wraps in files above 4 GiB, so the offset is counted from the last known one and
+log_pos only confirms it. Where the server leaves events out (transactions of the GTID set that the replica named)
+log_pos is ahead, and the count jumps to the next offset that agrees with it.
+
+In no file stand: rotations with the artificial flag, which announce a file; a format description with log_pos 0,
+which the server repeats at a start inside a file; heartbeats; anything else marked artificial or without log_pos.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+from dm.binlog.header import (
+    CHECKSUM_SIZE,
+    HEADER,
+    HEADER_SIZE,
+    LOG_EVENT_ARTIFICIAL_F,
+    EventType,
+)
+from dm.errors import DMError
+
+_FILE_NAME = re.compile(r"^[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}$")
+_NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
+
+
+def has_checksum(event: bytes) -> bool:
+    """Whether the last four bytes are the CRC-32 of the others."""
+    return len(event) > HEADER_SIZE + CHECKSUM_SIZE and zlib.crc32(event[:-CHECKSUM_SIZE]) == int.from_bytes(
+        event[-CHECKSUM_SIZE:], "little"
+    )
+
+
+def rotate_target(event: bytes) -> tuple[str, int]:
+    """File and offset that a rotation names; refuses names that are no binlog file names."""
+    offset = int.from_bytes(event[HEADER_SIZE : HEADER_SIZE + 8], "little")
+    # A fake rotation comes before the format description that would tell whether there are checksums: look at it.
+    name = event[HEADER_SIZE + 8 : -CHECKSUM_SIZE if has_checksum(event) else None]
+    text = name.decode("utf-8", "backslashreplace")
+    if not _FILE_NAME.match(text) or text.startswith("."):
+        raise DMError("relay-name-refused", file=text)
+    return text, offset
+
+
+class StreamPosition:
+    """The place in the source's files that a dump stream has reached."""
+
+    def __init__(self) -> None:
+        self.file = ""
+        self.offset = 0
+        self.hole = 0  # bytes that were left out before the event of the last `advance`
+
+    def advance(self, event: bytes) -> bool:
+        """Take the next event; True when it stands in the file, and then `offset` is its end."""
+        if len(event) < HEADER_SIZE:
+            raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes")
+        _, kind, _, size, end, flags = HEADER.unpack_from(event)
+        if size != len(event):
+            raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes says it has {size}")
+        if flags & LOG_EVENT_ARTIFICIAL_F or not end or kind in _NOT_IN_FILES:
+            if kind == EventType.ROTATE:
+                self.file, self.offset = rotate_target(event)
+            return False
+        if not self.file:
+            raise DMError("dump-stream-garbled", what="an event came before the name of its file")
+        start = self.offset
+        counted = start + size
+        self.hole = (end - counted) & 0xFFFFFFFF
+        if self.hole > 0xF0000000:
+            raise DMError("dump-stream-garbled", what=f"an event ends at {end}, before {counted}")
+        self.offset = counted + self.hole
+        return True
