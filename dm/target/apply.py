@@ -1,0 +1,124 @@
+"""One batch of changes as one target transaction: in few statements if the target is as expected, else row by row.
+
+The attempt with grouped statements checks every count. What differs, be it a count or an error, says nothing about
+which change is to blame, so the transaction is rolled back, the lane's row with it, and everything is done again one
+change at a time: that gives the serial result, or the error of the first change that can't be applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from dm import faults
+from dm.changes.grouped import grouped
+from dm.changes.row_change import RowChange
+from dm.changes.statement import ApplyStatement, operation_of, row_statements
+from dm.errors import DMError
+from dm.target.connection import Outcome, TargetConnection
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How a batch went."""
+
+    changes: int
+    statements: int
+    row_by_row: bool  # the grouped attempt was not as expected
+
+
+class _Unexpected(Exception):
+    """A count of the grouped attempt was not the expected one."""
+
+
+def apply_batch(
+    connection: TargetConnection,
+    changes: Sequence[RowChange],
+    *,
+    first: Callable[[], None] | None = None,
+    last: Callable[[], None] | None = None,
+) -> Applied:
+    """Apply the changes in one transaction; `first` is its first act (again after a roll-back), `last` its last.
+
+    Raises DMError with the transaction rolled back, except for `commit-outcome-unknown`.
+    """
+    plan = grouped(changes, limit=connection.statement_bytes)
+    try:
+        _transaction(connection, lambda: _run_grouped(connection, plan), first, last)
+        return Applied(len(changes), len(plan), row_by_row=False)
+    except _Unexpected:
+        count = _transaction(connection, lambda: apply_serially(connection, changes), first, last)
+        return Applied(len(changes), count, row_by_row=True)
+
+
+def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> int:
+    """Apply the changes one by one inside the open transaction; gives the number of statements."""
+    count = 0
+    for change in changes:
+        for statement in row_statements(change):
+            count += _run_serial(connection, statement)
+    return count
+
+
+def _transaction(
+    connection: TargetConnection,
+    body: Callable[[], int],
+    first: Callable[[], None] | None,
+    last: Callable[[], None] | None,
+) -> int:
+    connection.begin()
+    try:
+        if first is not None:
+            first()
+        count = body()
+        faults.hit("syncer.inside_transaction")
+        if last is not None:
+            last()
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.commit()
+    return count
+
+
+def _run_grouped(connection: TargetConnection, plan: Sequence[ApplyStatement]) -> int:
+    for statement in plan:
+        try:
+            _run_expected(connection, statement)
+        except DMError as error:
+            if error.retryable:
+                raise
+            raise _Unexpected from error
+    return len(plan)
+
+
+def _run_expected(connection: TargetConnection, statement: ApplyStatement) -> None:
+    outcome = connection.run(statement.sql)
+    expected = statement.expected
+    if (
+        (expected.affected is not None and outcome.affected != expected.affected)
+        or (expected.matched is not None and outcome.matched != expected.matched)
+        or (expected.warnings is not None and outcome.warnings != expected.warnings)
+    ):
+        raise _Unexpected
+    for follow in statement.found if outcome.matched else statement.not_found:
+        _run_expected(connection, follow)
+
+
+def _run_serial(connection: TargetConnection, statement: ApplyStatement) -> int:
+    outcome = connection.run(statement.sql)
+    _check(statement, outcome)
+    count = 1
+    for follow in statement.found if outcome.matched else statement.not_found:
+        count += _run_serial(connection, follow)
+    return count
+
+
+def _check(statement: ApplyStatement, outcome: Outcome) -> None:
+    expected, change = statement.expected, statement.changes[0]
+    if expected.warnings is not None and outcome.warnings != expected.warnings:
+        raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
+    if (expected.matched is not None and outcome.matched != expected.matched) or (
+        expected.affected is not None and outcome.affected != expected.affected
+    ):
+        raise DMError("row-missing", table=change.plan.target, operation=operation_of(change))

@@ -1,0 +1,225 @@
+"""One session at the target, in a fixed state, with errors that say whether trying again can help.
+
+Affected counts are the server's own (CLIENT_FOUND_ROWS is off): an UPDATE counts what it changed. What it *matched*
+stands in the text of its answer ("Rows matched: 1  Changed: 0  Warnings: 0", translated by lc_messages, the numbers
+always in this order), which is how a row that is missing is told from one that was so already.
+
+A connection that broke stays broken: nobody reconnects behind the caller's back, since the session's transaction, locks
+and settings would silently be gone.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.constants import COMMAND
+
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.sql.context import Flavor
+from dm.target.failure import connect_failure, failure, is_lost
+from dm.target.session import CHARSET, COLLATION, session_statement
+
+CONNECT_TIMEOUT: Final = 10
+READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
+
+_NUMBER: Final = re.compile(rb"\d+")
+_STATEMENT_SHARE: Final = 1 << 20
+_PACKET_MARGIN: Final = 4096
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the server reported of one statement."""
+
+    affected: int
+    matched: int  # rows an UPDATE found; for other statements the affected ones
+    warnings: int
+
+
+class TargetConnection:
+    """A session at the target. One thread at a time, except for `abort`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        foreign_key_checks: bool = False,
+        read_timeout: int | None = READ_TIMEOUT,
+        role: str = "target",
+    ) -> None:
+        self.address = endpoint.address
+        self._user = endpoint.user
+        self._role = role
+        try:
+            # Any: the stubs lack what is needed of the driver here, the answer of the last statement above all.
+            self._connection: Any = _open(endpoint, read_timeout)
+        except (pymysql.err.Error, OSError, ValueError, RuntimeError) as error:
+            raise connect_failure(error, self.address, self._user, role=role) from None
+        try:
+            self.execute(session_statement(endpoint.session, foreign_key_checks=foreign_key_checks))
+            self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            version, packet = self.query("SELECT VERSION(), @@max_allowed_packet")[0]
+        except DMError:
+            self.close()
+            raise
+        self.version_text: str = str(version)
+        self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
+        self.statement_bytes = max(min(_STATEMENT_SHARE, int(packet) - _PACKET_MARGIN), 1024)
+        """How long a statement that could be split should get."""
+
+    @property
+    def version(self) -> int:
+        """The server's version as executable comments count: 90704 for 9.7.4."""
+        major, minor, patch = (int(part) for part in re.findall(r"\d+", self.version_text)[:3])
+        return major * 10000 + minor * 100 + patch
+
+    @property
+    def connection_id(self) -> int:
+        """The server's number of this session."""
+        return int(self._connection.thread_id())
+
+    @property
+    def alive(self) -> bool:
+        """Whether the session has not broken so far."""
+        return bool(self._connection.open)
+
+    def execute(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> int:
+        """Run one statement; gives the affected rows."""
+        return self.run(sql, params).affected
+
+    def run(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> Outcome:
+        """Run one statement; gives all the server reported."""
+        data = self._rendered(sql, params)
+        try:
+            self._connection.query(data)
+        except (pymysql.err.Error, OSError) as error:
+            raise self._failed(error, data) from None
+        return _outcome(self._connection)
+
+    def query(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> list[Row]:
+        """The rows of one SELECT or SHOW."""
+        data = self._rendered(sql, params)
+        try:
+            self._connection.query(data)
+        except (pymysql.err.Error, OSError) as error:
+            raise self._failed(error, data) from None
+        result = self._connection._result
+        return list(result.rows or ()) if result is not None else []
+
+    def begin(self) -> None:
+        """Start a transaction."""
+        self.execute(b"START TRANSACTION")
+
+    def commit(self) -> None:
+        """Commit; raises `commit-outcome-unknown` when the answer got lost."""
+        try:
+            self._connection.query("COMMIT")
+        except (pymysql.err.Error, OSError) as error:
+            mapped = self._failed(error, b"COMMIT")
+            if mapped.name == "connection-lost":
+                raise DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause) from None
+            raise mapped from None
+
+    def rollback(self) -> None:
+        """Roll back; on a broken session the server does it by itself."""
+        if self.alive:
+            try:
+                self._connection.query("ROLLBACK")
+            except (pymysql.err.Error, OSError) as error:
+                self._failed(error, b"ROLLBACK")
+
+    def kill(self, connection_id: int) -> None:
+        """End another session; one that has ended already is as good."""
+        try:
+            self._connection.query(f"KILL {int(connection_id)}")
+        except (pymysql.err.Error, OSError) as error:
+            if error.args[:1] != (1094,):  # no such session
+                raise self._failed(error, b"KILL") from None
+
+    def abort(self) -> None:
+        """Break the session from another thread: a call that waits in it fails at once."""
+        handle = self._connection._sock
+        if handle is not None:
+            try:
+                handle.shutdown(socket.SHUT_RDWR)
+            except OSError:  # it was broken already
+                return
+
+    def close(self) -> None:
+        """End the session."""
+        if not self.alive:
+            return
+        try:
+            self._connection._execute_command(COMMAND.COM_QUIT, b"")
+        except (pymysql.err.Error, OSError):  # it ends either way
+            pass
+        finally:
+            self._connection._force_close()
+
+    def __enter__(self) -> TargetConnection:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _rendered(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None) -> bytes:
+        if params is None:
+            return sql if isinstance(sql, bytes) else sql.encode()
+        text = sql.decode() if isinstance(sql, bytes) else sql
+        arguments: object = (
+            {name: self._connection.literal(value) for name, value in params.items()}
+            if isinstance(params, Mapping)
+            else tuple(self._connection.literal(value) for value in params)
+        )
+        return (text % arguments).encode("utf-8", "surrogateescape")
+
+    def _failed(self, error: Exception, sql: bytes) -> DMError:
+        if is_lost(error):
+            self._connection._force_close()
+        return failure(error, self.address, sql, user=self._user, role=self._role)
+
+
+def _open(endpoint: Endpoint, read_timeout: int | None) -> Connection[Any]:
+    security = endpoint.security
+    tls: dict[str, Any] = {}
+    if security is not None and security.ssl_ca:
+        tls = {"ssl_ca": security.ssl_ca, "ssl_verify_cert": True, "ssl_verify_identity": True}
+        if security.ssl_cert and security.ssl_key:
+            tls |= {"ssl_cert": security.ssl_cert, "ssl_key": security.ssl_key}
+    return Connection(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password.get_secret_value(),
+        charset=CHARSET,
+        collation=COLLATION,
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=read_timeout,
+        write_timeout=read_timeout,
+        local_infile=False,
+        autocommit=None,
+        **tls,
+    )
+
+
+def _outcome(connection: Any) -> Outcome:
+    result = connection._result
+    assert result is not None
+    affected = int(result.affected_rows or 0)
+    message = result.message
+    matched = affected
+    if message:
+        text = message if isinstance(message, bytes) else message.encode()
+        number = _NUMBER.search(text)
+        if number is not None:
+            matched = int(number[0])
+    return Outcome(affected, matched, int(result.warning_count or 0))

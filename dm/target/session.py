@@ -1,0 +1,72 @@
+"""The state every target session is put into, whatever the server's defaults are.
+
+Each setting is there for the exactness of rows:
+
+- READ COMMITTED: no gap locks between workers that write neighbouring keys.
+- unique_checks=1: a collision must be seen. (0 is allowed to delay or skip it.)
+- time_zone +00:00: TIMESTAMP values come as UTC.
+- sql_mode: strict, so that a value that doesn't fit stops the task; 0 stays 0 in an AUTO_INCREMENT column; zero and
+  invalid dates that the source could hold pass. Never NO_BACKSLASH_ESCAPES: the literal encoder relies on escapes;
+  never PAD_CHAR_TO_FULL_LENGTH: row comparison relies on CHAR values without padding.
+- utf8mb4 with a named collation, so that it doesn't depend on the server's version.
+
+The user's `session` block comes on top, except for what the above depends on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from dm.errors import DMError
+
+CHARSET: Final = "utf8mb4"
+COLLATION: Final = "utf8mb4_general_ci"
+
+_MODES: Final = ("STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES")
+_NEEDED_MODES: Final = ("NO_AUTO_VALUE_ON_ZERO",)
+_FORBIDDEN_MODES: Final = frozenset(
+    {"NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "ANSI", "DB2", "MAXDB", "ORACLE"}
+)
+_VARIABLE: Final = re.compile(r"[a-z_][a-z0-9_]*")
+
+FIXED: Final = frozenset(
+    {"autocommit", "time_zone", "transaction_isolation", "tx_isolation", "unique_checks", "names", "sql_auto_is_null"}
+    | {"character_set_client", "character_set_connection", "character_set_results", "collation_connection"}
+    | {"foreign_key_checks"}  # decided by the task as a whole: the plan depends on it
+)
+"""Variables a `session` block can't change; what it says of them is left aside."""
+
+
+def sql_mode(wanted: str | None) -> str:
+    """The session's sql_mode: ours, or the user's with what must be in it and without what must not."""
+    if wanted is None:
+        return ",".join(_MODES)
+    modes = [mode for mode in (part.strip().upper() for part in wanted.split(",")) if mode]
+    modes = [mode for mode in modes if mode not in _FORBIDDEN_MODES]
+    return ",".join([*modes, *(mode for mode in _NEEDED_MODES if mode not in modes)])
+
+
+def session_statement(session: Mapping[str, str], *, foreign_key_checks: bool) -> str:
+    """The SET statement that fixes a session; values of the user's block are quoted unless they are numbers."""
+    settings = [
+        "autocommit=1",
+        "time_zone='+00:00'",
+        "unique_checks=1",
+        f"foreign_key_checks={int(foreign_key_checks)}",
+        "sql_auto_is_null=0",
+        f"sql_mode='{_quoted(sql_mode(session.get('sql_mode')))}'",
+    ]
+    for name, value in session.items():
+        if name in FIXED or name == "sql_mode":
+            continue
+        if not _VARIABLE.fullmatch(name):
+            raise DMError("session-variable-invalid", variable=name)
+        number = re.fullmatch(r"-?\d+(\.\d+)?", value)
+        settings.append(f"{name}={value}" if number else f"{name}='{_quoted(value)}'")
+    return "SET " + ", ".join(f"SESSION {setting}" for setting in settings)
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("'", "''")
