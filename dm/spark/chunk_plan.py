@@ -1,0 +1,172 @@
+"""Cuts a table into chunks: ranges of a unique key with about the same number of rows each.
+
+Problem: chunks are read by different connections, and again after a crash. So their bounds must be plain SQL that
+means the same rows everywhere: every row in exactly one chunk, whatever the key's types and collation, and whichever
+rows come and go meanwhile.
+
+The bounds are key values of rows that were met while walking the index (`ORDER BY key LIMIT 1 OFFSET n`), so nothing
+is assumed about how values spread. A chunk is `lower < key <= upper`; both ends may be open. The comparison is
+written out (`k1 > a OR (k1 = a AND k2 > b)`) together with a bound on the leading column: servers make a range scan
+of that form, while row constructors cost five times as much. A bound is written so that it compares exactly as the
+column sorts: characters in the column's own character set (`_gbk x'..'`: the comparison then uses the column's
+collation), numbers as they are, FLOAT as the double that it is, dates as text.
+
+A table without a key to walk (none, or only keys of types whose order can't be written that way) is one chunk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dm.ident import Ident, TableName
+from dm.schema.table import Column, Index, TableSchema
+
+Bound = tuple[str, ...]  # one SQL literal per key column
+
+_NUMBER = re.compile(rb"^-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$")
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal", "bit"})
+_FLOATS = frozenset({"float", "double"})
+_TEMPORAL = frozenset({"date", "time", "datetime", "timestamp"})
+_PLAIN_TEXT = frozenset({"uuid", "inet6", "inet4"})
+_CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_ORDERED = _INTEGERS | _FLOATS | _TEMPORAL | _PLAIN_TEXT | _CHARACTERS | _BYTES
+
+
+def _columns_of(schema: TableSchema, index: Index) -> tuple[Column, ...] | None:
+    """The columns of a unique index that is a row's identity; None when it is not."""
+    if not index.unique or index.functional:
+        return None
+    columns = tuple(column for column in map(schema.column, index.columns) if column is not None)
+    primary = index.kind == "primary"
+    if len(columns) != len(index.parts) or any(column.nullable and not primary for column in columns):
+        return None
+    return columns
+
+
+def has_key(schema: TableSchema) -> bool:
+    """Whether each row of the source has an identity that its row events carry."""
+    for index in schema.unique_indexes:
+        columns = _columns_of(schema, index)
+        if columns is not None and all(column.generated is None for column in columns):
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class WalkedKey:
+    """The unique index that cuts a table."""
+
+    index: str
+    columns: tuple[Column, ...]
+
+    @property
+    def order(self) -> str:
+        """The ORDER BY list."""
+        return ", ".join(Ident(column.name).sql for column in self.columns)
+
+    @property
+    def values(self) -> str:
+        """The SELECT list that gives the values of a bound."""
+        return ", ".join(value_expression(column) for column in self.columns)
+
+
+def walked_key(schema: TableSchema) -> WalkedKey | None:
+    """The key to walk: the primary key if it can be, else the first other one."""
+    for index in schema.unique_indexes:
+        columns = _columns_of(schema, index)
+        if (
+            columns is not None
+            and all(part.prefix is None for part in index.parts)
+            and all(column.base in _ORDERED for column in columns)
+            and all(column.charset is not None for column in columns if column.base in _CHARACTERS)
+        ):
+            return WalkedKey(index.name, columns)
+    return None
+
+
+def value_expression(column: Column) -> str:
+    """How a column is selected so that its text is exact."""
+    name = Ident(column.name).sql
+    if column.base == "float":
+        # The text form of a FLOAT has six digits; as a double it has all of them. `+ 0e0` would lose the sign of -0.
+        return f"{name} * 1e0"
+    if column.base == "bit":
+        return f"{name} + 0"
+    return name
+
+
+def bound_literal(column: Column, value: bytes) -> str:
+    """A key value as the text that compares with the column exactly."""
+    if column.base in _INTEGERS or column.base in _FLOATS:
+        if not _NUMBER.match(value):
+            raise ValueError(f"column {column.name}: {value!r} is not a number")
+        text = value.decode("ascii")
+        return text if column.base in _INTEGERS or "e" in text.lower() else f"{text}e0"
+    if column.base in _TEMPORAL or column.base in _PLAIN_TEXT:
+        text = value.decode("ascii")
+        if "'" in text or "\\" in text:
+            raise ValueError(f"column {column.name}: {value!r} is not a {column.base}")
+        return f"'{text}'"
+    if column.base in _BYTES or column.charset == "binary":
+        return f"x'{value.hex()}'"
+    return f"_{column.charset} x'{value.hex()}'"
+
+
+def make_bound(key: WalkedKey, row: Sequence[bytes | None]) -> Bound:
+    """The bound at a row's key values."""
+    literals = []
+    for column, value in zip(key.columns, row, strict=True):
+        if value is None:
+            raise ValueError(f"column {column.name} of a key is NULL")
+        literals.append(bound_literal(column, value))
+    return tuple(literals)
+
+
+def _compared(names: Sequence[str], bound: Bound, strict: str) -> str:
+    """`names` beyond `bound`: strictly in the columns before the last, `strict` (>, <=) says how in the last."""
+    direction = strict[0]
+    text = f"{names[-1]} {strict} {bound[-1]}"
+    for name, literal in zip(reversed(names[:-1]), reversed(bound[:-1]), strict=True):
+        text = f"{name} {direction} {literal} OR ({name} = {literal} AND ({text}))"
+    return text
+
+
+def range_condition(key: WalkedKey, lower: Bound | None, upper: Bound | None) -> str:
+    """The WHERE text of `lower < key <= upper`; "1" when both ends are open."""
+    names = [Ident(column.name).sql for column in key.columns]
+    parts = []
+    composite = len(names) > 1
+    if lower is not None:
+        if composite:
+            parts.append(f"{names[0]} >= {lower[0]}")
+        parts.append(f"({_compared(names, lower, '>')})")
+    if upper is not None:
+        if composite:
+            parts.append(f"{names[0]} <= {upper[0]}")
+        parts.append(f"({_compared(names, upper, '<=')})")
+    return " AND ".join(parts) or "1"
+
+
+def step_query(table: TableName, key: WalkedKey, lower: Bound | None, rows: int) -> str:
+    """The query for the last key of the next `rows` rows behind `lower`; no row when fewer are left."""
+    return (
+        f"SELECT {key.values} FROM {table.sql} FORCE INDEX ({Ident(key.index).sql})"
+        f" WHERE {range_condition(key, lower, None)} ORDER BY {key.order} LIMIT 1 OFFSET {rows - 1}"
+    )
+
+
+def conditions(key: WalkedKey | None, bounds: Sequence[Bound]) -> list[str]:
+    """The WHERE texts of all chunks that the bounds cut, in key order; together they are every row once."""
+    if key is None:
+        return ["1"]
+    edges: list[Bound | None] = [None, *bounds, None]
+    return [range_condition(key, lower, upper) for lower, upper in pairwise(edges)]
+
+
+def rows_per_chunk(rows: int, largest: int, average_row: int) -> int:
+    """How many rows a chunk gets: as many as asked for, fewer where wide rows would pass `largest` bytes."""
+    return max(1, min(rows, largest // average_row if average_row else rows))

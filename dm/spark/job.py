@@ -1,0 +1,193 @@
+"""Runs one function over many items as a Spark job, and hears of each item as it is done.
+
+Spark decides when and where an item is worked on; the function moves the data itself. What must hold:
+
+- The driver hears of every finished item while the job runs (an accumulator carries the outcomes), so progress is live
+  and a job cut short loses only the items that were under way.
+- A DMError of a task reaches the driver as that error and not as a page of Java: it travels as an outcome. The first
+  one cancels the rest of the job.
+- `stop` cancels the job group; Spark kills the Python workers that are inside an item, their connections break, the
+  servers roll back. Items are written so that this is just a crash.
+- Secrets are only in the function's closure, which Spark keeps in memory. The items go through a temporary file.
+
+Fault points: the environment of the driver reaches the workers through the JVM, but a worker that strikes is replaced
+by a fresh one, which would strike again for ever. So the armed points travel with the job, and only until one of this
+process's jobs has lost a worker."""
+
+from __future__ import annotations
+
+import os
+import threading
+import traceback
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic, TypeVar, cast
+
+from dm import faults
+from dm.errors import DMError
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+ItemT = TypeVar("ItemT")
+ResultT = TypeVar("ResultT")
+
+_POLL_SECONDS = 0.1
+_CANCEL_SECONDS = 8.0
+_LARGEST_JOB = 2000  # items of one Spark job: its task list is held in memory on both sides
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailure:
+    """A DMError on its way from a worker to the driver."""
+
+    name: str
+    details: dict[str, object]
+    position: str | None
+    cause: str
+
+    @classmethod
+    def of(cls, error: DMError) -> TaskFailure:
+        """What is left of the error when its traceback stays behind."""
+        details = {key: value if isinstance(value, int | float) else str(value) for key, value in error.details.items()}
+        return cls(error.name, cast("dict[str, object]", details), error.position, error.cause)
+
+    def error(self) -> DMError:
+        """The error again."""
+        return DMError(self.name, position=self.position, cause=self.cause, **self.details)
+
+
+_armed_by: str | None = None
+_workers_lost = False
+
+
+def _arm(run: str, armed: str) -> None:
+    """Take over the driver's fault points, once per worker process and run."""
+    global _armed_by
+    if _armed_by != run:
+        _armed_by = run
+        faults.arm(armed)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome(Generic[ResultT]):
+    """What one item came to: a result, or the error that stopped it."""
+
+    result: ResultT | None
+    failure: TaskFailure | None = None
+
+
+class _Worker(Generic[ItemT, ResultT]):
+    """The function that Spark calls, with everything it needs inside."""
+
+    def __init__(self, function: Callable[[ItemT], ResultT], run: str, armed: str) -> None:
+        self.function = function
+        self.run = run
+        self.armed = armed
+
+    def __call__(self, item: ItemT) -> Outcome[ResultT]:
+        _arm(self.run, self.armed)
+        try:
+            return Outcome(self.function(item))
+        except DMError as error:
+            return Outcome(None, TaskFailure.of(error))
+        except Exception as error:
+            trace = "".join(traceback.format_exception(error))
+            return Outcome(
+                None, TaskFailure("internal-error", {"what": f"a Spark task failed: {error!r}"}, None, trace)
+            )
+
+
+def run_tasks(
+    context: SparkContext,
+    function: Callable[[ItemT], ResultT],
+    items: Sequence[ItemT],
+    stop: threading.Event,
+    done: Callable[[ResultT], None],
+    description: str,
+) -> bool:
+    """Work through all items; False when `stop` cut it short, DMError when an item failed."""
+    for at in range(0, len(items), _LARGEST_JOB):
+        if not _run_job(context, function, items[at : at + _LARGEST_JOB], stop, done, description):
+            return False
+    return not stop.is_set()
+
+
+def _run_job(
+    context: SparkContext,
+    function: Callable[[ItemT], ResultT],
+    items: Sequence[ItemT],
+    stop: threading.Event,
+    done: Callable[[ResultT], None],
+    description: str,
+) -> bool:
+    global _workers_lost
+    from py4j.protocol import Py4JError
+    from pyspark import InheritableThread
+    from pyspark.accumulators import AccumulatorParam
+
+    class Outcomes(AccumulatorParam[list[Outcome[ResultT]]]):
+        def zero(self, value: list[Outcome[ResultT]]) -> list[Outcome[ResultT]]:
+            return []
+
+        def addInPlace(  # noqa: N802 - pyspark's name
+            self, value1: list[Outcome[ResultT]], value2: list[Outcome[ResultT]]
+        ) -> list[Outcome[ResultT]]:
+            value1.extend(value2)
+            return value1
+
+    run = uuid.uuid4().hex
+    armed = "" if _workers_lost else os.environ.get("DM_FAULTS", "")
+    worker = _Worker(function, run, armed)
+    outcomes = context.accumulator([], Outcomes())
+    broken: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            context.setJobGroup(run, description, interruptOnCancel=True)
+            context.parallelize(items, len(items)).foreach(lambda item: outcomes.add([worker(item)]))
+        except BaseException as error:  # carried to the caller's thread
+            broken.append(error)
+
+    thread = InheritableThread(target=work, name=f"spark-{description}", daemon=True)
+    thread.start()
+    failure: TaskFailure | None = None
+    seen = 0
+    cancelled = False
+    while True:
+        thread.join(0 if cancelled else _POLL_SECONDS)
+        ended = not thread.is_alive()
+        arrived = outcomes.value
+        while seen < len(arrived):
+            outcome = arrived[seen]
+            seen += 1
+            if outcome.failure is not None:
+                failure = failure or outcome.failure
+            else:
+                done(cast("ResultT", outcome.result))
+        if ended:
+            break
+        if cancelled:
+            break
+        if failure is not None or stop.is_set():
+            cancelled = True
+            try:
+                context.cancelJobGroup(run)
+            except (Py4JError, OSError) as error:
+                broken.append(error)
+            thread.join(_CANCEL_SECONDS)
+    if failure is not None:
+        raise failure.error()
+    if stop.is_set() and seen < len(items):
+        return False
+    if seen < len(items):
+        _workers_lost = True
+        raise DMError("spark-job-failed", what=description, cause=_first_lines(broken)) from next(iter(broken), None)
+    return True
+
+
+def _first_lines(broken: Sequence[BaseException]) -> str:
+    text = "\n".join(str(error) for error in broken)
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
+    return "\n".join(lines[:12])

@@ -1,0 +1,258 @@
+"""The one Spark session of a task process: started when first needed, gone when the process is gone.
+
+Problem: Spark's driver is a JVM beside our Python process. It must not outlive us, not even when we are SIGKILLed; it
+must not write on our standard output, which carries the status lines of the unit host; and it must not learn a
+password, because its configuration is shown in its UI, in its logs and in the process list.
+
+Invariant: the JVM's standard input is a pipe whose only writing end is ours. Spark's gateway reads from it and exits
+at its end (PythonGatewayServer.scala: "Exit on EOF or broken pipe to ensure that the gateway dies with the parent"),
+and the kernel closes our end however we die. The Python workers hang on the JVM in the same way. PR_SET_PDEATHSIG
+would be wrong here: it fires when the *thread* that forked ends, and units run in threads that come and go.
+
+So the JVM is started here and not by pyspark, which gives no way to wait for it and no file for what it prints;
+pyspark only connects to it (the PYSPARK_GATEWAY_* variables, as spark-submit itself does it). Passwords travel inside
+the pickled task function only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import uuid
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dm.errors import DMError
+from dm.spark.java import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+_START_SECONDS = 120
+_STOP_SECONDS = 20
+_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
+
+
+def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> dict[str, str]:
+    """Our defaults for a task's session, and the user's own settings over them."""
+    settings = {
+        "spark.app.name": "dm",
+        "spark.master": master,
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        "spark.local.dir": str(scratch),
+        "spark.python.worker.reuse": "true",
+        "spark.python.use.daemon": "true",
+        "spark.executorEnv.PYTHONHASHSEED": "0",
+    }
+    if master.startswith("local"):
+        settings |= {
+            "spark.driver.host": "127.0.0.1",
+            "spark.driver.bindAddress": "127.0.0.1",
+            "spark.driver.extraJavaOptions": _SMALL_JVM,
+        }
+    return settings | {str(key): str(value) for key, value in conf.items()} | {"spark.master": master}
+
+
+class SparkProvider:
+    """Gives the units of one process their common session; safe to call from any thread."""
+
+    def __init__(
+        self,
+        master: str = "local[*]",
+        conf: Mapping[str, str] | None = None,
+        scratch: Path | None = None,
+        *,
+        driver_memory: str = "512m",
+        java_home: str = "",
+    ) -> None:
+        self.master = master
+        self._conf = {"spark.driver.memory": driver_memory} | dict(conf or {})
+        self._java_home = java_home
+        self._parent = scratch
+        self._lock = threading.Lock()
+        self._context: SparkContext | None = None
+        self._jvm: subprocess.Popen[bytes] | None = None
+        self._scratch: Path | None = None
+
+    def context(self) -> SparkContext:
+        """The running Spark context; started by the first call, and again when its JVM has died."""
+        with self._lock:
+            if self._context is not None and self._jvm is not None and self._jvm.poll() is not None:
+                self._close()
+            if self._context is None:
+                try:
+                    self._context = self._start()
+                except BaseException:
+                    self._close()
+                    raise
+            return self._context
+
+    def session(self) -> SparkSession:
+        """The same session with the SQL interface."""
+        from pyspark.sql import SparkSession
+
+        return SparkSession(self.context())
+
+    @property
+    def jvm_pid(self) -> int | None:
+        """The process id of the JVM while there is one."""
+        return None if self._jvm is None else self._jvm.pid
+
+    def close(self) -> None:
+        """Stop Spark and wait until its JVM is gone."""
+        with self._lock:
+            self._close()
+
+    def _start(self) -> SparkContext:
+        if self._parent is not None:
+            self._parent.mkdir(parents=True, exist_ok=True)
+        self._scratch = Path(tempfile.mkdtemp(prefix="dm-spark-", dir=self._parent))
+        settings = spark_configuration(self.master, self._conf, self._scratch)
+        port, secret = self._launch(settings)
+
+        from py4j.protocol import Py4JError
+        from pyspark import SparkConf, SparkContext
+        from pyspark.java_gateway import launch_gateway
+
+        try:
+            with _environment(
+                PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret, PYSPARK_PYTHON=sys.executable
+            ):
+                gateway = launch_gateway()  # type: ignore[no-untyped-call]
+                configuration = SparkConf(_jvm=gateway.jvm).setAll(list(settings.items()))
+                context = SparkContext(gateway=gateway, conf=configuration)
+        except Py4JError as error:
+            raise DMError("spark-start-failed", master=self.master, cause=self._last_words(str(error))) from error
+        if not self.master.startswith("local"):
+            context.addPyFile(str(_package_archive(self._scratch)))
+        return context
+
+    def _launch(self, settings: Mapping[str, str]) -> tuple[int, str]:
+        """Start the JVM with Spark's gateway in it; gives the gateway's port and secret."""
+        assert self._scratch is not None
+        from pyspark.find_spark_home import _find_spark_home
+
+        answer = self._scratch / "gateway"
+        environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_GATEWAY")}
+        environment |= {
+            "JAVA_HOME": self._java_home or str(find_java_home(self._scratch)),
+            "SPARK_CONNECT_MODE": "0",
+            "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": os.pathsep.join(filter(None, [str(_package_root()), os.environ.get("PYTHONPATH", "")])),
+        }
+        # A file and not `--conf`: settings may hold secrets (an object store's), arguments are in the process list.
+        properties = self._scratch / "spark.properties"
+        properties.touch(mode=0o600)
+        properties.write_text("".join(map(_property_line, settings.items())), encoding="utf-8")
+        command = [str(Path(_find_spark_home()) / "bin" / "spark-submit"), "--properties-file", str(properties)]
+        with (self._scratch / "spark.log").open("wb") as log:
+            self._jvm = subprocess.Popen(
+                [*command, "pyspark-shell"],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                process_group=0,  # a Ctrl-C at the terminal is ours to handle, not Spark's
+            )
+        # spark-submit renames the file into place when it is complete (PythonGatewayServer.scala).
+        deadline = time.monotonic() + _START_SECONDS
+        while not answer.exists():
+            try:
+                self._jvm.wait(timeout=0.05)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() < deadline:
+                    continue
+            raise DMError("spark-start-failed", master=self.master, cause=self._last_words(""))
+        content = answer.read_bytes()
+        port, size = struct.unpack(">ii", content[:8])
+        return port, content[8 : 8 + size].decode()
+
+    def _last_words(self, fallback: str) -> str:
+        log = None if self._scratch is None else self._scratch / "spark.log"
+        text = log.read_text(encoding="utf-8", errors="replace") if log is not None and log.exists() else ""
+        lines = [line for line in text.splitlines() if line.strip()]
+        return "\n".join([*lines[-20:], fallback]).strip()
+
+    def _close(self) -> None:
+        context, self._context = self._context, None
+        jvm, self._jvm = self._jvm, None
+        if context is not None:
+            from py4j.protocol import Py4JError
+            from pyspark import SparkContext
+
+            gateway = SparkContext._gateway
+            try:
+                if jvm is not None and jvm.poll() is None:
+                    context.stop()
+            except (Py4JError, OSError):
+                pass  # the JVM went away first; nothing of it is left to stop
+            if gateway is not None:
+                gateway.shutdown()
+            # pyspark keeps the gateway in class attributes, for one JVM per process; the next session gets a new one.
+            SparkContext._gateway = None
+            SparkContext._jvm = None
+            SparkContext._active_spark_context = None
+        if jvm is not None:
+            if jvm.stdin is not None:
+                jvm.stdin.close()
+            try:
+                jvm.wait(timeout=_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                jvm.kill()
+                jvm.wait()
+        if self._scratch is not None:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+            self._scratch = None
+
+
+def _property_line(setting: tuple[str, str]) -> str:
+    """One line of a Java properties file (java.util.Properties, "load")."""
+
+    def escaped(text: str) -> str:
+        return "".join(
+            character if character.isalnum() or character in "._-" else f"\\u{ord(character):04x}" for character in text
+        )
+
+    key, value = setting
+    return f"{escaped(key)}={escaped(value)}\n"
+
+
+def _package_root() -> Path:
+    return Path(__file__).resolve().parents[2]
+
+
+def _package_archive(scratch: Path) -> Path:
+    """This package as a zip file, for executors on other hosts."""
+    archive = scratch / f"dm-{uuid.uuid4().hex}.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for source in sorted((_package_root() / "dm").rglob("*.py")):
+            packed.write(source, source.relative_to(_package_root()))
+    return archive
+
+
+@contextmanager
+def _environment(**variables: str) -> Iterator[None]:
+    """Set environment variables of this process for a moment: pyspark takes the gateway's address from nowhere else."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

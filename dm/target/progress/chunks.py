@@ -1,0 +1,186 @@
+"""Which parts of a dump are in the target: one row per part, committed with the part's rows.
+
+Problem: a load is killed anywhere, and it is killed with many writers. A part whose commit nobody heard of must not be
+loaded twice (keyless rows would double), and a writer of the killed run that is merely slow must not write into what a
+newer run, or already the syncer, has taken over.
+
+The transaction of a part does three things in this order:
+
+1. it reads the run row (`cp_schema` = '') with a shared lock and compares the epoch: a newer run raised it, and to
+   raise it, it needed the row for itself. So an older run's transaction either ended before the newer run read
+   anything, or fails here;
+2. it inserts the part's row. The primary key makes a second writer of the same part wait here, and find it done;
+3. it writes the rows, and commits.
+
+Each writing session also holds one of a row of named locks, so that a new run can find and kill the sessions of the
+old one instead of waiting for a transaction that nobody will end (a stopped process keeps its connections open).
+
+The rows stay when the load is finished: they are what turns a late writer away. `--remove-meta` removes them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.target.connection import TargetConnection
+from dm.target.progress.tables import SubtaskKey
+
+SUFFIX = "loader_checkpoint"
+_SLOTS = 256  # writers at one time; more than any sensible pool
+_BUSY_SECONDS = 60.0
+
+_DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    cp_schema VARCHAR(128) NOT NULL,
+    cp_table VARCHAR(128) NOT NULL,
+    generation INT UNSIGNED NOT NULL DEFAULT 0,
+    chunk INT UNSIGNED NOT NULL DEFAULT 0,
+    part INT UNSIGNED NOT NULL DEFAULT 0,
+    dump_id VARCHAR(64) NOT NULL DEFAULT '',
+    epoch BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    finished BOOLEAN NOT NULL DEFAULT 0,
+    row_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    byte_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (id, cp_schema, cp_table, generation, chunk, part)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartKey:
+    """One part of a chunk of a source table."""
+
+    table: TableName
+    generation: int
+    chunk: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRun:
+    """One run of a load: what each writing session needs to prove that it belongs to it."""
+
+    key: SubtaskKey
+    dump_id: str
+    epoch: int
+    finished: bool = False  # an earlier run finished the load of this dump
+
+    @property
+    def table(self) -> TableName:
+        """The table of the parts."""
+        return self.key.table(SUFFIX)
+
+
+def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event) -> LoadRun:
+    """Take over from whichever run there was; afterwards no session of it can write."""
+    table = key.table(SUFFIX).sql
+    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    connection.execute(_DEFINITION.format(table=key.table(SUFFIX).sql))
+    _end_sessions(connection, key, stop)
+    try:
+        connection.begin()
+        connection.execute(
+            f"INSERT IGNORE INTO {table} (id, cp_schema, cp_table, dump_id) VALUES (%s, '', '', %s)",
+            (key.source_id, dump_id),
+        )
+        epoch, found, finished = connection.query(
+            f"SELECT epoch, dump_id, finished FROM {table} WHERE id = %s AND cp_schema = '' AND cp_table = ''"
+            " FOR UPDATE",
+            (key.source_id,),
+        )[0]
+        if str(found) == dump_id:
+            connection.execute(
+                f"UPDATE {table} SET epoch = %s WHERE id = %s AND cp_schema = '' AND cp_table = ''",
+                (int(epoch) + 1, key.source_id),
+            )
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
+    if str(found) != dump_id:
+        raise DMError("load-other-dump", task=key.task, source=key.source_id)
+    return LoadRun(key, dump_id, int(epoch) + 1, bool(finished))
+
+
+def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading.Event) -> None:
+    """Kill the writers of earlier runs and wait until the server has rolled them back."""
+    asked = ", ".join(["IS_USED_LOCK(%s)"] * _SLOTS)
+    names = tuple(key.lock_name(f"load-{slot}") for slot in range(_SLOTS))
+    deadline = time.monotonic() + _BUSY_SECONDS
+    killed: set[int] = set()
+    while True:
+        holders = {int(holder) for holder in connection.query(f"SELECT {asked}", names)[0] if holder is not None}
+        if not holders:
+            return
+        for holder in holders - killed:
+            connection.kill(holder)
+        killed |= holders
+        if stop.wait(0.05) or time.monotonic() > deadline:
+            raise DMError("load-busy", cause=f"target connections {sorted(holders)}")
+
+
+def take_slot(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Make the session one that a later run can find; the server frees the slot with the session."""
+    for slot in range(_SLOTS):
+        if connection.query("SELECT GET_LOCK(%s, 0)", (key.lock_name(f"load-{slot}"),))[0][0] == 1:
+            return
+    raise DMError("load-busy", cause=f"{_SLOTS} sessions write at the same time")
+
+
+def claim_part(connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int) -> bool:
+    """Enter the part into the open transaction; False when it is loaded already, DMError when a newer run took over."""
+    found = connection.query(
+        f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = '' LOCK IN SHARE MODE",
+        (run.key.source_id,),
+    )
+    if not found or int(found[0][0]) != run.epoch:
+        raise DMError("load-fenced", task=run.key.task)
+    affected = connection.execute(
+        f"INSERT IGNORE INTO {run.table.sql} (id, cp_schema, cp_table, generation, chunk, part, dump_id, epoch,"
+        " row_count, byte_count) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            run.key.source_id, part.table.schema, part.table.table, part.generation, part.chunk, part.part,
+            run.dump_id, run.epoch, rows, size,
+        ),
+    )  # fmt: skip
+    return affected == 1
+
+
+def loaded_parts(connection: TargetConnection, run: LoadRun) -> set[PartKey]:
+    """The parts that are in the target."""
+    rows = connection.query(
+        f"SELECT cp_schema, cp_table, generation, chunk, part FROM {run.table.sql} WHERE id = %s AND cp_schema <> ''",
+        (run.key.source_id,),
+    )
+    return {PartKey(TableName(str(row[0]), str(row[1])), int(row[2]), int(row[3]), int(row[4])) for row in rows}
+
+
+def finish_run(connection: TargetConnection, run: LoadRun) -> None:
+    """Note that everything is loaded and handed over; raises DMError when a newer run took over."""
+    affected = connection.execute(
+        f"UPDATE {run.table.sql} SET finished = 1 WHERE id = %s AND cp_schema = '' AND cp_table = '' AND epoch = %s",
+        (run.key.source_id, run.epoch),
+    )
+    if affected != 1:
+        connection.rollback()
+        raise DMError("load-fenced", task=run.key.task)
+    connection.commit()
+
+
+def load_is_finished(connection: TargetConnection, key: SubtaskKey) -> bool:
+    """Whether the load of this subtask has been finished; safe to ask before any table exists."""
+    table = key.table(SUFFIX)
+    exists = connection.query(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+        (table.schema, table.table),
+    )
+    if not exists:
+        return False
+    rows = connection.query(
+        f"SELECT finished FROM {table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (key.source_id,)
+    )
+    return bool(rows) and bool(rows[0][0])

@@ -1,0 +1,186 @@
+"""Points of the binlog that belong to what a dump reads.
+
+Problem: rows are read from tables, changes come from the binlog, and the two must meet without a gap. A server's
+binlog end can't simply be asked for: it moves when a transaction is *flushed*, before the engine commits and shows
+its rows.
+
+- **Lower bound** (P0): everything up to it is visible to any read that starts later. MySQL with GTIDs:
+  `gtid_executed`, into which a transaction comes after its engine commit; the file is asked for first, and its start
+  is what the syncer reads from. (A transaction that is flushed but not committed is never in an older file: a
+  rotation waits for it.) MariaDB: a consistent snapshot knows its own place (`binlog_snapshot_file`, `_position`).
+  MySQL without GTIDs: the end under a global read lock, held for milliseconds, because commits are kept out by it.
+- **Upper bound** (P1): no read that has ended saw more than this: the binlog end, asked for afterwards.
+- **Exact point** of one table: LOCK TABLES .. READ waits for every transaction that has touched the table, its engine
+  commit included (metadata locks live that long). So under it the binlog end is exact for the table's own changes,
+  and a snapshot opened then sees precisely those. Lock and snapshot need two connections: START TRANSACTION gives up
+  table locks (MySQL Reference Manual, "LOCK TABLES and UNLOCK TABLES Statements").
+
+A prepared XA transaction breaks the lower bound: its changes are in the binlog before P0, its rows appear after. So
+XA RECOVER must be empty after P0 and before the first read.
+
+Every lock is asked for with a lock_wait_timeout of one to two seconds, since whoever waits for a lock makes others
+wait behind it; then we step back, and try again."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.ident import TableName
+from dm.position import MAGIC_SIZE, Position
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import ServerFacts, read_structure
+
+LOCK_SECONDS = 120.0
+XA_SECONDS = 60.0
+_LOCK_WAIT_TIMEOUT = 1205
+_DEADLOCK = 1213
+
+Connect = Callable[[], Connection]
+
+
+def _status(connection: Connection, facts: ServerFacts) -> Position:
+    """The binlog end as one answer of the server; its GTID set may lag behind a commit that is under way."""
+    modern = facts.flavor == "mysql" and facts.version >= 80200
+    rows = fetch(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
+    if not rows:
+        raise DMError("binlog-disabled", address=f"{connection.host}:{connection.port}")
+    file, offset = str(rows[0][0]), int(rows[0][1])
+    if facts.flavor == "mariadb":
+        return Position(facts.server_uuid, file, offset, _gtids_at(connection, file, offset))
+    gtids = GtidSet.parse(str(rows[0][4] or ""), "mysql") if facts.gtid_mode else GtidSet.empty("mysql")
+    return Position(facts.server_uuid, file, offset, gtids)
+
+
+def _gtids_at(connection: Connection, file: str, offset: int) -> GtidSet:
+    answer = fetch(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))[0][0]
+    text = answer.decode() if isinstance(answer, bytes) else str(answer or "")
+    return GtidSet.parse(text, "mariadb")
+
+
+def _busy(error: DMError) -> bool:
+    return error.name == "statement-failed" and error.cause.startswith((f"{_LOCK_WAIT_TIMEOUT}:", f"{_DEADLOCK}:"))
+
+
+def _locked(
+    connection: Connection, statement: str, what: str, stop: threading.Event | None, seconds: float = LOCK_SECONDS
+) -> None:
+    """Take a lock; whoever holds it gets time between our attempts."""
+    deadline = time.monotonic() + seconds
+    pause = 0.1
+    while True:
+        fetch(connection, f"SET SESSION lock_wait_timeout = {random.choice((1, 2))}")
+        try:
+            fetch(connection, statement)
+            return
+        except DMError as error:
+            if not _busy(error):
+                raise
+            if time.monotonic() > deadline or (stop is not None and stop.is_set()):
+                raise DMError("dump-lock-refused", what=what, seconds=int(seconds), cause=error.cause) from error
+        pause = min(pause * 2, 5.0)
+        # Jitter: several tasks that wait for one lock must not come in step.
+        (stop or threading.Event()).wait(pause * random.uniform(0.5, 1.5))
+
+
+def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | None = None) -> Position:
+    """A point up to which every read that starts from now on sees everything."""
+    connection = connect()
+    try:
+        if facts.flavor == "mariadb":
+            fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            fetch(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            found = {
+                str(name).lower(): str(value)
+                for name, value in fetch(connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+            }
+            file, offset = found.get("binlog_snapshot_file", ""), int(found.get("binlog_snapshot_position") or 0)
+            fetch(connection, "ROLLBACK")
+            if not file:
+                raise DMError("binlog-disabled", address=f"{connection.host}:{connection.port}")
+            return Position(facts.server_uuid, file, offset, _gtids_at(connection, file, offset))
+        if facts.gtid_mode:
+            file = _status(connection, facts).file
+            executed = str(fetch(connection, "SELECT @@global.gtid_executed")[0][0])
+            return Position(facts.server_uuid, file, MAGIC_SIZE, GtidSet.parse(executed, "mysql"))
+        _locked(connection, "FLUSH TABLES WITH READ LOCK", "the whole server (FLUSH TABLES WITH READ LOCK)", stop)
+        try:
+            return _status(connection, facts)
+        finally:
+            fetch(connection, "UNLOCK TABLES")
+    finally:
+        connection.close()
+
+
+def upper_bound(connection: Connection, facts: ServerFacts) -> Position:
+    """A point that covers whatever a read that has ended may have seen."""
+    return _status(connection, facts)
+
+
+def wait_for_no_prepared_xa(
+    connection: Connection, user: str, stop: threading.Event, seconds: float = XA_SECONDS
+) -> None:
+    """Return when no XA transaction is prepared, or when stopped; DMError when they stay."""
+    deadline = time.monotonic() + seconds
+    while not stop.is_set():
+        try:
+            prepared = fetch(connection, "XA RECOVER CONVERT XID")
+        except DMError as error:
+            if error.name == "access-denied" or error.cause.startswith("1401:"):
+                # MySQL answers ER_XAER_RMERR (1401) to who lacks XA_RECOVER_ADMIN; the reason stands in its log only.
+                raise DMError("dump-xa-unknown", user=user, cause=error.cause) from error
+            if not error.cause.startswith("1064:"):
+                raise
+            prepared = fetch(connection, "XA RECOVER")  # MariaDB has `FORMAT = 'SQL'` instead
+        if not prepared:
+            return
+        if time.monotonic() > deadline:
+            raise DMError("dump-xa-prepared", xids=", ".join(str(row[-1]) for row in prepared[:5]))
+        stop.wait(0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """A session that sees one table as of an exact point."""
+
+    connection: Connection
+    point: Position
+    structure: str
+
+
+@contextmanager
+def table_snapshot(
+    ask: Connect, read: Connect, facts: ServerFacts, table: TableName, *, transactional: bool
+) -> Iterator[TableSnapshot]:
+    """Open a session of `read` on the table as of a point; a table without transactions stays locked until it is read.
+
+    `ask` makes sessions for questions and locks, whose answers come as text.
+    """
+    asker = ask()
+    reader = None
+    try:
+        reader = read()
+        _locked(
+            asker if transactional else reader,
+            f"LOCK TABLES {table.sql} READ",
+            f"table {table} (LOCK TABLES .. READ)",
+            None,
+        )
+        if transactional:
+            fetch(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            fetch(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        point = _status(asker, facts)
+        structure = read_structure(asker, table)
+        if transactional:
+            fetch(asker, "UNLOCK TABLES")
+        yield TableSnapshot(reader, point, structure)
+    finally:
+        asker.close()
+        if reader is not None:
+            reader.close()

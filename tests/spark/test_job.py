@@ -1,0 +1,99 @@
+"""A job hears of each item, carries errors as they are, and stops when told."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from dm.errors import DMError
+from dm.spark.job import run_tasks
+from dm.spark.session import SparkProvider
+
+pytestmark = pytest.mark.spark
+
+
+def test_every_item_is_worked_on_and_heard_of(spark: SparkProvider) -> None:
+    heard: list[int] = []
+    assert run_tasks(spark.context(), lambda item: item * 2, range(50), threading.Event(), heard.append, "double")
+    assert sorted(heard) == [item * 2 for item in range(50)]
+
+
+def test_nothing_to_do_is_done(spark: SparkProvider) -> None:
+    heard: list[int] = []
+    assert run_tasks(spark.context(), lambda item: item, [], threading.Event(), heard.append, "nothing")
+
+
+def test_an_error_of_a_task_arrives_as_that_error(spark: SparkProvider) -> None:
+    def work(item: int) -> int:
+        if item == 3:
+            raise DMError("dump-table-unstable", table="a.b", rounds=2, cause="in the server's words")
+        return item
+
+    with pytest.raises(DMError) as caught:
+        run_tasks(spark.context(), work, range(5), threading.Event(), lambda _: None, "fail")
+    assert caught.value.name == "dump-table-unstable"
+    assert caught.value.message == "table a.b changed its structure each time it was read (2 times)"
+    assert caught.value.cause == "in the server's words"
+    assert caught.value.retryable
+
+
+def test_a_defect_in_a_task_is_an_internal_error_with_its_traceback(spark: SparkProvider) -> None:
+    with pytest.raises(DMError) as caught:
+        run_tasks(spark.context(), lambda item: 1 // item, [0], threading.Event(), lambda _: None, "fail")
+    assert caught.value.name == "internal-error"
+    assert "ZeroDivisionError" in caught.value.cause
+
+
+def test_a_lost_worker_is_an_error_that_can_be_tried_again(spark: SparkProvider) -> None:
+    def work(_item: int) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(DMError) as caught:
+        run_tasks(spark.context(), work, [1], threading.Event(), lambda _: None, "die")
+    assert caught.value.name == "spark-job-failed"
+    assert caught.value.retryable
+    assert run_tasks(spark.context(), lambda item: item, [1], threading.Event(), lambda _: None, "live")
+
+
+def test_a_stop_kills_what_is_under_way(spark: SparkProvider, tmp_path: Path) -> None:
+    def work(item: int) -> None:
+        (tmp_path / f"started-{item}").write_text(str(os.getpid()))
+        threading.Event().wait()
+
+    stop = threading.Event()
+
+    def stop_when_started() -> None:
+        while not list(tmp_path.glob("started-*")):
+            threading.Event().wait(0.02)
+        stop.set()
+
+    watcher = threading.Thread(target=stop_when_started)
+    watcher.start()
+    assert not run_tasks(spark.context(), work, [1, 2], stop, lambda _: None, "wait")
+    watcher.join()
+    # Other jobs of the session are not touched by the cancelled one.
+    heard: list[int] = []
+    assert run_tasks(spark.context(), lambda item: item, [1, 2], threading.Event(), heard.append, "next")
+    assert sorted(heard) == [1, 2]
+
+
+def test_fault_points_strike_in_workers_until_one_was_lost(
+    spark: SparkProvider, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from dm import faults
+    from dm.spark import job
+
+    def work(item: int) -> int:
+        faults.hit("dumper.chunk_written")
+        return item
+
+    monkeypatch.setattr(job, "_workers_lost", False)
+    monkeypatch.setenv("DM_FAULTS", "dumper.chunk_written=kill")
+    with pytest.raises(DMError) as caught:
+        run_tasks(spark.context(), work, [1], threading.Event(), lambda _: None, "strike")
+    assert caught.value.name == "spark-job-failed"
+    assert run_tasks(spark.context(), work, [1], threading.Event(), lambda _: None, "once only")

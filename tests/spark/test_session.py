@@ -1,0 +1,114 @@
+"""The session's JVM lives exactly as long as the process that asked for it, and keeps quiet."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dm.errors import DMError
+from dm.spark import java
+from dm.spark.session import SparkProvider, spark_configuration
+
+pytestmark = pytest.mark.spark
+
+_OWN_SESSION = """
+import sys, threading
+from dm.spark.session import SparkProvider
+provider = SparkProvider("local[1]", {"spark.hadoop.fs.s3a.secret.key": "canary-7319"})
+context = provider.context()
+print(context.parallelize([1, 2]).map(lambda item: item + 1).collect(), provider.jvm_pid, flush=True)
+threading.Event().wait()
+"""
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(entry.parent.name))
+    return found
+
+
+def test_a_killed_driver_leaves_no_jvm_and_no_secret_on_the_command_line() -> None:
+    driver = subprocess.Popen([sys.executable, "-W", "error", "-c", _OWN_SESSION], stdout=subprocess.PIPE, text=True)
+    assert driver.stdout is not None
+    with driver, driver.stdout:
+        answer = driver.stdout.readline()
+        assert answer.startswith("[2, 3] ")
+        jvm = int(answer.split()[-1])
+        family = [jvm, *children(jvm)]
+        assert len(family) > 1
+        for pid in family:
+            assert b"canary-7319" not in Path(f"/proc/{pid}/cmdline").read_bytes()
+            assert b"canary-7319" not in Path(f"/proc/{pid}/environ").read_bytes()
+        os.kill(driver.pid, signal.SIGKILL)
+        assert driver.stdout.read() == ""
+    deadline = time.monotonic() + 60
+    while any(alive(pid) for pid in family):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_user_settings_win_over_ours_but_not_over_the_master() -> None:
+    settings = spark_configuration("local[3]", {"spark.ui.enabled": "true", "spark.master": "other"}, Path("x"))
+    assert settings["spark.ui.enabled"] == "true"
+    assert settings["spark.master"] == "local[3]"
+
+
+def test_spark_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    provider = SparkProvider("local[1]", {"spark.driver.memory": "no-size"}, tmp_path)
+    with pytest.raises(DMError) as caught:
+        provider.context()
+    assert caught.value.name == "spark-start-failed"
+    assert caught.value.cause
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_any_java_the_message_names_the_ways_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.setattr(java, "_bundled", lambda: None)
+    with pytest.raises(DMError) as caught:
+        java.find_java_home(tmp_path)
+    assert caught.value.name == "java-missing"
+    assert "openjdk" in caught.value.workaround
+
+
+def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = tmp_path / "old" / "bin" / "java"
+    old.parent.mkdir(parents=True)
+    old.write_text("#!/bin/sh\necho 'openjdk version \"11.0.2\"' >&2\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "old"))
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(java, "_bundled", lambda: None)
+    with pytest.raises(DMError) as caught:
+        java.find_java_home(tmp_path)
+    assert "version 11" in caught.value.message
+
+
+def test_the_shim_drops_one_argument_and_keeps_all_others(tmp_path: Path) -> None:
+    real = tmp_path / "real java"
+    real.write_text('#!/bin/sh\nfor argument do echo "[$argument]"; done\n')
+    real.chmod(0o755)
+    home = java.write_shim(real, tmp_path / "home")
+    arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "--add-modules=other", "*"]
+    printed = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
+    assert printed.splitlines() == ["[-Xmx1g]", "[a b]", "[]", "[--add-modules=other]", "[*]"]

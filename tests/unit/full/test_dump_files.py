@@ -1,0 +1,162 @@
+"""The plan and the chunk files survive a crash, and a late worker can't change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import parquet
+
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.ident import TableName
+from dm.position import Position
+from dm.spark.dump_files import (
+    FOOTER_KEY,
+    PLAN_FILE,
+    ChunkFooter,
+    DumpedTable,
+    DumpPlan,
+    finished_chunk,
+    load_plan,
+    plan_from_text,
+    plan_to_text,
+    publish,
+    read_footer,
+    remove_files,
+    save_plan,
+)
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+names = st.text(st.characters(codec="utf-8", exclude_characters="\0"), min_size=1, max_size=64)
+tables = st.builds(TableName, names, names)
+positions = st.builds(
+    Position,
+    st.just(UUID),
+    st.just("binlog.000007"),
+    st.integers(4, 1 << 40),
+    st.sampled_from(
+        [GtidSet.parse(f"{UUID}:1-9", "mysql"), GtidSet.empty("mysql"), GtidSet.parse("0-1-17", "mariadb")]
+    ),
+)
+dumped = st.builds(
+    DumpedTable,
+    tables,
+    st.text(max_size=50),
+    st.integers(0, 9),
+    st.booleans(),
+    st.none() | positions,
+    st.none() | st.lists(st.tuples(names, names), max_size=3).map(tuple),
+    st.integers(0, 1 << 40),
+    st.integers(0, 1 << 20),
+)
+plans = st.builds(
+    DumpPlan,
+    st.just("5d7c"),
+    names,
+    names,
+    st.sampled_from(["mysql", "mariadb"]),
+    st.integers(50000, 200000),
+    st.just(UUID),
+    positions,
+    st.none() | positions,
+    st.lists(dumped, max_size=3).map(tuple),
+    st.dictionaries(tables, positions, max_size=2),
+    st.dictionaries(names, st.tuples(names, names), max_size=2),
+)
+
+
+@given(plans)
+def test_a_plan_comes_back_from_its_text(plan: DumpPlan) -> None:
+    assert plan_from_text(plan_to_text(plan)) == plan
+
+
+@given(
+    st.builds(
+        ChunkFooter, names, tables, st.integers(0, 9), st.integers(0, 999), st.integers(0), st.integers(0),
+        st.none() | positions, st.none() | st.text(max_size=20),
+    )
+)  # fmt: skip
+def test_a_footer_comes_back_from_its_text(footer: ChunkFooter) -> None:
+    assert ChunkFooter.from_text(footer.to_text()) == footer
+
+
+@given(tables, tables, st.integers(0, 99), st.integers(0, 99))
+def test_file_names_are_different_and_plain(one: TableName, other: TableName, chunk: int, second: int) -> None:
+    first = DumpedTable(one, "").file_name(chunk)
+    assert "/" not in first
+    assert len(first) < 255
+    if (one, chunk) != (other, second):
+        assert first != DumpedTable(other, "").file_name(second)
+
+
+def plan_with(table: DumpedTable) -> DumpPlan:
+    return DumpPlan("d1", "t", "s", "mysql", 90704, UUID, Position(UUID, "binlog.000001", 4), tables=(table,))
+
+
+def chunk_file(path: Path, footer: ChunkFooter, rows: int) -> None:
+    table = pyarrow.table({"a": pyarrow.array([b"x"] * rows, pyarrow.binary())})
+    with parquet.ParquetWriter(path, table.schema) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata({FOOTER_KEY: footer.to_text().encode()})
+
+
+def test_only_files_of_this_dump_and_generation_count(tmp_path: Path) -> None:
+    table = DumpedTable(TableName("a", "b"), "", generation=1, bounds=())
+    path = tmp_path / table.file_name(0)
+    plan = plan_with(table)
+    assert finished_chunk(tmp_path, plan, table, 0) is None
+    chunk_file(path, ChunkFooter("another", table.name, 1, 0, 2, 9), 2)
+    assert finished_chunk(tmp_path, plan, table, 0) is None
+    chunk_file(path, ChunkFooter("d1", table.name, 0, 0, 2, 9), 2)
+    assert finished_chunk(tmp_path, plan, table, 0) is None
+    good = ChunkFooter("d1", table.name, 1, 0, 2, 9)
+    chunk_file(path, good, 2)
+    assert finished_chunk(tmp_path, plan, table, 0) == good
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.b.000.000000000.parquet"
+    chunk_file(path, ChunkFooter("d1", TableName("a", "b"), 0, 0, 5, 9), 2)
+    with pytest.raises(DMError, match="is damaged"):
+        read_footer(path)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(DMError, match="is damaged"):
+        read_footer(path)
+
+
+def test_the_first_worker_wins_and_nothing_is_left_over(tmp_path: Path) -> None:
+    final = tmp_path / "chunk"
+    for content, won in (("first", True), ("second", False)):
+        temporary = tmp_path / f".{content}.tmp"
+        temporary.write_text(content)
+        assert publish(temporary, final) is won
+    assert final.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [final]
+
+
+def test_no_plan_is_no_dump_and_half_a_plan_is_damage(tmp_path: Path) -> None:
+    assert load_plan(tmp_path) is None
+    plan = plan_with(DumpedTable(TableName("a", "b"), "CREATE TABLE `b` (`c` int)"))
+    save_plan(tmp_path, plan)
+    assert load_plan(tmp_path) == plan
+    (tmp_path / PLAN_FILE).write_text('{"format": 1')
+    with pytest.raises(DMError, match="is damaged"):
+        load_plan(tmp_path)
+
+
+def test_removing_a_dump_keeps_the_files_of_others(tmp_path: Path) -> None:
+    directory = tmp_path / "dump"
+    directory.mkdir()
+    for name in (PLAN_FILE, "a.b.000.000000000.parquet", "a.b-schema.sql", "metadata", ".x.tmp", "mine.txt"):
+        (directory / name).write_text("")
+    remove_files(directory)
+    assert [path.name for path in directory.iterdir()] == ["mine.txt"]
+    (directory / "mine.txt").unlink()
+    remove_files(directory)
+    assert not directory.exists()
+    remove_files(directory)

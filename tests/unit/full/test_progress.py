@@ -1,0 +1,91 @@
+"""Progress counts what is done, and guesses the rest from it."""
+
+from __future__ import annotations
+
+import threading
+
+from dm.dumper.progress import DumpProgress
+from dm.ident import TableName
+from dm.loader.progress import LoadProgress
+from dm.position import Position
+
+
+class HandClock:
+    """A clock that the test moves."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+    def time(self) -> float:
+        return self.now
+
+    def wait(self, signal: threading.Event, seconds: float) -> bool:
+        self.now += seconds
+        return signal.is_set()
+
+
+ONE, TWO = TableName("a", "one"), TableName("a", "two")
+
+
+def test_a_dump_counts_tables_rows_and_bytes() -> None:
+    clock = HandClock()
+    progress = DumpProgress(clock)
+    progress.plan(ONE, 2, 100)
+    progress.plan(TWO, 1, 300)
+    progress.chunk(ONE, 50, 500)  # of an earlier run
+    progress.reading()
+    clock.now += 10
+    progress.chunk(ONE, 50, 500)
+    status = progress.status()
+    assert status["totalTables"] == "2"
+    assert status["completedTables"] == "1"
+    assert status["finishedRows"] == "100"
+    assert status["finishedBytes"] == "1000"
+    assert status["estimateTotalRows"] == "400"
+    assert status["bps"] == "50"
+    assert status["rps"] == "5"
+    assert status["etaSeconds"] == "60"
+    assert status["progress"] == "25.00 %"
+
+
+def test_an_estimate_that_was_too_low_never_says_more_than_everything() -> None:
+    progress = DumpProgress(HandClock())
+    progress.plan(ONE, 2, 10)
+    progress.chunk(ONE, 500, 1)
+    assert progress.status()["progress"] == "99.99 %"
+    progress.finished = True
+    assert progress.status()["progress"] == "100.00 %"
+
+
+def test_a_table_that_starts_anew_counts_from_zero_and_one_that_is_gone_not_at_all() -> None:
+    progress = DumpProgress(HandClock())
+    progress.plan(ONE, 1, 10)
+    progress.chunk(ONE, 10, 1)
+    progress.plan(ONE, 2, 10)
+    assert progress.status()["finishedRows"] == "0"
+    progress.forget(ONE)
+    assert progress.status()["totalTables"] == "0"
+
+
+def test_a_load_tells_rate_rest_and_the_position_of_the_dump() -> None:
+    clock = HandClock()
+    progress = LoadProgress(clock)
+    progress.begin(Position("uuid", "binlog.000003", 4))
+    progress.expect(10, 1000)
+    progress.expect(10, 1000)
+    progress.loaded(10, 500)
+    progress.loading()
+    clock.now += 5
+    progress.loaded(5, 500)
+    status = progress.status()
+    assert status["finishedBytes"] == "1000"
+    assert status["totalBytes"] == "2000"
+    assert status["bps"] == "100"
+    assert status["etaSeconds"] == "10"
+    assert status["metaBinlog"] == "(binlog.000003, 4)"
+    assert status["progress"] == "50.00 %"
+    progress.finish()
+    assert progress.status()["progress"] == "100.00 %"
