@@ -1,5 +1,126 @@
-"""Errors of the daemon, its API and dmctl."""
+"""Errors of the daemon, its API, the unit processes and dmctl."""
 
 from dm.errors.kind import ErrorKind
 
-KINDS: tuple[ErrorKind, ...] = ()
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "precheck-failed", 26005, "task-check", "internal", "medium",
+        "the precheck of task {task} failed: {items}",
+        "run `dmctl check-task` on the task file: each failed item names the statement that fixes it; an item that "
+        "does not matter to you can be named in `ignore-checking-items`",
+    ),
+    ErrorKind(
+        "gtid-mode-off", 26007, "task-check", "upstream", "medium",
+        "source {source} has `enable-gtid: true`, but the server's gtid_mode is {mode}",
+        "turn GTID on at the server (SET @@GLOBAL.gtid_mode = ON, step by step), or set `enable-gtid: false`",
+    ),
+    ErrorKind(
+        "source-flavor", 26900, "config", "upstream", "medium",
+        "source {source} says `flavor: {said}`, but the server is {found}",
+        "correct `flavor`, or leave it out",
+    ),
+    ErrorKind(
+        "host-died", 40900, "dm-worker", "internal", "medium",
+        "the process of {host} ended without being asked to ({how})",
+        "the task goes on by itself from what is stored; the process's own log is {log}",
+        retryable=True,
+    ),
+    ErrorKind(
+        "host-unresponsive", 40901, "dm-worker", "internal", "medium",
+        "the process of {host} did not stop within {seconds} s and was killed",
+        "nothing is lost: the next start goes on from what is stored",
+        retryable=True,
+    ),
+    ErrorKind(
+        "source-exists", 40902, "dm-worker", "internal", "medium",
+        "source {source} exists already",
+        "use `dmctl operate-source update`, or stop it first with `dmctl operate-source stop`",
+    ),
+    ErrorKind(
+        "source-unknown", 40903, "dm-worker", "internal", "medium",
+        "there is no source {source}",
+        "see `dmctl operate-source show`; a source is added with `dmctl operate-source create <file>`",
+    ),
+    ErrorKind(
+        "source-in-use", 40904, "dm-worker", "internal", "medium",
+        "source {source} is in use by task {tasks}",
+        "pause the task to update the source, stop the task to remove it",
+    ),
+    ErrorKind(
+        "task-exists", 40905, "dm-worker", "internal", "medium",
+        "task {task} exists already on source {sources}",
+        "see `dmctl query-status {task}`; give the new task another name, or stop the old one with "
+        "`dmctl stop-task {task}`",
+    ),
+    ErrorKind(
+        "task-unknown", 40906, "dm-worker", "internal", "medium",
+        "there is no task {task}",
+        "see `dmctl query-status` for the tasks there are",
+    ),
+    ErrorKind(
+        "task-not-on-source", 40907, "dm-worker", "internal", "medium",
+        "task {task} does not run on source {source}",
+        "its sources are: {sources}",
+    ),
+    ErrorKind(
+        "stage-mismatch", 40908, "dm-worker", "internal", "medium",
+        "{what} can't be {verb}: its stage is {stage}",
+        "see `dmctl query-status`; only a {wanted} one can be {verb}",
+    ),
+    ErrorKind(
+        "relay-needed", 40909, "dm-worker", "internal", "medium",
+        "the relay of source {source} is needed by task {tasks}",
+        "stop the task first, or let the relay run",
+    ),
+    ErrorKind(
+        "daemon-running", 40910, "dm-worker", "internal", "medium",
+        "another dm-worker (pid {pid}) works in {home}",
+        "use that one, or give this one a directory of its own with DM_HOME",
+    ),
+    ErrorKind(
+        "listen-refused", 40911, "config", "internal", "medium",
+        "dm-worker does not listen on {address}: only loopback addresses are allowed",
+        "listen on 127.0.0.1:<port> and reach it from other machines through an ssh tunnel",
+    ),
+    ErrorKind(
+        "registry-unusable", 40912, "dm-worker", "internal", "high",
+        "the registry {path} can't be used",
+        "see RawCause; with the file moved away dm-worker starts empty, and the tasks' progress is "
+        "still in their targets",
+    ),
+    ErrorKind(
+        "unit-unavailable", 40913, "dm-worker", "internal", "high",
+        "the unit {unit} can't be loaded",
+        "see RawCause; reinstall dm with all its dependencies",
+    ),
+    ErrorKind(
+        "task-busy", 40914, "dm-worker", "internal", "medium",
+        "task {task} did not reach the stage {stage} within {seconds} s",
+        "it goes on trying; see `dmctl query-status {task}`",
+    ),
+    ErrorKind(
+        "file-unreadable", 48900, "config", "not-set", "medium",
+        "{file} can't be read",
+        "give the path of a source or task file, which is YAML in UTF-8",
+    ),
+    ErrorKind(
+        "daemon-unreachable", 48901, "dmctl", "not-set", "high",
+        "no dm-worker answers at {address}",
+        "start one with `dm-worker`, or leave --addr and DM_ADDR unset and dmctl starts a private one",
+    ),
+    ErrorKind(
+        "daemon-start-failed", 48902, "dmctl", "internal", "high",
+        "the private dm-worker did not come up",
+        "its log is {log}",
+    ),
+    ErrorKind(
+        "bad-answer", 48903, "dmctl", "internal", "high",
+        "{address} answered with something that is not of dm-worker (HTTP {status})",
+        "check --addr and DM_ADDR",
+    ),
+    ErrorKind(
+        "usage", 48904, "config", "not-set", "medium",
+        "{problem}",
+        "{hint}",
+    ),
+)  # fmt: skip

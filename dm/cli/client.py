@@ -1,0 +1,149 @@
+"""The way from `dmctl` to the daemon: HTTP over the Unix socket of this user's daemon, or to --addr.
+
+Where no address is given and no daemon runs, a private one is started; it keeps running when `dmctl` ends, since
+tasks are to go on.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import httpx
+
+from dm.errors import DMError, ErrorReport
+from dm.worker.home import HOME_TAKEN_STATUS, Home
+
+START_SECONDS = 30.0
+# A verb answers when its work is done: a check asks several servers, a pause waits until the units rest.
+_TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")  # as dm.config reads it, without importing that much
+
+Answer = dict[str, Any]
+Say = Callable[[str], None]
+
+
+class Refused(Exception):
+    """The daemon said no."""
+
+    def __init__(self, report: ErrorReport, answer: Answer) -> None:
+        super().__init__(report["Message"])
+        self.report = report
+        self.answer = answer
+
+
+def read_config_file(path: str) -> Answer:
+    """A file as the API takes it: its text, and what it refers to that only this side knows."""
+    try:
+        text = Path(path).read_bytes().decode()
+    except OSError as error:
+        raise DMError("file-unreadable", file=path, cause=error.strerror or str(error)) from error
+    except UnicodeDecodeError as error:
+        raise DMError("file-unreadable", file=path, cause=f"it is not text in UTF-8 (byte {error.start})") from error
+    names = set(_VARIABLE.findall(text))
+    return {
+        "name": path,
+        "text": text,
+        "directory": str(Path(path).absolute().parent),
+        "environment": {name: os.environ[name] for name in names if name in os.environ},
+    }
+
+
+class Client:
+    """A connection to one daemon."""
+
+    def __init__(self, address: str | None, environment: Mapping[str, str], say: Say) -> None:
+        self._say = say
+        self._home = Home.of(environment)
+        self._address = address
+        if address is None:
+            self._where = str(self._home.directory)
+        else:
+            self._where = address if "://" in address else f"http://{address}"
+
+    def get(self, path: str, **parameters: object) -> Answer:
+        """Ask for something."""
+        return self._request("GET", path, params=parameters)
+
+    def post(self, path: str, body: object = None) -> Answer:
+        """Have something done."""
+        return self._request("POST", path, json={} if body is None else body)
+
+    def put(self, path: str, body: object) -> Answer:
+        """Have something replaced."""
+        return self._request("PUT", path, json=body)
+
+    def running(self) -> bool:
+        """Whether the daemon answers, without starting one."""
+        try:
+            self._send("GET", "/api/v1/daemon")
+        except httpx.TransportError:
+            return False
+        return True
+
+    def _request(self, method: str, path: str, **arguments: Any) -> Answer:
+        try:
+            response = self._send(method, path, **arguments)
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
+            if self._address is not None:
+                raise DMError("daemon-unreachable", address=self._address) from error
+            self._start_daemon()
+            response = self._send(method, path, **arguments)
+        except httpx.TransportError as error:
+            raise DMError("daemon-unreachable", address=self._where) from error
+        return self._answer(response)
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        if self._address is not None:
+            with httpx.Client(base_url=self._where, timeout=_TIMEOUT, trust_env=False) as client:
+                return client.request(method, path, **arguments)
+        if not self._home.directory.is_dir():
+            raise httpx.ConnectError("no daemon has ever run here")
+        with self._home.socket_path() as socket:
+            transport = httpx.HTTPTransport(uds=socket)
+            with httpx.Client(base_url="http://dm-worker", transport=transport, timeout=_TIMEOUT) as client:
+                return client.request(method, path, **arguments)
+
+    def _answer(self, response: httpx.Response) -> Answer:
+        try:
+            answer = response.json()
+        except ValueError as error:
+            raise DMError("bad-answer", address=self._where, status=response.status_code) from error
+        if not isinstance(answer, dict) or "result" not in answer:
+            raise DMError("bad-answer", address=self._where, status=response.status_code)
+        if answer["result"]:
+            return answer
+        if "error" in answer:
+            raise Refused(cast(ErrorReport, answer["error"]), answer)
+        raise DMError("bad-answer", address=self._where, status=response.status_code, cause=str(answer.get("msg")))
+
+    def _start_daemon(self) -> None:
+        self._home.create()
+        log = self._home.daemon_log
+        self._say(f"no dm-worker runs in {self._home.directory}: starting a private one (log: {log})")
+        with log.open("ab") as output:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "dm.worker.daemon"],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+                env={**os.environ, "DM_HOME": str(self._home.directory)},
+            )
+        deadline = time.monotonic() + START_SECONDS
+        while not self.running():
+            # Of two that are started at once, one finds the home taken and ends: then the other one will answer.
+            if process.poll() not in (None, HOME_TAKEN_STATUS) or time.monotonic() > deadline:
+                raise DMError("daemon-start-failed", log=log, cause=_last_line(log))
+            time.sleep(0.05)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").splitlines()
+    return lines[-1] if lines else ""

@@ -1,0 +1,335 @@
+"""`dmctl`: DM's verbs on the command line, and a shell with the same verbs when none is given.
+
+Exit status: 0 done, 1 failed, 2 bad usage or configuration, 3 the precheck failed.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any
+from urllib.parse import quote
+
+import typer
+
+from dm.cli import output as printer
+from dm.cli.client import Client, Refused, read_config_file
+from dm.cli.output import Format
+from dm.cli.shell import Shell
+from dm.errors import DMError, ErrorReport
+
+OK, FAILED, BAD_USAGE, PRECHECK_FAILED = 0, 1, 2, 3
+_PRECHECK_CODES = (26005, 26007)
+
+app = typer.Typer(
+    name="dmctl",
+    help="Controls dm: sources are upstream servers, tasks migrate from sources into a target.",
+    add_completion=False,
+    no_args_is_help=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+sources_app = typer.Typer(help="Add, update, stop and show sources.", no_args_is_help=True, rich_markup_mode=None)
+app.add_typer(sources_app, name="operate-source")
+
+OutputOption = Annotated[Format | None, typer.Option("--output", help="table (default) or json, in DM's form")]
+AddrOption = Annotated[
+    str | None, typer.Option("--addr", help="host:port of a dm-worker; else DM_ADDR; else this user's own daemon")
+]
+SourceOption = Annotated[list[str] | None, typer.Option("--source", "-s", help="only this source; may be repeated")]
+TaskArgument = Annotated[str, typer.Argument(help="the task's name, or its file")]
+FileArgument = Annotated[str, typer.Argument(help="the task file")]
+FilesArgument = Annotated[list[str], typer.Argument(help="source files")]
+
+
+@dataclass
+class Settings:
+    """Options that stand before the verb; those behind it win."""
+
+    output: Format | None = None
+    addr: str | None = None
+
+
+_settings = Settings()
+
+
+def _client(addr: str | None) -> Client:
+    return Client(addr or _settings.addr or os.environ.get("DM_ADDR") or None, os.environ, printer.say)
+
+
+def _as_json(chosen: Format | None) -> bool:
+    return (chosen or _settings.output) is Format.json
+
+
+@app.callback(invoke_without_command=True)
+def start(context: typer.Context, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Without a verb: an interactive shell."""
+    _settings.output, _settings.addr = output or _settings.output, addr or _settings.addr
+    if context.invoked_subcommand is None:
+        raise typer.Exit(Shell(execute, sorted(_verbs()), sys.stdin.isatty()).run())
+
+
+@sources_app.command("create")
+def create_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Add the sources of these files: all or none."""
+    answer = _client(addr).post("/api/v1/sources", _files(files))
+    _print_sources(answer, output)
+
+
+@sources_app.command("update")
+def update_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Replace the files of sources that no running task uses."""
+    answer = _client(addr).put("/api/v1/sources", _files(files))
+    _print_sources(answer, output)
+
+
+@sources_app.command("stop")
+def stop_sources(
+    names: Annotated[list[str], typer.Argument(help="source ids, or their files")],
+    output: OutputOption = None,
+    addr: AddrOption = None,
+) -> None:
+    """Forget sources that no task uses."""
+    client = _client(addr)
+    files = [name for name in names if _is_file(name)]
+    ids = [name for name in names if name not in files]
+    answers = []
+    if files:
+        answers.append(client.post("/api/v1/sources/stop-by-file", _files(files)))
+    if ids:
+        answers.append(client.post("/api/v1/sources/stop", {"sources": ids}))
+    _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, output)
+
+
+@sources_app.command("show")
+def show_sources(
+    names: Annotated[list[str] | None, typer.Argument(help="source ids")] = None,
+    output: OutputOption = None,
+    addr: AddrOption = None,
+) -> None:
+    """List sources with their servers, relays and tasks."""
+    _print_sources(_client(addr).get("/api/v1/sources", source=names or []), output)
+
+
+@app.command("start-relay")
+def start_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Pull the sources' binlog into relay files from now on."""
+    _relay("start", source, output, addr)
+
+
+@app.command("stop-relay")
+def stop_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Pull no more; files stay."""
+    _relay("stop", source, output, addr)
+
+
+@app.command("pause-relay")
+def pause_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Let the relay rest until resume-relay."""
+    _relay("pause", source, output, addr)
+
+
+@app.command("resume-relay")
+def resume_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Go on pulling after pause-relay, or after an error."""
+    _relay("resume", source, output, addr)
+
+
+@app.command("check-task")
+def check_task(file: FileArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
+    """Check whether a task can run, and list what it does not migrate."""
+    answer = _client(addr).post("/api/v1/tasks/check", read_config_file(file))
+    if _as_json(output):
+        printer.print_json(answer)
+    else:
+        _warn(answer)
+        printer.check_table(answer)
+    if not answer["summary"]["passed"]:
+        raise typer.Exit(PRECHECK_FAILED)
+
+
+@app.command("start-task")
+def start_task(
+    file: FileArgument,
+    source: SourceOption = None,
+    remove_meta: Annotated[
+        bool, typer.Option("--remove-meta", help="forget the progress of an earlier task of this name: begin anew")
+    ] = False,
+    output: OutputOption = None,
+    addr: AddrOption = None,
+) -> None:
+    """Check a task and start it."""
+    body = {"file": read_config_file(file), "sources": source or [], "remove_meta": remove_meta}
+    answer = _client(addr).post("/api/v1/tasks", body)
+    if _as_json(output):
+        printer.print_json(answer)
+        return
+    _warn(answer)
+    for result in answer["checkResult"]["results"]:
+        for error in result["errors"]:
+            printer.say(f"warning: {result['name']} of {result['extra']}: {error['short_error']}")
+    printer.stages_table(answer)
+    printer.print_line(f"follow it with `dmctl query-status {answer['taskName']}`")
+
+
+@app.command("stop-task")
+def stop_task(
+    task: TaskArgument, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+) -> None:
+    """Stop a task and forget it; its progress stays in the target, so that starting it again goes on."""
+    _operate("stop", task, source, output, addr)
+
+
+@app.command("pause-task")
+def pause_task(
+    task: TaskArgument, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+) -> None:
+    """Let a task rest until resume-task."""
+    _operate("pause", task, source, output, addr)
+
+
+@app.command("resume-task")
+def resume_task(
+    task: TaskArgument, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+) -> None:
+    """Go on after pause-task, or after an error."""
+    _operate("resume", task, source, output, addr)
+
+
+@app.command("query-status")
+def query_status(
+    task: Annotated[str | None, typer.Argument(help="the task's name, or its file; all tasks when left out")] = None,
+    source: SourceOption = None,
+    output: OutputOption = None,
+    addr: AddrOption = None,
+) -> None:
+    """Show all tasks in a line each, or one task in detail."""
+    client = _client(addr)
+    if task is None:
+        answer = client.get("/api/v1/tasks")
+    else:
+        answer = client.get(f"/api/v1/tasks/{_quoted(_task_name(client, task))}/status", source=source or [])
+    if _as_json(output):
+        printer.print_json(answer)
+    elif task is None:
+        printer.tasks_table(answer)
+    else:
+        printer.status_table(answer)
+
+
+@app.command("shutdown")
+def shutdown(output: OutputOption = None, addr: AddrOption = None) -> None:
+    """End the daemon; its tasks go on when it is started again."""
+    client = _client(addr)
+    if not client.running():
+        printer.say("no dm-worker runs")
+        return
+    answer = client.post("/api/v1/daemon/shutdown")
+    if _as_json(output):
+        printer.print_json(answer)
+    else:
+        printer.print_line(f"dm-worker (pid {answer['pid']}) ends")
+
+
+@app.command(
+    "demo",
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    add_help_option=False,
+)
+def demo(context: typer.Context) -> None:
+    """Show everything at once, on throw-away servers: load, sync, a kill, a comparison."""
+    raise typer.Exit(import_module("dm.demo.command").main(context.args))
+
+
+def _verbs() -> list[str]:
+    return [command.name or "" for command in app.registered_commands] + ["operate-source"]
+
+
+def _files(paths: Sequence[str]) -> dict[str, Any]:
+    return {"files": [read_config_file(path) for path in paths]}
+
+
+def _is_file(name: str) -> bool:
+    return name.endswith((".yaml", ".yml")) or "/" in name or Path(name).is_file()
+
+
+def _task_name(client: Client, task: str) -> str:
+    """The name itself, or the one in the file."""
+    if not _is_file(task):
+        return task
+    return str(client.post("/api/v1/task-name", read_config_file(task))["taskName"])
+
+
+def _quoted(name: str) -> str:
+    return quote(name, safe="")
+
+
+def _print_sources(answer: Mapping[str, Any], chosen: Format | None) -> None:
+    if _as_json(chosen):
+        printer.print_json(answer)
+    else:
+        printer.sources_table(answer)
+
+
+def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
+    if not sources:
+        raise DMError("usage", problem="no source is named", hint=f"dmctl {verb}-relay -s <source>")
+    client = _client(addr)
+    answers = [client.post(f"/api/v1/sources/{_quoted(source)}/relay/{verb}") for source in sources]
+    _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
+
+
+def _operate(verb: str, task: str, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
+    client = _client(addr)
+    name = _task_name(client, task)
+    answer = client.post(f"/api/v1/tasks/{_quoted(name)}/{verb}", {"sources": sources or []})
+    if _as_json(chosen):
+        printer.print_json(answer)
+    else:
+        printer.stages_table(answer)
+
+
+def _warn(answer: Mapping[str, Any]) -> None:
+    for warning in answer["warnings"]:
+        printer.say(f"warning: {warning}")
+
+
+def _exit_status(report: ErrorReport) -> int:
+    if report["ErrCode"] in _PRECHECK_CODES:
+        return PRECHECK_FAILED
+    return BAD_USAGE if report["ErrClass"] == "config" else FAILED
+
+
+def execute(arguments: Sequence[str]) -> int:
+    """Run one command line; returns the exit status. Errors are said, never thrown."""
+    wants_json = "json" in arguments or "--output=json" in arguments or _settings.output is Format.json
+    try:
+        app(list(arguments), prog_name="dmctl")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else OK
+    except Refused as refused:
+        if wants_json:
+            printer.print_json(refused.answer)
+        elif "checkResult" in refused.answer:
+            printer.check_table(refused.answer["checkResult"])
+        printer.print_error(refused.report)
+        return _exit_status(refused.report)
+    except DMError as error:
+        if wants_json:
+            printer.print_json({"result": False, "msg": str(error), "error": error.report()})
+        printer.print_error(error.report())
+        return _exit_status(error.report())
+    return OK
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(execute(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""What `dmctl` prints: DM's JSON on request, else tables for people. Errors always go to stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from dm.errors import ErrorReport
+
+Answer = Mapping[str, Any]
+
+
+class Format(StrEnum):
+    """How answers are printed."""
+
+    table = "table"
+    json = "json"
+
+
+_STYLES = {
+    "Running": "green", "Finished": "green", "success": "green", "Paused": "yellow", "warn": "yellow",
+    "fail": "red", "Stopped": "dim", "New": "dim",
+}  # fmt: skip
+
+
+def print_json(answer: Answer) -> None:
+    """The answer as it came."""
+    sys.stdout.write(json.dumps(answer, indent=4, ensure_ascii=False) + "\n")
+
+
+def say(text: str) -> None:
+    """A remark that is no part of the answer."""
+    sys.stderr.write(text + "\n")
+
+
+def print_error(report: ErrorReport) -> None:
+    """An error as people need it: what, why, and what to do."""
+    lines = [f"Error {report['ErrCode']}: {report['Message']}"]
+    if report["RawCause"]:
+        lines.append(f"  cause: {report['RawCause']}")
+    if report["Workaround"]:
+        lines.append(f"  workaround: {report['Workaround']}")
+    say("\n".join(lines))
+
+
+def print_line(text: str) -> None:
+    """One line of an answer."""
+    sys.stdout.write(text + "\n")
+
+
+def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table; cells that hold a stage or state are coloured on a terminal."""
+    console = _console()
+    drawn = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        drawn.add_column(column, overflow="fold")
+    for row in rows:
+        # Text, not markup: names and errors may hold square brackets
+        drawn.add_row(*(Text(cell, style=_STYLES.get(cell.partition(" ")[0], "")) for cell in row))
+    console.print(drawn)
+
+
+def _console() -> Console:
+    if sys.stdout.isatty():
+        return Console(highlight=False)
+    return Console(highlight=False, width=200)  # a pipe has no width; lines are not to be broken for one
+
+
+def tasks_table(answer: Answer) -> None:
+    """`query-status` of all tasks."""
+    if not answer["tasks"]:
+        print_line("no tasks; start one with `dmctl start-task <file>`")
+        return
+    rows = [(task["taskName"], task["taskStatus"], ", ".join(task["sources"])) for task in answer["tasks"]]
+    table("", ("task", "status", "sources"), rows)
+
+
+def status_table(answer: Answer) -> None:
+    """`query-status` of one task."""
+    rows: list[Sequence[str]] = []
+    remarks: list[str] = []
+    for source in answer["sources"]:
+        name = source["sourceStatus"]["source"]
+        relay = source["sourceStatus"]["relayStatus"]
+        for subtask in source["subTaskStatus"]:
+            rows.append(
+                (
+                    subtask["name"], name, subtask["stage"], subtask["unit"], *_progress(subtask),
+                    "-" if relay is None else relay["stage"],
+                )
+            )  # fmt: skip
+            subject = f"{subtask['name']} on {name}"
+            remarks += _remarks(subject, subtask["result"])
+            remarks += _waits(subject, subtask)
+        if relay is not None:
+            remarks += _remarks(f"relay of {name}", relay["result"])
+    table("", ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay"), rows)
+    for remark in remarks:
+        print_line(remark)
+
+
+def _progress(subtask: Answer) -> tuple[str, str, str, str, str]:
+    sync = subtask.get("sync")
+    if sync is not None:
+        return (
+            f"{sync.get('totalRows', sync.get('totalEvents', 0))} rows",
+            str(sync.get("syncerBinlog", "")),
+            str(sync.get("recentRps", sync.get("recentTps", ""))),
+            f"{sync.get('secondsBehindMaster', '?')} s",
+            "yes" if sync.get("synced") else "no",
+        )
+    part = subtask.get("dump") or subtask.get("load")
+    if part is None:
+        return "", "", "", "", ""
+    rate = part.get("rowsPerSecond", part.get("rps", ""))
+    return str(part.get("progress", "")), str(part.get("metaBinlog", "")), str(rate), "", ""
+
+
+def _waits(subject: str, subtask: Answer) -> list[str]:
+    waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in ("dump", "load", "sync")) if part]
+    return [f"{subject}: waits: {what}" for what in waiting if what]
+
+
+def _remarks(subject: str, result: Answer | None) -> list[str]:
+    if result is None:
+        return []
+    lines: list[str] = []
+    for error in result["errors"] or []:
+        lines.append(f"{subject}: error {error['ErrCode']}: {error['Message']}")
+        if error["RawCause"]:
+            lines.append(f"  cause: {error['RawCause']}")
+        if error["Workaround"]:
+            lines.append(f"  workaround: {error['Workaround']}")
+    if result["detail"]:
+        lines.append(f"{subject}: {result['detail']}")
+    if result["isCanceled"]:
+        lines.append(f"{subject}: paused by the user; go on with `dmctl resume-task`")
+    return lines
+
+
+def sources_table(answer: Answer) -> None:
+    """`operate-source` of any kind."""
+    if not answer["sources"]:
+        print_line("no sources; add one with `dmctl operate-source create <file>`")
+        return
+    rows: list[Sequence[str]] = []
+    for source in answer["sources"]:
+        server = source.get("from")
+        relay = source.get("relayStatus")
+        rows.append(
+            (
+                source["source"],
+                f"{server['user']}@{server['host']}:{server['port']}" if server else "",
+                relay["stage"] if relay else "-",
+                ", ".join(source.get("tasks", [])),
+            )
+        )
+    table("", ("source", "server", "relay", "tasks"), rows)
+
+
+def check_table(answer: Answer) -> None:
+    """`check-task`, and a start that failed its checks."""
+    rows: list[Sequence[str]] = []
+    for result in answer["results"]:
+        text = "; ".join(error["short_error"] for error in result["errors"]) or result["desc"]
+        rows.append((result["state"], result["name"], result["extra"], text, result["instruction"]))
+    table("", ("state", "item", "where", "finding", "what to do"), rows)
+    counts = answer["summary"]
+    print_line(
+        f"{counts['total']} checks: {counts['successful']} passed, {counts['warning']} warnings, "
+        f"{counts['failed']} failed"
+    )
+
+
+def stages_table(answer: Answer) -> None:
+    """What became of a task's subtasks."""
+    rows = [(answer["taskName"], source["source"], source.get("stage", "started")) for source in answer["sources"]]
+    table("", ("task", "source", "stage"), rows)

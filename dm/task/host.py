@@ -1,0 +1,208 @@
+"""A unit host: the process in which units run, each in a thread of its own (`python -m dm.task.host NAME PARENT_PID`).
+
+One process per relay, one per syncer, one per task for all its dumps and loads, so that a task has one Spark session.
+The daemon speaks to it over stdin and stdout (dm/task/message.py) and to nobody else does it listen.
+
+It must never outlive the daemon: two processes that write one relay directory would be one too many. Two things see
+to that. Its stdin ends when the daemon does, which stops every unit in order; and the kernel kills it when the
+daemon's thread that started it ends (PR_SET_PDEATHSIG, prctl(2)), which also holds when the units are too busy to
+stop. The kernel's signal is set by the child itself after exec, so a daemon that died before that is noticed by
+comparing the parent's process id.
+
+Only events go to the pipe that was stdout: it is moved to another descriptor at once, and descriptor 1 becomes
+stderr, so that a library that prints, or a JVM that inherits the descriptors, can't break the protocol.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO
+
+import structlog
+
+from dm.errors import DMError
+from dm.task.log import configure
+from dm.task.message import (
+    Event,
+    RefreshUnit,
+    StartUnit,
+    StatusInterval,
+    StopUnit,
+    UnitFailed,
+    UnitFinished,
+    UnitRefreshed,
+    UnitStatus,
+    UnitStopped,
+    decode_command,
+    encode,
+)
+from dm.unit import JSON, Unit
+
+Factory = Callable[[Mapping[str, JSON]], Unit]
+
+STOP_SECONDS = 10.0  # what the Unit protocol promises
+REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+@dataclass
+class _Run:
+    number: int
+    thread: threading.Thread
+    stop: threading.Event = field(default_factory=threading.Event)
+    unit: Unit | None = None
+
+
+class Host:
+    """Runs units as told by the lines of `commands`; returns when they end."""
+
+    def __init__(self, commands: BinaryIO, events: BinaryIO, factories: Mapping[str, Factory]) -> None:
+        self._commands = commands
+        self._events = events
+        self._factories = factories
+        self._runs: dict[int, _Run] = {}
+        self._lock = threading.Lock()  # of _runs
+        self._writing = threading.Lock()
+        self._over = threading.Event()
+        self._interval = 1.0
+        self._log = structlog.get_logger()
+
+    def serve(self) -> bool:
+        """Work until the commands end; True if every unit came to rest in time."""
+        threading.Thread(target=self._report_regularly, name="status", daemon=True).start()
+        for line in self._commands:
+            self._obey(line)
+        return self.stop_everything()
+
+    def _obey(self, line: bytes) -> None:
+        match decode_command(line):
+            case StartUnit() as command:
+                thread = threading.Thread(
+                    target=self._run, args=(command,), name=f"{command.unit}-{command.run}", daemon=True
+                )
+                with self._lock:
+                    self._runs[command.run] = _Run(command.run, thread)
+                thread.start()
+            case StopUnit(number):
+                with self._lock:
+                    run = self._runs.get(number)
+                if run is not None:
+                    run.stop.set()
+            case RefreshUnit(number, request):
+                threading.Thread(target=self._refresh, args=(number, request), name="refresh", daemon=True).start()
+            case StatusInterval(seconds):
+                self._interval = seconds
+
+    def _run(self, command: StartUnit) -> None:
+        with self._lock:
+            run = self._runs[command.run]
+        log = self._log.bind(unit=command.unit, run=command.run)
+        outcome: Event
+        log.info("unit starts")
+        try:
+            run.unit = self._factories[command.unit](command.payload)
+            run.unit.run(run.stop)
+            outcome = UnitStopped(run.number) if run.stop.is_set() else UnitFinished(run.number)
+            log.info("unit ends", outcome=type(outcome).__name__)
+        except DMError as error:
+            log.warning("unit failed", error=str(error), exc_info=error)
+            outcome = UnitFailed(run.number, error.report(), error.retryable)
+        except Exception as defect:
+            log.exception("unit broke")
+            broken = DMError("internal-error", what=f"{command.unit} ended with {type(defect).__name__}: {defect}")
+            outcome = UnitFailed(run.number, broken.report(), broken.retryable)
+        self._report(run)
+        with self._lock:
+            del self._runs[run.number]
+        self._emit(outcome)
+
+    def _refresh(self, number: int, request: int) -> None:
+        with self._lock:
+            run = self._runs.get(number)
+        if run is not None:
+            # A unit that knows of its source only what it asked a moment ago can be told to ask now.
+            refresh = getattr(run.unit, "refresh", None)
+            if refresh is not None:
+                refresh(REFRESH_SECONDS)
+            self._report(run)
+        self._emit(UnitRefreshed(number, request))
+
+    def _report(self, run: _Run) -> None:
+        if run.unit is None:
+            return
+        try:
+            status = dict(run.unit.status())
+        except (
+            Exception
+        ):  # the work itself goes on; a unit that can't describe itself is a defect to be read in the log
+            self._log.exception("unit has no status", run=run.number)
+            return
+        self._emit(UnitStatus(run.number, status))
+
+    def _report_regularly(self) -> None:
+        while not self._over.wait(self._interval):
+            with self._lock:
+                runs = list(self._runs.values())
+            for run in runs:
+                self._report(run)
+
+    def _emit(self, event: Event) -> None:
+        line = encode(event)
+        try:
+            with self._writing:
+                self._events.write(line)
+                self._events.flush()
+        except BrokenPipeError:  # the daemon is gone; the end of stdin says the same, and that one is acted upon
+            self._over.set()
+
+    def stop_everything(self) -> bool:
+        """Bring every unit to rest; True if all of them did in time."""
+        with self._lock:
+            runs = list(self._runs.values())
+        for run in runs:
+            run.stop.set()
+        for run in runs:
+            run.thread.join(STOP_SECONDS)
+        self._over.set()
+        return not any(run.thread.is_alive() for run in runs)
+
+
+def die_with(parent: int) -> None:
+    """Have the kernel kill this process when its parent's starting thread ends; exit now if that has happened."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: None) -> None:
+    """The process: arguments are the host's name and the daemon's process id; `close` runs when all units rest."""
+    name, parent = sys.argv[1], int(sys.argv[2])
+    die_with(parent)
+    events = os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    configure(host=name)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the loop below ends, the units stop in order
+    host = Host(sys.stdin.buffer, events, factories)
+    at_rest = False
+    try:
+        at_rest = host.serve()
+    except KeyboardInterrupt:
+        at_rest = host.stop_everything()
+    finally:
+        close()
+        sys.stderr.flush()
+        os._exit(0 if at_rest else 1)  # a unit's thread that did not come to rest must not keep the process
+
+
+if __name__ == "__main__":
+    from dm.task.factories import Factories
+
+    main(*Factories().parts())

@@ -1,0 +1,121 @@
+"""The daemon's end of a unit host process: start it, talk to it, learn that it died.
+
+Nothing here blocks the caller: lines to the host are written by a thread (a stopped host reads nothing, and a pipe
+holds only 64 KiB), lines from it are read by another, which hands every event to `deliver`. The last event of a host
+is always `HostEnded`, also when the process was killed, so that its runs are never waited for in vain.
+
+`start` must be called from a thread that lives as long as the daemon: the kernel ties the host's life to the thread
+that forked it (prctl(2), PR_SET_PDEATHSIG).
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import structlog
+
+from dm.task.message import Command, Event, decode_event, encode
+
+HOST_COMMAND: tuple[str, ...] = (sys.executable, "-m", "dm.task.host")
+
+
+@dataclass(frozen=True, slots=True)
+class HostEnded:
+    """The process is gone, and with it every run that it had not reported on."""
+
+    returncode: int
+
+    @property
+    def how(self) -> str:
+        """In words: by which signal, or with which exit status."""
+        if self.returncode < 0:
+            return f"killed by {signal.Signals(-self.returncode).name}"
+        return f"exit status {self.returncode}"
+
+
+class HostProcess:
+    """One running unit host."""
+
+    def __init__(
+        self,
+        name: str,
+        log: Path,
+        deliver: Callable[[Event | HostEnded], None],
+        command: Sequence[str] = HOST_COMMAND,
+    ) -> None:
+        self.name = name
+        self._deliver = deliver
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._logger = structlog.get_logger(host=name)
+        with log.open("ab") as stderr:
+            self._process = subprocess.Popen(
+                [*command, name, str(os.getpid())],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,  # Ctrl-C at the daemon's terminal is the daemon's to handle
+            )
+        self._logger.info("host started", pid=self._process.pid)
+        threading.Thread(target=self._write, name=f"to {name}", daemon=True).start()
+        threading.Thread(target=self._read, name=f"from {name}", daemon=True).start()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        return self._process.pid
+
+    def send(self, command: Command) -> None:
+        """Queue a command; one for a process that has died goes nowhere, `HostEnded` tells of that."""
+        self._lines.put(encode(command))
+
+    def close(self) -> None:
+        """Let it stop its units and exit, by ending its stdin."""
+        self._lines.put(None)
+
+    def kill(self) -> None:
+        """End it now; whatever it was at goes on from what is stored."""
+        self._process.kill()
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it is gone within the time."""
+        try:
+            self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        try:
+            with self._process.stdin as pipe:
+                while (line := self._lines.get()) is not None:
+                    pipe.write(line)
+                    pipe.flush()
+        except BrokenPipeError:  # it died; the reading thread sees the end of its stdout and reports it
+            self._logger.info("host takes no more commands")
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as pipe:
+            for line in pipe:
+                if not line.endswith(b"\n"):
+                    break  # killed in the middle of a line
+                try:
+                    event = decode_event(line)
+                except ValueError:
+                    self._logger.exception("host talks nonsense and is killed")
+                    self._process.kill()
+                    break
+                self._deliver(event)
+        ended = HostEnded(self._process.wait())
+        self._lines.put(None)
+        self._logger.info("host ended", how=ended.how)
+        self._deliver(ended)

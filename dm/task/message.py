@@ -1,0 +1,152 @@
+"""What the daemon and a unit host process say to each other: one JSON object a line.
+
+Down (the host's stdin)                                 Up (the host's stdout)
+{"command": "start", "run", "unit", "payload"}          {"event": "status", "run", "status"}   regularly, and at the end
+{"command": "stop", "run"}                              {"event": "finished", "run"}           all work done
+{"command": "refresh", "run", "request"}                  {"event": "refreshed", "run", "request"}
+{"command": "interval", "seconds"}                      {"event": "stopped", "run"}            at rest, as asked
+end of file: stop everything, then exit                 {"event": "failed", "run", "report", "retryable"}
+
+Passwords travel in `payload`, over the pipe only: never in argv, in the environment or in a log.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+from dm.errors import ErrorReport
+from dm.unit import JSON, UnitName
+
+
+@dataclass(frozen=True, slots=True)
+class StartUnit:
+    """Run a unit in a thread of its own."""
+
+    run: int
+    unit: UnitName
+    payload: Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class StopUnit:
+    """Bring a run to rest."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshUnit:
+    """Report a run's status as of now, what it says of the source included; answered even if it can't."""
+
+    run: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class StatusInterval:
+    """Report every run's status this often."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class UnitStatus:
+    """What a unit says of itself."""
+
+    run: int
+    status: Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
+class UnitRefreshed:
+    """The status reported last is as of the request."""
+
+    run: int
+    request: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFinished:
+    """The unit did all its work."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitStopped:
+    """The unit came to rest because it was asked to."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFailed:
+    """The unit can't go on."""
+
+    run: int
+    report: ErrorReport
+    retryable: bool
+
+
+Command = StartUnit | StopUnit | RefreshUnit | StatusInterval
+Event = UnitStatus | UnitRefreshed | UnitFinished | UnitStopped | UnitFailed
+
+
+def encode(message: Command | Event) -> bytes:
+    """The message as one line."""
+    record: dict[str, object]
+    match message:
+        case StartUnit(run, unit, payload):
+            record = {"command": "start", "run": run, "unit": unit, "payload": payload}
+        case StopUnit(run):
+            record = {"command": "stop", "run": run}
+        case RefreshUnit(run, request):
+            record = {"command": "refresh", "run": run, "request": request}
+        case StatusInterval(seconds):
+            record = {"command": "interval", "seconds": seconds}
+        case UnitStatus(run, status):
+            record = {"event": "status", "run": run, "status": status}
+        case UnitRefreshed(run, request):
+            record = {"event": "refreshed", "run": run, "request": request}
+        case UnitFinished(run):
+            record = {"event": "finished", "run": run}
+        case UnitStopped(run):
+            record = {"event": "stopped", "run": run}
+        case UnitFailed(run, report, retryable):
+            record = {"event": "failed", "run": run, "report": report, "retryable": retryable}
+    return json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+
+
+def decode_command(line: bytes) -> Command:
+    """The command in a line; ValueError when it is none."""
+    record = json.loads(line)
+    match record.get("command"):
+        case "start":
+            return StartUnit(record["run"], record["unit"], record["payload"])
+        case "stop":
+            return StopUnit(record["run"])
+        case "refresh":
+            return RefreshUnit(record["run"], record["request"])
+        case "interval":
+            return StatusInterval(record["seconds"])
+    raise ValueError(f"not a command: {record.get('command')!r}")
+
+
+def decode_event(line: bytes) -> Event:
+    """The event in a line; ValueError when it is none."""
+    record = json.loads(line)
+    match record.get("event"):
+        case "status":
+            return UnitStatus(record["run"], record["status"])
+        case "refreshed":
+            return UnitRefreshed(record["run"], record["request"])
+        case "finished":
+            return UnitFinished(record["run"])
+        case "stopped":
+            return UnitStopped(record["run"])
+        case "failed":
+            return UnitFailed(record["run"], cast(ErrorReport, record["report"]), record["retryable"])
+    raise ValueError(f"not an event: {record.get('event')!r}")

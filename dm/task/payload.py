@@ -1,0 +1,69 @@
+"""What a unit is given to start with, and its form on the pipe to the host process."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dm.config import SourceConfig, SubtaskConfig
+from dm.unit import JSON
+
+
+def dump_directory(work_directory: Path, source: str) -> Path:
+    """Where the dump files of a source are, in its task's work directory."""
+    return work_directory / source
+
+
+@dataclass(frozen=True, slots=True)
+class RelayPayload:
+    """A relay's source and its directory."""
+
+    source: SourceConfig
+    directory: Path
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        return {"source": self.source.to_wire(), "directory": str(self.directory)}
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> RelayPayload:
+        """The inverse of `to_wire`."""
+        return cls(SourceConfig.from_wire(wire["source"]), Path(str(wire["directory"])))
+
+
+@dataclass(frozen=True, slots=True)
+class UnitPayload:
+    """A subtask's configuration and its places on disk."""
+
+    config: SubtaskConfig
+    relay_directory: Path | None  # None: the binlog comes from the source itself
+    work_directory: Path  # of the task: its sources have a part of it each
+
+    @property
+    def dump_directory(self) -> Path:
+        """Where the subtask's dump files are."""
+        return dump_directory(self.work_directory, self.config.source_id)
+
+    @property
+    def scratch(self) -> Path:
+        """Where the task's Spark session writes; a source can't be called like it."""
+        return self.work_directory / ".spark"
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        return {
+            "config": self.config.to_wire(),
+            "relay_directory": None if self.relay_directory is None else str(self.relay_directory),
+            "work_directory": str(self.work_directory),
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> UnitPayload:
+        """The inverse of `to_wire`."""
+        relay = wire["relay_directory"]
+        return cls(
+            SubtaskConfig.from_wire(wire["config"]),
+            None if relay is None else Path(str(relay)),
+            Path(str(wire["work_directory"])),
+        )

@@ -1,0 +1,106 @@
+"""Checks of privileges and of connection limits, each with the statement that grants or raises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dm.ident import Ident, TableName
+from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.result import CheckResult
+from dm.task.precheck.server import Server
+
+# Of the target, in DM's order; REFERENCES for tables with foreign keys.
+_TARGET_PRIVILEGES = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX", "REFERENCES")
+_OWN_CONNECTIONS = 3  # of a syncer besides its workers: progress, DDL, the lane of tables without a key
+
+
+def replication(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """REPLICATION SLAVE to get the binlog, REPLICATION CLIENT to ask where it ends."""
+    source = context.source
+    missing = [name for name in ("REPLICATION SLAVE", "REPLICATION CLIENT") if not source.grants.globally(name)]
+    if missing:
+        yield answers.failure(
+            f"{source.account} lacks {', '.join(missing)}", f"GRANT {', '.join(missing)} ON *.* TO {source.account}"
+        )
+    else:
+        yield answers.success()
+
+
+def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """SELECT on what is migrated, and for tables without a key the locks their snapshot is opened under."""
+    source = context.source
+    statements: list[str] = []
+    missing: list[str] = []
+    unreadable = [table for table in context.tables if not source.grants.on_table("SELECT", table)]
+    if unreadable:
+        missing.append(f"SELECT on {some(unreadable)}")
+        statements += _on_schemas("SELECT", unreadable, source)
+    unlockable = [schema for schema in context.schemas if not source.grants.on_schema("LOCK TABLES", schema)]
+    if unlockable:
+        missing.append(f"LOCK TABLES on {some(unlockable)} (for tables without a key)")
+        statements += [f"GRANT LOCK TABLES ON {Ident(schema).sql}.* TO {source.account}" for schema in unlockable]
+    if context.config.dumper.consistency == "flush" and not _may_flush(source):
+        missing.append("RELOAD (for `consistency: flush`)")
+        statements.append(f"GRANT RELOAD ON *.* TO {source.account}")
+    if not missing:
+        yield answers.success()
+    elif unreadable or context.config.dumper.consistency == "flush":
+        yield answers.failure(f"{source.account} lacks {'; '.join(missing)}", "; ".join(statements))
+    else:
+        yield answers.warning(f"{source.account} lacks {'; '.join(missing)}", "; ".join(statements))
+
+
+def target(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """What the load and the syncer do in the target's schemas, the progress tables' schema included."""
+    server = context.target
+    schemas = dict.fromkeys(
+        [*(context.rules.route(table).schema for table in context.tables), context.config.meta_schema]
+    )
+    missing: dict[tuple[str, ...], list[str]] = {}
+    for schema in schemas:
+        lacking = tuple(name for name in _TARGET_PRIVILEGES if not server.grants.on_schema(name, schema))
+        if lacking:
+            missing.setdefault(lacking, []).append(schema)
+    if not missing:
+        yield answers.success()
+        return
+    what = "; ".join(f"{', '.join(names)} on {some(of)}" for names, of in missing.items())
+    statements = "; ".join(
+        f"GRANT {', '.join(names)} ON {Ident(schema).sql}.* TO {server.account}"
+        for names, of in missing.items()
+        for schema in of
+    )
+    essential = {"SELECT", "INSERT", "UPDATE", "DELETE", "CREATE"}
+    answer = answers.failure if any(essential & set(names) for names in missing) else answers.warning
+    yield answer(f"{server.account} lacks {what}", statements)
+
+
+def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Whether both servers take as many connections as the task opens."""
+    config = context.config
+    at_source = (config.dumper.threads if context.dumps else 0) + 2
+    at_target = max(
+        config.loader.pool_size + 1 if context.loads else 0,
+        config.syncer.worker_count + _OWN_CONNECTIONS if context.syncs else 0,
+    )
+    enough = True
+    for server, needed in ((context.source, at_source), (context.target, at_target)):
+        limits = [int(server.variables[name]) for name in ("max_connections", "max_user_connections")]
+        limit = min((limit for limit in limits if limit > 0), default=0)
+        if 0 < limit < needed:
+            enough = False
+            yield answers.failure(
+                f"{server.role} takes {limit} connections, the task may open {needed}",
+                f"SET GLOBAL max_connections = {needed + 100}; or fewer `threads`, `pool-size`, `worker-count`",
+            )
+    if enough:
+        yield answers.success()
+
+
+def _on_schemas(privilege: str, tables: list[TableName], server: Server) -> list[str]:
+    schemas = dict.fromkeys(table.schema for table in tables)
+    return [f"GRANT {privilege} ON {Ident(schema).sql}.* TO {server.account}" for schema in schemas]
+
+
+def _may_flush(server: Server) -> bool:
+    return server.grants.globally("RELOAD") or server.grants.globally("FLUSH_TABLES")

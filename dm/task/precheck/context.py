@@ -1,0 +1,84 @@
+"""What every check is given, and the forms of its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+
+from dm.config import SubtaskConfig
+from dm.ident import TableName
+from dm.rules.table_rules import TableRules
+from dm.task.precheck.result import CheckResult
+from dm.task.precheck.server import Server
+from dm.task.subtask import UNITS_OF_MODE
+from dm.upstream.facts import list_tables
+
+
+@dataclass
+class Context:
+    """A subtask with both its servers."""
+
+    config: SubtaskConfig
+    source: Server
+    target: Server
+
+    @cached_property
+    def rules(self) -> TableRules:
+        """The subtask's lists, filters and routes."""
+        return TableRules(self.config)
+
+    @cached_property
+    def tables(self) -> tuple[TableName, ...]:
+        """The tables of the source that are migrated and exist now."""
+        return tuple(table for table in list_tables(self.source.connection) if self.rules.wanted(table))
+
+    @cached_property
+    def schemas(self) -> tuple[str, ...]:
+        """The schemas of these tables."""
+        return tuple(dict.fromkeys(table.schema for table in self.tables))
+
+    @property
+    def dumps(self) -> bool:
+        """Whether the task has a full dump."""
+        return "Dump" in UNITS_OF_MODE[self.config.mode]
+
+    @property
+    def loads(self) -> bool:
+        """Whether the task loads dump files."""
+        return "Load" in UNITS_OF_MODE[self.config.mode]
+
+    @property
+    def syncs(self) -> bool:
+        """Whether the task follows the binlog."""
+        return "Sync" in UNITS_OF_MODE[self.config.mode]
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Makes the results of one item on one subject."""
+
+    item: str
+    subject: str
+
+    def success(self, message: str = "") -> CheckResult:
+        """All is well."""
+        return CheckResult(self.item, self.subject, "success", message)
+
+    def warning(self, message: str, instruction: str = "") -> CheckResult:
+        """The task can run, but a person should know."""
+        return CheckResult(self.item, self.subject, "warning", message, instruction)
+
+    def failure(self, message: str, instruction: str) -> CheckResult:
+        """The task can't run until this is put right."""
+        return CheckResult(self.item, self.subject, "failure", message, instruction)
+
+
+Check = Callable[[Context, Answers], Iterable[CheckResult]]
+
+
+def some(names: Iterable[object], limit: int = 5) -> str:
+    """A list of names that stays short."""
+    listed = [str(name) for name in names]
+    shown = ", ".join(listed[:limit])
+    return shown if len(listed) <= limit else f"{shown} and {len(listed) - limit} more"

@@ -1,0 +1,100 @@
+"""Which checks a task needs, in DM's order, and how they are run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Literal
+
+from dm.config import Endpoint, SubtaskConfig, TaskConfig
+from dm.errors import DMError
+from dm.task.precheck import access, binlog, tables
+from dm.task.precheck.context import Answers, Check, Context
+from dm.task.precheck.result import CheckResult
+from dm.task.precheck.server import Server, open_server
+
+Need = Literal["always", "dump", "sync"]
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A check with DM's name, where it has one there."""
+
+    name: str
+    need: Need
+    check: Check
+    where: Literal["source", "target", "both"] = "source"
+
+
+ITEMS: tuple[Item, ...] = (
+    Item("version", "always", binlog.version),
+    Item("server_id", "sync", binlog.server_id),
+    Item("binlog_enable", "sync", binlog.enabled),
+    Item("binlog_format", "sync", binlog.row_format),
+    Item("binlog_row_image", "sync", binlog.row_image),
+    Item("binlog_row_metadata", "sync", binlog.row_metadata),
+    Item("binlog_db", "sync", binlog.filtered_schemas),
+    Item("gtid_mode", "sync", binlog.gtid_mode),
+    Item("replication_privilege", "sync", access.replication),
+    Item("dump_privilege", "dump", access.dump),
+    Item("target_privilege", "always", access.target, "target"),
+    Item("table_schema", "always", tables.structures, "both"),
+    Item("meta_position", "sync", binlog.start_point),
+    Item("conn_number", "always", access.connections, "both"),
+    Item("not_migrated", "always", tables.not_migrated),
+)
+
+
+def prechecks(task: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
+    """Everything found about a task on these sources; failures are results, not errors."""
+    if "all" in task.ignore_checking_items:
+        return []
+    return [result for source in sources for result in _subtask(task.subtask(source))]
+
+
+def _subtask(config: SubtaskConfig) -> Iterator[CheckResult]:
+    with ExitStack() as stack:
+        source = _reach(stack, config.source.endpoint, f"source {config.source_id}")
+        target = _reach(stack, config.target, "target")
+        unreachable = [one for one in (source, target) if isinstance(one, CheckResult)]
+        if isinstance(source, CheckResult) or isinstance(target, CheckResult):
+            yield from unreachable
+            return
+        context = Context(config, source, target)
+        for item in ITEMS:
+            if _applies(item, context):
+                yield from _run(item, context)
+
+
+def _reach(stack: ExitStack, endpoint: Endpoint, role: str) -> Server | CheckResult:
+    answers = Answers("connection", f"{role} ({endpoint.address})")
+    try:
+        return stack.enter_context(open_server(endpoint, role))
+    except DMError as error:
+        return _failed(answers, error)
+
+
+def _applies(item: Item, context: Context) -> bool:
+    if item.name in context.config.ignore_checking_items:
+        return False
+    needed = {"always": True, "dump": context.dumps, "sync": context.syncs}
+    return needed[item.need]
+
+
+def _run(item: Item, context: Context) -> Iterator[CheckResult]:
+    names = {
+        "source": f"{context.source.role} ({context.source.endpoint.address})",
+        "target": f"{context.target.role} ({context.target.endpoint.address})",
+        "both": f"{context.source.role} to {context.target.role}",
+    }
+    answers = Answers(item.name, names[item.where])
+    try:
+        yield from item.check(context, answers)
+    except DMError as error:  # the check itself could not be made, for example by a missing privilege
+        yield _failed(answers, error)
+
+
+def _failed(answers: Answers, error: DMError) -> CheckResult:
+    message = f"{error.message}: {error.cause}" if error.cause else error.message
+    return answers.failure(message, error.workaround)

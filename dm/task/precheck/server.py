@@ -1,0 +1,62 @@
+"""A server as the prechecks see it: its variables, and what our account may do there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+
+from dm.config import Endpoint
+from dm.task.precheck.privilege import Grants
+from dm.upstream.connection import Connection, SqlRow, connect, fetch
+from dm.upstream.facts import ServerFacts, read_facts
+
+
+@dataclass
+class Server:
+    """One open connection with what was asked through it."""
+
+    connection: Connection
+    endpoint: Endpoint
+    role: str  # how findings call it: "source one", "target"
+
+    @cached_property
+    def facts(self) -> ServerFacts:
+        """Version, flavour and the binlog's settings."""
+        return read_facts(self.connection)
+
+    @cached_property
+    def variables(self) -> dict[str, str]:
+        """All global variables, names in lower case."""
+        return {str(name).lower(): str(value) for name, value in self.query("SHOW GLOBAL VARIABLES")}
+
+    @cached_property
+    def account(self) -> str:
+        """Our account as a GRANT statement names it."""
+        user, _, host = str(self.query("SELECT CURRENT_USER()")[0][0]).rpartition("@")
+        return f"'{user}'@'{host}'"
+
+    @cached_property
+    def grants(self) -> Grants:
+        """Our privileges, those of our active roles included."""
+        lines = [str(row[0]) for row in self.query("SHOW GRANTS")]
+        if self.facts.flavor == "mysql" and self.facts.version >= 80000:
+            roles = str(self.query("SELECT CURRENT_ROLE()")[0][0])
+            if roles != "NONE":  # the server's own quoting of account names
+                lines += [str(row[0]) for row in self.query(f"SHOW GRANTS FOR CURRENT_USER() USING {roles}")]
+        return Grants(lines)
+
+    def query(self, sql: str, *parameters: object) -> tuple[SqlRow, ...]:
+        """The rows of a statement; errors come as DMError."""
+        return fetch(self.connection, sql, parameters or None, role=self.role)
+
+
+@contextmanager
+def open_server(endpoint: Endpoint, role: str) -> Iterator[Server]:
+    """Connect for the time of the checks."""
+    connection = connect(endpoint, role=role)
+    try:
+        yield Server(connection, endpoint, role)
+    finally:
+        connection.close()

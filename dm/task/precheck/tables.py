@@ -1,0 +1,179 @@
+"""Checks of table structures, and the list of what is not migrated."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dm.ident import TableName
+from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.result import CheckResult
+from dm.task.precheck.server import Server
+
+_TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb"}
+_LOGS_CASCADES = 90600  # from MySQL 9.6 on the effects of foreign keys are in the binlog
+_SYSTEM = ("mysql", "sys", "information_schema", "performance_schema")
+_BATCH = 50  # schemas of one question: names of schemas are short, statements may be long
+
+
+def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Keys at the source, foreign keys whose effects are not logged, engines and columns of tables at the target."""
+    results = [
+        *_keys(context, answers),
+        *_cascades(context, answers),
+        *_engines(context, answers),
+        *_columns(context, answers),
+    ]
+    yield from results or [answers.success(f"{len(context.tables)} tables")]
+
+
+def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Rows of a table without a key are found by all their columns, one after the other: exact, but slow."""
+    rows = _of_schemas(
+        context.source,
+        "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES') FROM information_schema.statistics"
+        " WHERE non_unique = 0",
+        "table_schema",
+        context.schemas,
+        " GROUP BY table_schema, table_name, index_name",
+    )
+    keyed = {TableName(str(row[0]), str(row[1])) for row in rows if not row[3]}
+    without = [table for table in context.tables if table not in keyed]
+    if without:
+        yield answers.warning(
+            f"without a primary key or a unique key that is NOT NULL: {some(without)}; they are copied by one task"
+            " and followed by one ordered session",
+            "ALTER TABLE .. ADD PRIMARY KEY (..)",
+        )
+
+
+def _cascades(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    facts = context.source.facts
+    logged = facts.flavor == "mysql" and facts.version >= _LOGS_CASCADES
+    if not context.syncs or logged or context.config.foreign_key_checks:
+        return
+    rows = _of_schemas(
+        context.source,
+        "SELECT constraint_schema, table_name, constraint_name, delete_rule, update_rule"
+        " FROM information_schema.referential_constraints"
+        " WHERE (delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')"
+        " OR update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT'))",
+        "constraint_schema",
+        context.schemas,
+    )
+    wanted = set(context.tables)
+    acting = [f"{row[0]}.{row[1]} ({row[2]})" for row in rows if TableName(str(row[0]), str(row[1])) in wanted]
+    if acting:
+        yield answers.failure(
+            f"foreign keys that change rows by themselves (CASCADE, SET NULL): {some(acting)}; {facts.base_flavor}"
+            f" {facts.version_text} does not write these changes to its binlog",
+            "have the target act in the same way: `session: {foreign_key_checks: 1}` under `target-database`",
+        )
+
+
+def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    targets = {context.rules.route(table) for table in context.tables}
+    rows = _of_schemas(
+        context.target,
+        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
+        "table_schema",
+        tuple({table.schema for table in targets}),
+    )
+    found = {TableName(str(row[0]), str(row[1])): str(row[2] or "").lower() for row in rows}
+    bad = [f"{table} ({found[table]})" for table in sorted(targets) if found.get(table, "innodb") not in _TRANSACTIONAL]
+    if bad:
+        yield answers.failure(
+            f"tables of the target can't roll back: {some(bad)}", "ALTER TABLE .. ENGINE = InnoDB (at the target)"
+        )
+    default = context.target.variables.get("default_storage_engine", "InnoDB")
+    if default.lower() not in _TRANSACTIONAL:
+        yield answers.failure(
+            f"the target's default_storage_engine is {default}", "SET GLOBAL default_storage_engine = 'InnoDB'"
+        )
+    foreign = _of_schemas(
+        context.source,
+        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
+        "table_schema",
+        context.schemas,
+    )
+    wanted = set(context.tables)
+    kept = [
+        f"{row[0]}.{row[1]} ({row[2]})"
+        for row in foreign
+        if TableName(str(row[0]), str(row[1])) in wanted
+        and context.rules.route(TableName(str(row[0]), str(row[1]))) not in found
+        and str(row[2] or "").lower() not in _TRANSACTIONAL
+    ]
+    if kept and context.loads:
+        yield answers.failure(
+            f"tables of the source have an engine that would be taken over and can't roll back: {some(kept)}",
+            "ALTER TABLE .. ENGINE = InnoDB (at the source), or create the table at the target beforehand",
+        )
+
+
+def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Columns that the target's table lacks, where there is one: rows could not be written whole."""
+    query = "SELECT table_schema, table_name, column_name FROM information_schema.columns WHERE 1 = 1"
+    there = _by_table(
+        _of_schemas(
+            context.target,
+            query,
+            "table_schema",
+            tuple({context.rules.route(table).schema for table in context.tables}),
+        )
+    )
+    here = _by_table(_of_schemas(context.source, query, "table_schema", context.schemas))
+    for table in context.tables:
+        routed = context.rules.route(table)
+        if routed in there:
+            missing = sorted(here.get(table, set()) - there[routed])
+            if missing:
+                yield answers.failure(
+                    f"{routed} at the target lacks columns of {table}: {some(missing)}",
+                    f"ALTER TABLE {routed.sql} ADD COLUMN .. (at the target)",
+                )
+
+
+def _by_table(rows: Sequence[Sequence[object]]) -> dict[TableName, set[str]]:
+    tables: dict[TableName, set[str]] = {}
+    for schema, table, column in rows:
+        tables.setdefault(TableName(str(schema), str(table)), set()).add(str(column).lower())
+    return tables
+
+
+def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """What stays behind: DM migrates tables and their rows, nothing else."""
+    source, schemas = context.source, context.schemas
+    found = {
+        "views": _names(
+            source, "SELECT table_schema, table_name FROM information_schema.views", "table_schema", schemas
+        ),
+        "triggers": _names(
+            source, "SELECT trigger_schema, trigger_name FROM information_schema.triggers", "trigger_schema", schemas
+        ),
+        "routines": _names(
+            source, "SELECT routine_schema, routine_name FROM information_schema.routines", "routine_schema", schemas
+        ),
+        "events": _names(
+            source, "SELECT event_schema, event_name FROM information_schema.events", "event_schema", schemas
+        ),
+        "users": [
+            str(row[0]) for row in source.query("SELECT DISTINCT grantee FROM information_schema.user_privileges")
+        ],
+    }
+    listed = "; ".join(f"{len(names)} {kind}: {some(names)}" for kind, names in found.items() if names)
+    yield answers.success(f"not migrated: {listed}" if listed else "nothing but tables there")
+
+
+def _names(server: Server, query: str, column: str, schemas: Sequence[str]) -> list[str]:
+    return [f"{row[0]}.{row[1]}" for row in _of_schemas(server, f"{query} WHERE 1 = 1", column, schemas)]
+
+
+def _of_schemas(
+    server: Server, query: str, column: str, schemas: Sequence[str], ending: str = ""
+) -> list[tuple[object, ...]]:
+    rows: list[tuple[object, ...]] = []
+    for at in range(0, len(schemas), _BATCH):
+        batch = schemas[at : at + _BATCH]
+        places = ", ".join(["%s"] * len(batch))
+        rows += server.query(f"{query} AND {column} IN ({places}){ending}", *batch)
+    return rows

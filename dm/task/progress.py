@@ -1,0 +1,66 @@
+"""What stored progress says of a subtask before it runs, and what a source file's server says of the file."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from dm.config import SourceConfig, SubtaskConfig
+from dm.errors import DMError
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import has_checkpoint
+from dm.target.progress.chunks import load_is_finished
+from dm.target.progress.tables import SubtaskKey, remove_progress
+from dm.task.payload import dump_directory
+from dm.task.subtask import UNITS_OF_MODE
+from dm.unit import UnitName
+from dm.upstream.connection import connect
+from dm.upstream.facts import read_facts
+
+
+def first_unit(config: SubtaskConfig) -> UnitName | None:
+    """The unit to begin with: a syncer that has a point goes on from it, all else begins at the beginning.
+
+    Dump and load find out by themselves which of their chunks are done, so that one that is complete just ends. Only a
+    finished load has to be asked for, since its dump files may be gone. None when nothing is left to do.
+    """
+    units = UNITS_OF_MODE[config.mode]
+    if "Load" not in units:
+        return units[0]
+    connection = TargetConnection(config.target)
+    try:
+        if "Sync" in units:
+            return "Sync" if has_checkpoint(connection, key_of(config)) else units[0]
+        return None if load_is_finished(connection, key_of(config)) else units[0]
+    finally:
+        connection.close()
+
+
+def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
+    """Drop a subtask's progress in the target, and its dump files."""
+    connection = TargetConnection(config.target)
+    try:
+        remove_progress(connection, key_of(config))
+    finally:
+        connection.close()
+    directory = dump_directory(work_directory, config.source_id)
+    if directory.exists():
+        shutil.rmtree(directory)
+
+
+def verify_source(config: SourceConfig) -> None:
+    """Ask the server whether the source file can be right: login, flavour, GTID."""
+    connection = connect(config.endpoint)
+    try:
+        facts = read_facts(connection)
+    finally:
+        connection.close()
+    if config.flavor and config.flavor != facts.flavor:
+        raise DMError("source-flavor", source=config.source_id, said=config.flavor, found=facts.flavor)
+    if config.enable_gtid and facts.flavor == "mysql" and not facts.gtid_mode:
+        raise DMError("gtid-mode-off", source=config.source_id, mode="not ON")
+
+
+def key_of(config: SubtaskConfig) -> SubtaskKey:
+    """Whose progress it is."""
+    return SubtaskKey(config.meta_schema, config.task, config.source_id)

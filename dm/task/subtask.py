@@ -1,0 +1,252 @@
+"""The life of a subtask (and of a relay): which unit runs, in which stage, and who may change that.
+
+What a person wants (the intent) and what is the case (the stage) are kept apart, because they differ all the time: a
+subtask meant to run rests on an error until auto-resume tries again; one meant to rest still has to come to a stop.
+Only a person's verbs change the intent, only events change the stage, and auto-resume acts on a subtask whose intent
+is `running`, never else: so a person's pause always wins, also over an attempt that is already scheduled, and also
+when the subtask was resting on an error (DM lost that race once: dm#1729).
+
+The machine holds no thread, no process and no clock of its own. It tells a `Runner` what to start and to halt, and is
+told what happened, each time with the number of the run meant. A run that was given up has another number, so late
+news of it changes nothing. Everything is called from one thread, the supervisor's.
+
+Stages: New -> Running -> Paused / Finished / Stopped; Pausing and Stopping last until the unit has come to rest.
+Units run in the order of the task-mode; where to begin is asked from what is stored (`Runner.locate`), never
+remembered, since the stored progress is the only thing that a crash can't make a lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, cast
+
+from dm.clock import Clock
+from dm.errors import DMError, ErrorReport
+from dm.task.backoff import Backoff
+from dm.unit import JSON, UnitName
+
+Stage = Literal["New", "Running", "Pausing", "Paused", "Stopping", "Stopped", "Finished"]
+Intent = Literal["running", "paused"]
+
+UNITS_OF_MODE: Mapping[str, tuple[UnitName, ...]] = {
+    "full": ("Dump", "Load"),
+    "all": ("Dump", "Load", "Sync"),
+    "incremental": ("Sync",),
+    "dump": ("Dump",),
+    "load": ("Load",),
+    "load&sync": ("Load", "Sync"),
+}
+RELAY_UNITS: tuple[UnitName, ...] = ("Relay",)
+
+
+class Runner(Protocol):
+    """What a subtask needs from the world; no call may block, all outcomes come back as events."""
+
+    def locate(self, run: int) -> None:
+        """Find the unit to begin with; answered by `located` or `failed`."""
+        ...
+
+    def launch(self, run: int, unit: UnitName) -> None:
+        """Start a unit; answered by `finished`, `stopped` or `failed`."""
+        ...
+
+    def halt(self, run: int) -> None:
+        """Bring the run to rest; answered like `launch`."""
+        ...
+
+
+@dataclass
+class Subtask:
+    """One task on one source, or the relay of a source."""
+
+    label: str  # how messages call it: "task t on source s", "the relay of source s"
+    units: tuple[UnitName, ...]
+    runner: Runner
+    clock: Clock
+    backoff: Backoff = field(default_factory=Backoff)
+    auto_resume: bool = True
+    changed: Callable[[], None] = lambda: None
+    intent: Intent = "running"
+    stage: Stage = "New"
+    unit: UnitName | None = None
+    errors: list[ErrorReport] = field(default_factory=list)
+    detail: str = ""
+    run: int = 0
+    attempts: int = 0  # of auto-resume since the last quiet time
+    next_attempt: float | None = None
+    _after_halt: Stage = "Paused"
+
+    # a person's verbs
+
+    def start(self) -> None:
+        """Begin, at the unit that stored progress points to."""
+        self.intent = "running"
+        self._begin(None)
+
+    def rest(self) -> None:
+        """Be there without running: how a paused subtask comes back after a restart of the daemon."""
+        self.intent = "paused"
+        self._set("Paused")
+
+    def pause(self) -> None:
+        """Come to rest and stay there until a person resumes."""
+        resting_on_error = self.stage == "Paused" and self.intent == "running"
+        if self.stage != "Running" and not resting_on_error:
+            raise self._mismatch("paused", "running")
+        self.intent = "paused"
+        self.next_attempt = None
+        if resting_on_error:
+            self._set("Paused")
+        else:
+            self._halt("Pausing", "Paused")
+
+    def resume(self) -> None:
+        """Go on from what is stored."""
+        if self.stage != "Paused":
+            raise self._mismatch("resumed", "paused")
+        self.intent = "running"
+        self.attempts = 0
+        self.backoff.reset()
+        self._begin(self.unit)
+
+    def stop(self) -> None:
+        """Come to rest for good; progress stays stored."""
+        self.next_attempt = None
+        if self.stage in ("Running", "Pausing"):
+            self._halt("Stopping", "Stopped")
+        elif self.stage != "Stopping":
+            self._set("Stopped")
+
+    # what happened to a run
+
+    def located(self, run: int, unit: UnitName | None) -> None:
+        """Progress says to begin with this unit; None when nothing is left to do."""
+        if run != self.run:
+            return
+        if self.stage == "Running" and unit is not None:
+            self._launch(unit)
+        elif self.stage == "Running":
+            self._set("Finished")
+        else:
+            self._come_to_rest()
+
+    def finished(self, run: int) -> None:
+        """The unit did all its work: the next one starts, unless a person wants rest."""
+        if run != self.run or self.unit is None:
+            return
+        following = self.units[self.units.index(self.unit) + 1 :]
+        self.attempts = 0
+        self.detail = ""
+        if not following:
+            self.errors = []
+            self._set("Stopped" if self.stage == "Stopping" else "Finished")
+        elif self.stage == "Running":
+            self._launch(following[0])
+        else:
+            self.unit = following[0]
+            self._come_to_rest()
+
+    def stopped(self, run: int) -> None:
+        """The unit came to rest as asked."""
+        if run != self.run:
+            return
+        if self.stage in ("Pausing", "Stopping"):
+            self._come_to_rest()
+        else:  # halted by nobody: the process was told to end, as by SIGTERM
+            self.failed(run, DMError("host-died", host=self.label, how="it was told to stop", log="the daemon's"))
+
+    def failed(self, run: int, error: DMError) -> None:
+        """The unit can't go on."""
+        self.failed_with(run, error.report(), retryable=error.retryable)
+
+    def failed_with(self, run: int, report: ErrorReport, *, retryable: bool) -> None:
+        """The unit can't go on; the error is known by its report, as it comes from another process."""
+        if run != self.run:
+            return
+        self.errors = [report]
+        self.detail = ""
+        if self.stage in ("Pausing", "Stopping"):
+            self._come_to_rest(keep_errors=True)
+            return
+        if retryable and self.auto_resume:
+            delay = self.backoff.failed(self.clock.monotonic())
+            self.next_attempt = self.clock.monotonic() + delay
+        self._set("Paused")
+
+    def settled(self, run: int) -> None:
+        """The run has worked well for a while: earlier errors are history."""
+        if run == self.run and self.stage == "Running" and self.detail:
+            self.detail = ""
+            self.attempts = 0
+
+    def tick(self) -> None:
+        """Try again if it is time."""
+        due = self.next_attempt is not None and self.clock.monotonic() >= self.next_attempt
+        if due and self.stage == "Paused" and self.intent == "running":
+            self.attempts += 1
+            reason = self.errors[0]["Message"] if self.errors else ""
+            self._begin(self.unit, f"auto-resume, attempt {self.attempts}, after: {reason}")
+
+    # what query-status says
+
+    @property
+    def is_canceled(self) -> bool:
+        """DM's word for: a person wants it at rest."""
+        return self.stage == "Paused" and self.intent == "paused"
+
+    def result(self) -> dict[str, JSON] | None:
+        """DM's result object: null while all is well."""
+        waits = self.next_attempt is not None and self.stage == "Paused"
+        detail = self.detail
+        if waits and self.next_attempt is not None:
+            seconds = max(0.0, self.next_attempt - self.clock.monotonic())
+            detail = f"auto-resume tries again in {seconds:.0f} s"
+        if self.stage == "Running" and not detail:
+            return None
+        return {
+            "isCanceled": self.is_canceled,
+            "errors": [cast("JSON", report) for report in self.errors],
+            "detail": detail,
+        }
+
+    # moves
+
+    def _begin(self, unit: UnitName | None, detail: str = "") -> None:
+        self.run += 1
+        self.next_attempt = None
+        self.errors = []
+        self.detail = detail
+        if unit is None and self.units == RELAY_UNITS:
+            unit = "Relay"  # a relay has one unit; nothing to ask
+        if unit is None:
+            self._set("Running")
+            self.runner.locate(self.run)
+        else:
+            self.unit = unit
+            self._set("Running")
+            self.runner.launch(self.run, unit)
+
+    def _launch(self, unit: UnitName) -> None:
+        self.unit = unit
+        self.run += 1
+        self._set("Running")
+        self.runner.launch(self.run, unit)
+
+    def _halt(self, stage: Stage, afterwards: Stage) -> None:
+        self._after_halt = afterwards
+        self._set(stage)
+        self.runner.halt(self.run)
+
+    def _come_to_rest(self, *, keep_errors: bool = False) -> None:
+        if not keep_errors:
+            self.errors = []
+        self.detail = ""
+        self._set(self._after_halt)
+
+    def _set(self, stage: Stage) -> None:
+        self.stage = stage
+        self.changed()
+
+    def _mismatch(self, verb: str, wanted: str) -> DMError:
+        return DMError("stage-mismatch", what=self.label, verb=verb, stage=self.stage, wanted=wanted)

@@ -1,0 +1,175 @@
+"""The control API: verbs as HTTP, answers as DM's JSON.
+
+It is reached through a Unix socket that only the user can open, and, where asked for, through a loopback port. That
+port is open to every program of this machine, browsers included, hence two rules: a request must name a host of ours
+(else a web page could reach it through a DNS name that points to 127.0.0.1), and one that changes something must come
+as JSON (which a page of another origin can't send without asking first).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Literal, cast
+
+import structlog
+from fastapi import FastAPI, Query, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, Response
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from dm.errors import DMError
+from dm.unit import JSON
+from dm.worker.operations import Answer, Operations, PrecheckFailed
+from dm.worker.registry import ConfigFile
+from dm.worker.version import installed_version
+
+HOST = "dm-worker"  # what the client calls the host behind the Unix socket
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+class File(_Body):
+    """A source or task file as the client read it."""
+
+    name: str
+    text: str
+    directory: str
+    environment: dict[str, str] = Field(default_factory=dict, repr=False)
+
+    def config_file(self) -> ConfigFile:
+        """As the registry keeps it."""
+        return ConfigFile(self.name, self.text, self.directory, self.environment)
+
+
+class Files(_Body):
+    """Several files that are taken together or not at all."""
+
+    files: list[File]
+
+
+class Start(_Body):
+    """A task file and how to start it."""
+
+    file: File
+    sources: list[str] = []
+    remove_meta: bool = False
+
+
+class OfSources(_Body):
+    """Which of a task's sources are meant; all when none is named."""
+
+    sources: list[str] = []
+
+
+def create_app(operations: Operations, shutdown: Callable[[], None]) -> FastAPI:
+    """The application; `shutdown` asks the daemon to end."""
+    app = FastAPI(title="dm-worker", version=installed_version(), docs_url=None, redoc_url=None)
+    app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost", "127.0.0.1"])
+    log = structlog.get_logger()
+
+    @app.middleware("http")
+    async def guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip()
+        if request.method not in ("GET", "HEAD") and kind != "application/json":
+            return JSONResponse({"result": False, "msg": "requests must be application/json"}, 415)
+        try:
+            return await call_next(request)
+        except Exception as defect:
+            log.exception("request failed", path=request.url.path)
+            error = DMError("internal-error", what=f"{request.url.path} ended with {type(defect).__name__}")
+            return JSONResponse({"result": False, "msg": str(error), "error": cast("JSON", error.report())}, 500)
+
+    @app.exception_handler(DMError)
+    async def refused(_request: Request, error: DMError) -> JSONResponse:
+        answer: dict[str, JSON] = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
+        if isinstance(error, PrecheckFailed):
+            answer["checkResult"] = dict(error.results)
+        return JSONResponse(answer, 400)
+
+    @app.exception_handler(RequestValidationError)
+    async def malformed(_request: Request, error: RequestValidationError) -> JSONResponse:
+        # Places and kinds only: the input may hold a password.
+        problems = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in error.errors()]
+        return JSONResponse({"result": False, "msg": "; ".join(problems)}, 422)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_request: Request, error: HTTPException) -> JSONResponse:
+        return JSONResponse({"result": False, "msg": str(error.detail)}, error.status_code)
+
+    @app.get("/api/v1/daemon", response_model=None)
+    def daemon() -> Answer:
+        return {"result": True, "msg": "", "version": installed_version(), "pid": os.getpid()}
+
+    @app.post("/api/v1/daemon/shutdown", response_model=None)
+    def end() -> Answer:
+        shutdown()
+        return {"result": True, "msg": "", "pid": os.getpid()}
+
+    _sources(app, operations)
+    _tasks(app, operations)
+    return app
+
+
+def _sources(app: FastAPI, operations: Operations) -> None:
+    @app.get("/api/v1/sources", response_model=None)
+    def show_sources(source: list[str] = Query(default=[])) -> Answer:  # noqa: B008  FastAPI reads defaults as declarations
+        return operations.show_sources(source)
+
+    @app.post("/api/v1/sources", response_model=None)
+    def create_sources(body: Files) -> Answer:
+        return operations.create_sources([file.config_file() for file in body.files])
+
+    @app.put("/api/v1/sources", response_model=None)
+    def update_sources(body: Files) -> Answer:
+        return operations.update_sources([file.config_file() for file in body.files])
+
+    @app.post("/api/v1/sources/stop", response_model=None)
+    def stop_sources(body: OfSources) -> Answer:
+        return operations.remove_sources(body.sources)
+
+    @app.post("/api/v1/sources/stop-by-file", response_model=None)
+    def stop_sources_by_file(body: Files) -> Answer:
+        return operations.remove_sources([operations.source_id_of(file.config_file()) for file in body.files])
+
+    @app.post("/api/v1/sources/{name}/relay/{verb}", response_model=None)
+    def relay(name: str, verb: Literal["start", "stop", "pause", "resume"]) -> Answer:
+        return operations.operate_relay(name, verb)
+
+
+def _tasks(app: FastAPI, operations: Operations) -> None:
+    @app.post("/api/v1/task-name", response_model=None)
+    def task_name(body: File) -> Answer:
+        return {"result": True, "msg": "", "taskName": operations.task_name_of(body.config_file())}
+
+    @app.post("/api/v1/tasks/check", response_model=None)
+    def check(body: File) -> Answer:
+        return operations.check_task(body.config_file())
+
+    @app.get("/api/v1/tasks", response_model=None)
+    def tasks() -> Answer:
+        return operations.query_status(None, [])
+
+    @app.post("/api/v1/tasks", response_model=None)
+    def start(body: Start) -> Answer:
+        return operations.start_task(body.file.config_file(), body.sources, remove_meta=body.remove_meta)
+
+    @app.get("/api/v1/tasks/{name}/status", response_model=None)
+    def status(name: str, source: list[str] = Query(default=[])) -> Answer:  # noqa: B008
+        return operations.query_status(name, source)
+
+    @app.post("/api/v1/tasks/{name}/pause", response_model=None)
+    def pause(name: str, body: OfSources) -> Answer:
+        return operations.pause_task(name, body.sources)
+
+    @app.post("/api/v1/tasks/{name}/resume", response_model=None)
+    def resume(name: str, body: OfSources) -> Answer:
+        return operations.resume_task(name, body.sources)
+
+    @app.post("/api/v1/tasks/{name}/stop", response_model=None)
+    def stop(name: str, body: OfSources) -> Answer:
+        return operations.stop_task(name, body.sources)

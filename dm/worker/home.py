@@ -1,0 +1,91 @@
+"""Where one user's daemon keeps its things: $DM_HOME, by default ~/.dm, readable by that user alone."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dm.errors import DMError
+
+SOCKET_NAME = "dm-worker.sock"
+HOME_TAKEN_STATUS = 4  # the exit status of a daemon that finds another one in its home
+
+
+@dataclass(frozen=True, slots=True)
+class Home:
+    """The directory and the names in it."""
+
+    directory: Path
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Home:
+        """The home that the environment names."""
+        named = environment.get("DM_HOME")
+        return cls((Path(named) if named else Path("~/.dm")).expanduser().absolute())
+
+    @property
+    def registry(self) -> Path:
+        """The sqlite database of sources, tasks and intents."""
+        return self.directory / "registry.sqlite"
+
+    @property
+    def logs(self) -> Path:
+        """Logs of the daemon and of each host process."""
+        return self.directory / "log"
+
+    @property
+    def daemon_log(self) -> Path:
+        """The daemon's own log."""
+        return self.logs / "dm-worker.log"
+
+    @property
+    def work(self) -> Path:
+        """Dump files and other things of running tasks."""
+        return self.directory / "work"
+
+    def relay(self, source: str) -> Path:
+        """The relay directory of a source; a source's id is checked to be a plain name when its file is read."""
+        return self.directory / "relay" / source
+
+    def log_of(self, host: str) -> Path:
+        """The log of a host process."""
+        return self.logs / f"{host.replace(':', '.')}.log"
+
+    def create(self) -> None:
+        """Make the directories that are missing, for this user alone."""
+        for directory in (self.directory, self.logs, self.work, self.directory / "relay"):
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.directory.chmod(0o700)
+
+    @contextmanager
+    def socket_path(self) -> Iterator[str]:
+        """A path of the socket that is short enough.
+
+        A Unix socket's address holds 107 bytes (unix(7)) and a home may lie deep, so the way there leads through a
+        descriptor of the directory.
+        """
+        descriptor = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
+        finally:
+            os.close(descriptor)
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Be the only daemon here; the kernel drops the lock with the process, however that ends."""
+        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as taken:
+                pid = os.pread(descriptor, 20, 0).decode(errors="replace").strip() or "unknown"
+                raise DMError("daemon-running", pid=pid, home=self.directory) from taken
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+            yield
+        finally:
+            os.close(descriptor)

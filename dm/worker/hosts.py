@@ -1,0 +1,198 @@
+"""The unit host processes there are, and which run is in which; used by the loop's thread only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from dm.clock import Clock
+from dm.errors import DMError, ErrorReport
+from dm.task.host import STOP_SECONDS
+from dm.task.host_process import HOST_COMMAND, HostEnded, HostProcess
+from dm.task.message import (
+    Event,
+    RefreshUnit,
+    StartUnit,
+    StatusInterval,
+    StopUnit,
+    UnitFailed,
+    UnitFinished,
+    UnitRefreshed,
+    UnitStatus,
+)
+from dm.unit import JSON, UnitName
+
+GRACE_SECONDS = 5.0  # on top of what the Unit protocol promises, before a host is killed
+STATUS_SECONDS = 0.5
+
+
+class Listener(Protocol):
+    """Who wants to know what becomes of a run."""
+
+    def unit_status(self, status: Mapping[str, JSON]) -> None:
+        """The unit's own report."""
+        ...
+
+    def unit_refreshed(self, request: int) -> None:
+        """The status reported last is as of the request."""
+        ...
+
+    def unit_finished(self) -> None:
+        """All work done."""
+        ...
+
+    def unit_stopped(self) -> None:
+        """At rest as asked."""
+        ...
+
+    def unit_failed(self, report: ErrorReport, *, retryable: bool) -> None:
+        """Ended by an error, or with its process."""
+        ...
+
+
+@dataclass
+class _Run:
+    listener: Listener
+    kill_at: float | None = None  # when a stop was asked for and nothing has come of it
+
+
+@dataclass
+class _Host:
+    process: HostProcess
+    runs: dict[int, _Run] = field(default_factory=dict)
+    kill_at: float | None = None  # when the process was told to end and is still there
+    killed: bool = False
+
+    def overdue(self, now: float) -> bool:
+        """Whether something should have come to rest by now."""
+        deadlines = [self.kill_at, *(run.kill_at for run in self.runs.values())]
+        return any(deadline is not None and now >= deadline for deadline in deadlines)
+
+
+class Hosts:
+    """Starts host processes as runs need them and lets them go when they have none."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        post: Callable[[Callable[[], None]], None],
+        log_of: Callable[[str], Path],
+        command: Sequence[str] = HOST_COMMAND,
+    ) -> None:
+        self._clock = clock
+        self._post = post
+        self._log_of = log_of
+        self._command = command
+        self._hosts: dict[str, _Host] = {}
+        self._leaving: list[_Host] = []
+        self._last_run = 0
+
+    def launch(self, name: str, unit: UnitName, payload: Mapping[str, JSON], listener: Listener) -> int:
+        """Start a unit in the host of this name; returns the run's number."""
+        host = self._hosts.get(name)
+        if host is None:
+            host = self._start(name)
+        self._last_run += 1
+        host.runs[self._last_run] = _Run(listener)
+        host.process.send(StartUnit(self._last_run, unit, payload))
+        return self._last_run
+
+    def halt(self, run: int) -> None:
+        """Bring a run to rest; its process is killed if it does not come to rest in time."""
+        for host in self._hosts.values():
+            if run in host.runs:
+                host.process.send(StopUnit(run))
+                host.runs[run].kill_at = self._clock.monotonic() + STOP_SECONDS + GRACE_SECONDS
+
+    def refresh(self, run: int, request: int) -> None:
+        """Have a run report a status as of now."""
+        for host in self._hosts.values():
+            if run in host.runs:
+                host.process.send(RefreshUnit(run, request))
+
+    def busy(self, name: str) -> bool:
+        """Whether the host of this name has a run."""
+        return name in self._hosts and bool(self._hosts[name].runs)
+
+    def processes(self) -> dict[str, int]:
+        """The process ids by host name."""
+        return {name: host.process.pid for name, host in self._hosts.items()}
+
+    def tick(self) -> None:
+        """Let hosts without runs go; kill those that don't come to rest."""
+        now = self._clock.monotonic()
+        for name in [name for name, host in self._hosts.items() if not host.runs]:
+            self._let_go(self._hosts.pop(name))
+        for host in [*self._hosts.values(), *self._leaving]:
+            if not host.killed and host.overdue(now):
+                host.killed = True
+                host.process.kill()
+
+    def end(self) -> None:
+        """Stop everything in order and wait for it; what takes too long is killed."""
+        for host in self._hosts.values():
+            host.runs.clear()  # nobody listens any more: a run that ends because the daemon does is no news
+            self._let_go(host)
+        self._hosts.clear()
+        deadline = self._clock.monotonic() + STOP_SECONDS + GRACE_SECONDS
+        for host in self._leaving:
+            if not host.process.wait(max(0.1, deadline - self._clock.monotonic())):
+                host.process.kill()
+                host.process.wait(GRACE_SECONDS)
+        self._leaving.clear()
+
+    def _start(self, name: str) -> _Host:
+        host = _Host(
+            HostProcess(
+                name,
+                self._log_of(name),
+                lambda event: self._post(lambda: self._handle(name, host, event)),
+                self._command,
+            )
+        )
+        host.process.send(StatusInterval(STATUS_SECONDS))
+        self._hosts[name] = host
+        return host
+
+    def _let_go(self, host: _Host) -> None:
+        host.process.close()
+        host.kill_at = self._clock.monotonic() + STOP_SECONDS + GRACE_SECONDS
+        self._leaving.append(host)
+
+    def _handle(self, name: str, host: _Host, event: Event | HostEnded) -> None:
+        if isinstance(event, HostEnded):
+            self._ended(name, host, event)
+            return
+        run = host.runs.get(event.run)
+        if run is None:
+            return
+        listener = run.listener
+        if isinstance(event, UnitStatus):
+            listener.unit_status(event.status)
+            return
+        if isinstance(event, UnitRefreshed):
+            listener.unit_refreshed(event.request)
+            return
+        del host.runs[event.run]
+        if isinstance(event, UnitFinished):
+            listener.unit_finished()
+        elif isinstance(event, UnitFailed):
+            listener.unit_failed(event.report, retryable=event.retryable)
+        else:
+            listener.unit_stopped()
+
+    def _ended(self, name: str, host: _Host, event: HostEnded) -> None:
+        if self._hosts.get(name) is host:
+            del self._hosts[name]
+        if host in self._leaving:
+            self._leaving.remove(host)
+        error = (
+            DMError("host-unresponsive", host=name, seconds=STOP_SECONDS + GRACE_SECONDS)
+            if host.killed
+            else DMError("host-died", host=name, how=event.how, log=self._log_of(name))
+        )
+        for run in list(host.runs.values()):
+            run.listener.unit_failed(error.report(), retryable=error.retryable)
+        host.runs.clear()

@@ -1,0 +1,296 @@
+"""The verbs of `dmctl`, each from its arguments to DM's JSON answer; called from the API's threads.
+
+What can be slow (reading files, talking to servers) happens on the caller's thread; what changes state happens on the
+loop's. A verb that changes something answers when the change is on disk, and, for pause and stop, when the units
+rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.errors import DMError
+from dm.task.precheck.result import CheckResult, summary
+from dm.unit import JSON
+from dm.worker.configuration import parse_source, parse_task
+from dm.worker.loop import Loop
+from dm.worker.registry import ConfigFile, SubtaskRecord
+from dm.worker.status import all_tasks, source_line, task_status
+from dm.worker.supervisor import Job, Source, Supervisor, Task
+
+FRESH_SECONDS = 5.0  # as long as DM waits for a source
+REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
+
+Answer = dict[str, JSON]
+C = TypeVar("C")
+
+
+@dataclass(frozen=True, slots=True)
+class Servers:
+    """What the verbs ask of database servers."""
+
+    verify_source: Callable[[SourceConfig], None]  # raises when the source can't be what its file says
+    check: Callable[[TaskConfig, Sequence[str]], list[CheckResult]]
+    forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
+
+
+class Operations:
+    """All verbs."""
+
+    def __init__(self, loop: Loop, supervisor: Supervisor, servers: Servers) -> None:
+        self._loop = loop
+        self._supervisor = supervisor
+        self._servers = servers
+
+    def take_up(self) -> None:
+        """Bring back what the registry holds, each subtask as it is wanted."""
+        supervisor = self._supervisor
+        registry = supervisor.registry
+        sources = {
+            name: Source(record.file, _or_error(parse_source, record.file), record.relay_asked, record.relay_intent)
+            for name, record in registry.sources().items()
+        }
+        configs = {name: source.config for name, source in sources.items() if isinstance(source.config, SourceConfig)}
+        tasks = {
+            name: Task(file, _or_error(lambda one: parse_task(one, configs)[0], file))
+            for name, file in registry.tasks().items()
+        }
+        records = registry.subtasks()
+
+        def add() -> None:
+            for name, source in sources.items():
+                supervisor.add_source(name, source)
+            for name, task in tasks.items():
+                supervisor.add_task(name, task, {one: seen for (of, one), seen in records.items() if of == name})
+
+        self._loop.call(add)
+
+    # sources
+
+    def create_sources(self, files: Sequence[ConfigFile]) -> Answer:
+        """`operate-source create`: all files or none."""
+        return self._put_sources(files, new=True)
+
+    def update_sources(self, files: Sequence[ConfigFile]) -> Answer:
+        """`operate-source update`: only while no task runs on the source."""
+        return self._put_sources(files, new=False)
+
+    def _put_sources(self, files: Sequence[ConfigFile], *, new: bool) -> Answer:
+        configs: dict[str, SourceConfig] = {}
+        by_name: dict[str, ConfigFile] = {}
+        for file in files:
+            config = parse_source(file)
+            if config.source_id in configs:
+                raise DMError("source-exists", source=config.source_id)
+            configs[config.source_id], by_name[config.source_id] = config, file
+        self._loop.call(lambda: self._may_put(configs, new=new))
+        for config in configs.values():
+            self._servers.verify_source(config)
+
+        def put() -> list[JSON]:
+            self._may_put(configs, new=new)
+            self._supervisor.registry.put_sources(by_name)
+            for name, config in configs.items():
+                self._supervisor.add_source(name, Source(by_name[name], config))
+            return [source_line(self._supervisor, name) for name in configs]
+
+        return {"result": True, "msg": "", "sources": self._loop.call(put)}
+
+    def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:
+        for name in configs:
+            if new and name in self._supervisor.sources:
+                raise DMError("source-exists", source=name)
+            if not new:
+                self._supervisor.source(name)
+                running = [
+                    task
+                    for task in self._supervisor.tasks_of(name)
+                    if self._supervisor.tasks[task].jobs[name].subtask.stage
+                    in ("New", "Running", "Pausing", "Stopping")
+                ]
+                if running:
+                    raise DMError("source-in-use", source=name, tasks=", ".join(running))
+
+    def remove_sources(self, names: Sequence[str]) -> Answer:
+        """`operate-source stop`."""
+
+        def remove() -> list[JSON]:
+            for name in names:
+                self._supervisor.source(name)
+            for name in names:
+                self._supervisor.remove_source(name)
+            return [{"result": True, "msg": "", "source": name} for name in names]
+
+        return {"result": True, "msg": "", "sources": self._loop.call(remove)}
+
+    def show_sources(self, names: Sequence[str] = ()) -> Answer:
+        """`operate-source show`."""
+
+        def show() -> list[JSON]:
+            wanted = list(names) or sorted(self._supervisor.sources)
+            for name in wanted:
+                self._supervisor.source(name)
+            return [source_line(self._supervisor, name) for name in wanted]
+
+        return {"result": True, "msg": "", "sources": self._loop.call(show)}
+
+    def source_id_of(self, file: ConfigFile) -> str:
+        """The id in a source file, so that verbs take the file in place of the name."""
+        return parse_source(file).source_id
+
+    # relays
+
+    def operate_relay(self, name: str, verb: str) -> Answer:
+        """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`."""
+
+        def operate() -> Answer:
+            supervisor = self._supervisor
+            source = supervisor.source(name)
+            if verb == "start":
+                supervisor.set_relay(name, asked=True, intent="running")
+            elif verb == "stop":
+                needed_by = supervisor.tasks_needing_relay(name)
+                if needed_by:
+                    raise DMError("relay-needed", source=name, tasks=", ".join(needed_by))
+                supervisor.set_relay(name, asked=False)
+            else:
+                if source.relay is None:
+                    raise DMError(
+                        "stage-mismatch", what=f"the relay of source {name}", verb=f"{verb}d", stage="Stopped",
+                        wanted="running" if verb == "pause" else "paused",
+                    )  # fmt: skip
+                source.relay.subtask.pause() if verb == "pause" else source.relay.subtask.resume()
+                supervisor.set_relay(name, intent="paused" if verb == "pause" else "running")
+            return source_line(supervisor, name)
+
+        return {"result": True, "msg": "", "sources": [self._loop.call(operate)]}
+
+    # tasks
+
+    def check_task(self, file: ConfigFile) -> Answer:
+        """`check-task`: the prechecks, nothing else."""
+        config, warnings = self._parse_task(file)
+        results = self._servers.check(config, _sources_of(config, ()))
+        return {"result": True, "msg": "", **summary(results), "warnings": [*warnings]}
+
+    def start_task(self, file: ConfigFile, sources: Sequence[str], *, remove_meta: bool) -> Answer:
+        """`start-task`."""
+        config, warnings = self._parse_task(file)
+        wanted = _sources_of(config, sources)
+        self._loop.call(lambda: self._may_start(config, wanted, remove_meta=remove_meta))
+        results = self._servers.check(config, wanted)
+        failed = [result for result in results if result.state == "failure"]
+        if failed:
+            items = "; ".join(f"{result.item} of {result.subject}: {result.message}" for result in failed)
+            raise PrecheckFailed(config.name, items, summary(results))
+        if remove_meta:
+            for source in wanted:
+                self._servers.forget_progress(config.subtask(source), self._supervisor.home.work / config.name)
+
+        def add() -> list[JSON]:
+            self._may_start(config, wanted, remove_meta=False)
+            self._supervisor.registry.put_task(config.name, file, wanted)
+            record = SubtaskRecord("running", "New", None, None)
+            self._supervisor.add_task(config.name, Task(file, config), dict.fromkeys(wanted, record))
+            return [{"result": True, "msg": "", "source": source} for source in wanted]
+
+        started = self._loop.call(add)
+        return {
+            "result": True, "msg": "", "taskName": config.name, "sources": started,
+            "checkResult": summary(results), "warnings": [*warnings],
+        }  # fmt: skip
+
+    def _may_start(self, config: TaskConfig, wanted: Sequence[str], *, remove_meta: bool) -> None:
+        known = self._supervisor.tasks.get(config.name)
+        if known is None:
+            return
+        taken = list(known.jobs) if remove_meta else [source for source in wanted if source in known.jobs]
+        if taken:
+            raise DMError("task-exists", task=config.name, sources=", ".join(taken))
+
+    def pause_task(self, name: str, sources: Sequence[str]) -> Answer:
+        """`pause-task`: answers when the units rest."""
+        jobs = self._operate(name, sources, lambda job: job.subtask.pause())
+        self._until(name, jobs, "Paused", lambda job: job.subtask.stage != "Pausing")
+        return self._done(name, jobs)
+
+    def resume_task(self, name: str, sources: Sequence[str]) -> Answer:
+        """`resume-task`."""
+        return self._done(name, self._operate(name, sources, lambda job: job.subtask.resume()))
+
+    def stop_task(self, name: str, sources: Sequence[str]) -> Answer:
+        """`stop-task`: answers when the units rest; progress stays in the target."""
+        jobs = self._operate(name, sources, self._supervisor.stop_job)
+        self._until(name, jobs, "Stopped", lambda job: job.subtask.stage == "Stopped")
+        return self._done(name, jobs)
+
+    def query_status(self, name: str | None, sources: Sequence[str]) -> Answer:
+        """`query-status`."""
+        if name is None:
+            return self._loop.call(lambda: all_tasks(self._supervisor))
+        asked = self._loop.call(lambda: [(job, job.refresh()) for job in self._supervisor.jobs(name, sources)])
+        # In time or not: a source that does not answer must not keep the status of everything else from being shown.
+        self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
+        return self._loop.call(lambda: task_status(self._supervisor, name, list(sources)))
+
+    def task_name_of(self, file: ConfigFile) -> str:
+        """The name in a task file, so that verbs take the file in place of the name."""
+        return self._parse_task(file)[0].name
+
+    def _parse_task(self, file: ConfigFile) -> tuple[TaskConfig, list[str]]:
+        known = self._loop.call(lambda: {name: source.config for name, source in self._supervisor.sources.items()})
+        return parse_task(file, {name: config for name, config in known.items() if isinstance(config, SourceConfig)})
+
+    def _operate(self, name: str, sources: Sequence[str], verb: Callable[[Job], None]) -> list[Job]:
+        def operate() -> list[Job]:
+            jobs = self._supervisor.jobs(name, sources)
+            refused: list[DMError] = []
+            done = 0
+            for job in jobs:
+                try:
+                    verb(job)
+                    done += 1
+                except DMError as error:
+                    refused.append(error)
+            if not done:
+                raise refused[0]
+            return jobs
+
+        return self._loop.call(operate)
+
+    def _until(self, name: str, jobs: Sequence[Job], stage: str, holds: Callable[[Job], bool]) -> None:
+        if not self._loop.wait_until(lambda: all(holds(job) for job in jobs), REST_SECONDS):
+            raise DMError("task-busy", task=name, stage=stage, seconds=REST_SECONDS)
+
+    def _done(self, name: str, jobs: Sequence[Job]) -> Answer:
+        def answer() -> list[JSON]:
+            return [{"result": True, "msg": "", "source": job.source, "stage": job.subtask.stage} for job in jobs]
+
+        return {"result": True, "msg": "", "taskName": name, "sources": self._loop.call(answer)}
+
+
+class PrecheckFailed(DMError):
+    """The error of a task whose precheck failed, with all results."""
+
+    def __init__(self, task: str, items: str, results: Mapping[str, JSON]) -> None:
+        super().__init__("precheck-failed", task=task, items=items)
+        self.results = results
+
+
+def _sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
+    there = config.source_ids
+    for source in wanted:
+        if source not in there:
+            raise DMError("task-not-on-source", task=config.name, source=source, sources=", ".join(there))
+    return list(wanted or there)
+
+
+def _or_error(parse: Callable[[ConfigFile], C], file: ConfigFile) -> C | DMError:
+    try:
+        return parse(file)
+    except DMError as error:
+        return error

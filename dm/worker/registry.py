@@ -1,0 +1,198 @@
+"""What the daemon must still know after it was killed: sources, tasks, and what the user wants of them.
+
+Files are kept as the user wrote them, text and all, and are read anew at every start, so that there is one place
+where a file is understood. What the user wants (`intent`) and what was last seen (`stage`, `unit`, `result`) are
+columns apart: the first is obeyed at the next start, the second is only shown until the subtask has reported again.
+Progress is not here at all; it lives in the target, with the data.
+
+Every change is one transaction with synchronous=FULL: when `dmctl` has said yes, it is on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import cast
+
+from dm import faults
+from dm.errors import DMError
+from dm.task.subtask import Intent, Stage
+from dm.unit import JSON, UnitName
+
+_SCHEMA = """
+CREATE TABLE IF NOT EXISTS source (
+    id TEXT PRIMARY KEY,
+    name TEXT NOT NULL, text TEXT NOT NULL, directory TEXT NOT NULL, environment TEXT NOT NULL,
+    relay_asked INTEGER NOT NULL, relay_intent TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS task (
+    name TEXT PRIMARY KEY,
+    file TEXT NOT NULL, text TEXT NOT NULL, directory TEXT NOT NULL, environment TEXT NOT NULL
+) STRICT;
+CREATE TABLE IF NOT EXISTS subtask (
+    task TEXT NOT NULL REFERENCES task ON DELETE CASCADE, source TEXT NOT NULL REFERENCES source,
+    intent TEXT NOT NULL, stage TEXT NOT NULL, unit TEXT, result TEXT NOT NULL,
+    PRIMARY KEY (task, source)
+) STRICT;
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigFile:
+    """A source or task file as the user gave it, with what it refers to outside itself."""
+
+    name: str  # as the user spelled the path, for messages
+    text: str
+    directory: str  # relative paths in the file start here
+    environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # values of the ${NAMES} in the text
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """A source, and what is wanted of its relay."""
+
+    file: ConfigFile
+    relay_asked: bool  # by start-relay; a file's `enable-relay` is another matter
+    relay_intent: Intent
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskRecord:
+    """A task on a source: what is wanted and what was last seen."""
+
+    intent: Intent
+    stage: Stage
+    unit: UnitName | None
+    result: JSON
+
+
+class Registry:
+    """The sqlite database of one daemon; any thread may call."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._lock = threading.Lock()
+        with self._explained():
+            path.touch(mode=0o600)
+            path.chmod(0o600)  # before anything is in it: files may hold passwords
+            self._database = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+            self._database.executescript(
+                "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;" + _SCHEMA
+            )
+
+    def close(self) -> None:
+        """Give the file back."""
+        with self._lock:
+            self._database.close()
+
+    def sources(self) -> dict[str, SourceRecord]:
+        """All sources by their id."""
+        rows = self._read("SELECT id, name, text, directory, environment, relay_asked, relay_intent FROM source")
+        return {
+            str(row[0]): SourceRecord(_file(row[1:5]), bool(row[5]), "paused" if row[6] == "paused" else "running")
+            for row in rows
+        }
+
+    def tasks(self) -> dict[str, ConfigFile]:
+        """All task files by the task's name."""
+        rows = self._read("SELECT name, file, text, directory, environment FROM task")
+        return {str(row[0]): _file(row[1:5]) for row in rows}
+
+    def subtasks(self) -> dict[tuple[str, str], SubtaskRecord]:
+        """All subtasks by task and source."""
+        rows = self._read("SELECT task, source, intent, stage, unit, result FROM subtask")
+        return {
+            (str(row[0]), str(row[1])): SubtaskRecord(
+                cast(Intent, row[2]), cast(Stage, row[3]), cast(UnitName | None, row[4]), json.loads(str(row[5]))
+            )
+            for row in rows
+        }
+
+    def put_sources(self, files: Mapping[str, ConfigFile]) -> None:
+        """Add these sources, all or none; one that is there gets the new file."""
+        with self._transaction():
+            for source, file in files.items():
+                self._database.execute(
+                    "INSERT INTO source VALUES (?, ?, ?, ?, ?, 0, 'running') ON CONFLICT (id) DO UPDATE SET "
+                    "name = excluded.name, text = excluded.text, directory = excluded.directory, "
+                    "environment = excluded.environment",
+                    (source, *_columns(file)),
+                )
+
+    def remove_source(self, source: str) -> None:
+        """Forget a source that no task uses."""
+        with self._transaction():
+            self._database.execute("DELETE FROM source WHERE id = ?", (source,))
+
+    def set_relay(self, source: str, *, asked: bool, intent: Intent) -> None:
+        """Note what is wanted of a source's relay."""
+        with self._transaction():
+            self._database.execute(
+                "UPDATE source SET relay_asked = ?, relay_intent = ? WHERE id = ?", (int(asked), intent, source)
+            )
+
+    def put_task(self, name: str, file: ConfigFile, sources: Sequence[str]) -> None:
+        """Add a task on these sources, to run; on other sources it stays as it is."""
+        with self._transaction():
+            self._database.execute(
+                "INSERT INTO task VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET file = excluded.file, "
+                "text = excluded.text, directory = excluded.directory, environment = excluded.environment",
+                (name, *_columns(file)),
+            )
+            for source in sources:
+                self._database.execute(
+                    "INSERT INTO subtask VALUES (?, ?, 'running', 'New', NULL, 'null')", (name, source)
+                )
+
+    def remove_subtask(self, task: str, source: str) -> None:
+        """Forget a subtask, and the task with its last one."""
+        with self._transaction():
+            self._database.execute("DELETE FROM subtask WHERE task = ? AND source = ?", (task, source))
+            self._database.execute(
+                "DELETE FROM task WHERE name = ? AND NOT EXISTS (SELECT 1 FROM subtask WHERE task = ?)", (task, task)
+            )
+
+    def record(self, task: str, source: str, seen: SubtaskRecord) -> None:
+        """Note a subtask's intent and what is the case."""
+        with self._transaction():
+            self._database.execute(
+                "UPDATE subtask SET intent = ?, stage = ?, unit = ?, result = ? WHERE task = ? AND source = ?",
+                (seen.intent, seen.stage, seen.unit, json.dumps(seen.result), task, source),
+            )
+        faults.hit("worker.after_state_change")
+
+    def _read(self, query: str) -> list[tuple[object, ...]]:
+        with self._lock, self._explained():
+            return self._database.execute(query).fetchall()
+
+    @contextmanager
+    def _transaction(self) -> Iterator[None]:
+        with self._lock, self._explained():
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            raise DMError("registry-unusable", path=self._path) from error
+
+
+def _columns(file: ConfigFile) -> tuple[str, str, str, str]:
+    return file.name, file.text, file.directory, json.dumps(dict(file.environment))
+
+
+def _file(columns: Sequence[object]) -> ConfigFile:
+    name, text, directory, environment = columns
+    return ConfigFile(str(name), str(text), str(directory), json.loads(str(environment)))

@@ -1,0 +1,135 @@
+"""DM's `query-status` JSON (dm/proto) from the supervisor's state.
+
+Field names and forms are DM's, so that scripts written for it go on working: 64-bit integers are strings, as in
+protobuf's JSON mapping; positions print as `(mysql-bin.000001, 154)`. Fields of ours stand beside DM's, never instead
+of them.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Mapping
+from typing import cast
+
+from dm.config import SourceConfig
+from dm.unit import JSON
+from dm.worker.supervisor import Job, Source, Supervisor
+
+# int64 and uint64 in dmworker.proto; protobuf's JSON mapping writes these as strings.
+_INT64 = frozenset(
+    {
+        "totalEvents", "totalTps", "recentTps", "secondsBehindMaster", "totalRows", "totalRps", "recentRps",
+        "ioTotalBytes", "dumpIOTotalBytes", "totalTables", "bps",
+    }
+)  # fmt: skip
+_INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are doubles
+
+_KEY_OF_UNIT = {"Dump": "dump", "Load": "load", "Sync": "sync"}
+
+
+def source_status(name: str, source: Source) -> dict[str, JSON]:
+    """DM's sourceStatus."""
+    return {
+        "source": name,
+        "worker": socket.gethostname(),
+        "result": None,
+        "relayStatus": None if source.relay is None else _relay_status(source.relay),
+    }
+
+
+def _relay_status(relay: Job) -> dict[str, JSON]:
+    status = _plain(relay.status, _INT64)
+    for key in ("masterBinlog", "masterBinlogGtid", "relaySubDir", "relayBinlog", "relayBinlogGtid"):
+        status.setdefault(key, "")
+    status.setdefault("relayCatchUpMaster", False)
+    # A relay waits for its source by itself and says in its own result what for.
+    own = status["result"] if relay.subtask.stage == "Running" and _has_errors(status.get("result")) else None
+    return {**status, "stage": relay.subtask.stage, "result": relay.subtask.result() or own}
+
+
+def _has_errors(result: JSON) -> bool:
+    return isinstance(result, dict) and bool(result.get("errors"))
+
+
+def subtask_status(job: Job) -> dict[str, JSON]:
+    """DM's subTaskStatus."""
+    subtask = job.subtask
+    status: dict[str, JSON] = {
+        "name": job.task,
+        "stage": subtask.stage,
+        "unit": subtask.unit or "InvalidUnit",
+        "result": subtask.result(),
+        "unresolvedDDLLockID": "",
+    }
+    if subtask.unit in _KEY_OF_UNIT and job.status:
+        numbers = _INT64 | _INT64_OF_LOAD if subtask.unit == "Load" else _INT64
+        status[_KEY_OF_UNIT[subtask.unit]] = _plain(job.status, numbers)
+    return status
+
+
+def _plain(status: Mapping[str, JSON], as_text: frozenset[str]) -> dict[str, JSON]:
+    return {
+        key: str(value) if key in as_text and isinstance(value, int) and not isinstance(value, bool) else value
+        for key, value in status.items()
+    }
+
+
+def task_status(supervisor: Supervisor, name: str, sources: list[str]) -> dict[str, JSON]:
+    """`query-status <task>`."""
+    answers: list[JSON] = [
+        {
+            "result": True,
+            "msg": "",
+            "sourceStatus": source_status(job.source, supervisor.sources[job.source]),
+            "subTaskStatus": [subtask_status(job)],
+        }
+        for job in supervisor.jobs(name, sources)
+    ]
+    return {"result": True, "msg": "", "sources": answers}
+
+
+def all_tasks(supervisor: Supervisor) -> dict[str, JSON]:
+    """`query-status` without a task: a line per task."""
+    tasks: list[JSON] = [
+        {"taskName": name, "taskStatus": _summary(supervisor, list(task.jobs.values())), "sources": [*task.jobs]}
+        for name, task in sorted(supervisor.tasks.items())
+    ]
+    return {"result": True, "msg": "", "tasks": tasks}
+
+
+def _summary(supervisor: Supervisor, jobs: list[Job]) -> str:
+    stages = {job.subtask.stage for job in jobs}
+    if any(job.subtask.stage == "Paused" and job.subtask.errors for job in jobs):
+        return "Error - Some error occurred in subtask. Please run `query-status` to get more details."
+    for job in jobs:
+        relay = supervisor.sources[job.source].relay
+        if relay is not None and job.subtask.stage == "Running" and relay.subtask.stage in ("Paused", "Stopped"):
+            return f"Error - Relay status is {relay.subtask.stage}. Please run `query-status` to get more details."
+    if "Paused" in stages:
+        return "Paused"
+    for stage in ("New", "Finished", "Stopped"):
+        if stages == {stage}:
+            return stage
+    return "Running"
+
+
+def source_line(supervisor: Supervisor, name: str) -> dict[str, JSON]:
+    """`operate-source show`: what is known of a source, without its password."""
+    source = supervisor.sources[name]
+    config = source.config
+    address: JSON = None
+    problem: JSON = None
+    if isinstance(config, SourceConfig):
+        address = {"host": config.endpoint.host, "port": config.endpoint.port, "user": config.endpoint.user}
+    else:
+        problem = cast("JSON", config.report())
+    return {
+        "result": True,
+        "msg": "",
+        "source": name,
+        "worker": socket.gethostname(),
+        "from": address,
+        "problem": problem,
+        "tasks": [*supervisor.tasks_of(name)],
+        "relayStatus": None if source.relay is None else _relay_status(source.relay),
+    }

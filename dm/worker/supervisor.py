@@ -1,0 +1,427 @@
+"""Sources, tasks and their subtasks as they run: what a verb or an event means for all of them together.
+
+All methods run on the loop's thread (dm/worker/loop.py). What a single subtask does is decided in dm/task/subtask.py;
+here are the things that concern more than one: which relays must run and who waits for them, and what stays in the
+registry.
+
+A source's relay runs when its file says so, when a person asked for it, or when a task with a full load needs it:
+then the binlog has to be pulled from before the dump starts, else the source could purge it while the dump runs. So a
+dump begins only once the relay is receiving.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from dm.clock import Clock
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.errors import CATALOGUE, DMError, ErrorReport
+from dm.task.backoff import Backoff
+from dm.task.payload import RelayPayload, UnitPayload
+from dm.task.subtask import RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
+from dm.unit import JSON, UnitName
+from dm.worker.home import Home
+from dm.worker.hosts import Hosts
+from dm.worker.registry import ConfigFile, Registry, SubtaskRecord
+
+SETTLED_SECONDS = 30.0  # a run that has lasted this long has got over what ended the last one
+
+_NOT_IN_RELAY = CATALOGUE["relay-file-missing"].code
+
+Locate = Callable[[SubtaskConfig], UnitName | None]
+
+
+@dataclass
+class Job:
+    """A subtask or a relay with the run that serves it; the subtask's `Runner` and the run's `Listener` in one."""
+
+    supervisor: Supervisor
+    source: str
+    task: str | None  # None for a relay
+    subtask: Subtask = field(init=False)
+    status: Mapping[str, JSON] = field(default_factory=dict)
+    host_run: int | None = None
+    waiting: tuple[int, UnitName] | None = None  # a run that may not begin before the relay receives
+    began: float = 0.0
+    refreshed: int = 0  # the last request for a fresh status that was answered
+    requested: int = 0
+    remote: bool = False  # the relay does not reach back to where the syncer is: it reads from the source itself
+    _number: int = 0  # the subtask's number of the run that is under way
+
+    # as the subtask's runner
+
+    def locate(self, run: int) -> None:
+        """Ask the target where to begin, in a thread: a server may take its time."""
+        self._number = run
+        self.status = {}
+        self.supervisor.locate(self, run)
+
+    def launch(self, run: int, unit: UnitName) -> None:
+        """Start the unit, or wait for the relay first."""
+        self._number = run
+        self.status = {}
+        self.host_run = None
+        self.waiting = (run, unit)
+        self.supervisor.launch_if_ready(self)
+
+    def halt(self, run: int) -> None:
+        """Bring the run to rest."""
+        if self.waiting is not None:
+            self.waiting = None
+            self.subtask.stopped(run)
+        elif self.host_run is not None:
+            self.supervisor.hosts.halt(self.host_run)
+
+    # as the run's listener
+
+    def unit_status(self, status: Mapping[str, JSON]) -> None:
+        """Keep the unit's report; a run that goes on well lets earlier errors be history."""
+        self.status = status
+        if self.supervisor.clock.monotonic() - self.began >= SETTLED_SECONDS:
+            self.subtask.settled(self._number)
+
+    def refresh(self) -> int:
+        """Ask for a status as of now; `fresh` says when it is there."""
+        self.requested += 1
+        if self.host_run is not None:
+            self.supervisor.hosts.refresh(self.host_run, self.requested)
+        return self.requested
+
+    def fresh(self, request: int) -> bool:
+        """Whether the status is as of the request, or can't become so."""
+        return self.refreshed >= request or self.host_run is None
+
+    def unit_refreshed(self, request: int) -> None:
+        """The status is as of this request."""
+        self.refreshed = max(self.refreshed, request)
+
+    def unit_finished(self) -> None:
+        """The unit did all its work."""
+        self.host_run = None
+        self.subtask.finished(self._number)
+
+    def unit_stopped(self) -> None:
+        """The unit came to rest."""
+        self.host_run = None
+        self.subtask.stopped(self._number)
+
+    def unit_failed(self, report: ErrorReport, *, retryable: bool) -> None:
+        """The unit or its process ended."""
+        self.host_run = None
+        if report["ErrCode"] == _NOT_IN_RELAY and not self.remote:
+            self.remote = retryable = True  # the source itself may still have it
+        self.subtask.failed_with(self._number, report, retryable=retryable)
+
+
+@dataclass
+class Source:
+    """An upstream server as it is known here."""
+
+    file: ConfigFile
+    config: SourceConfig | DMError  # the error when a file that was stored can't be understood any more
+    relay_asked: bool = False
+    relay_intent: Intent = "running"
+    relay: Job | None = None
+
+
+@dataclass
+class Task:
+    """A task and its subtasks by source."""
+
+    file: ConfigFile
+    config: TaskConfig | DMError
+    jobs: dict[str, Job] = field(default_factory=dict)
+
+
+class Supervisor:
+    """The state of one daemon."""
+
+    def __init__(
+        self,
+        home: Home,
+        registry: Registry,
+        hosts: Hosts,
+        post: Callable[[Callable[[], None]], None],
+        clock: Clock,
+        first_unit: Locate,
+    ) -> None:
+        self.home = home
+        self.registry = registry
+        self.hosts = hosts
+        self.clock = clock
+        self.sources: dict[str, Source] = {}
+        self.tasks: dict[str, Task] = {}
+        self._post = post
+        self._first_unit = first_unit
+        self._log = structlog.get_logger()
+
+    # what there is
+
+    def source(self, name: str) -> Source:
+        """The source of this name."""
+        if name not in self.sources:
+            raise DMError("source-unknown", source=name)
+        return self.sources[name]
+
+    def task(self, name: str) -> Task:
+        """The task of this name."""
+        if name not in self.tasks:
+            raise DMError("task-unknown", task=name)
+        return self.tasks[name]
+
+    def jobs(self, task: str, sources: Sequence[str]) -> list[Job]:
+        """The task's subtasks on these sources; on all of its sources when none is named."""
+        found = self.task(task).jobs
+        for source in sources:
+            if source not in found:
+                raise DMError("task-not-on-source", task=task, source=source, sources=", ".join(found))
+        return [found[source] for source in sources or found]
+
+    def source_configs(self) -> dict[str, SourceConfig]:
+        """The sources whose files are understood."""
+        return {name: one.config for name, one in self.sources.items() if isinstance(one.config, SourceConfig)}
+
+    def relay_directory(self, name: str) -> Path:
+        """Where a source's relay files are; in a directory that its file names, each source has a part of its own."""
+        source = self.sources[name]
+        if isinstance(source.config, SourceConfig) and source.config.relay_dir:
+            return Path(source.file.directory) / source.config.relay_dir / name
+        return self.home.relay(name)
+
+    def tasks_of(self, source: str) -> list[str]:
+        """The tasks that have a subtask on the source."""
+        return [name for name, task in self.tasks.items() if source in task.jobs]
+
+    # from the registry, at start
+
+    def add_source(self, name: str, source: Source) -> None:
+        """Know a source; its relay starts if it is needed."""
+        known = self.sources.get(name)
+        if known is not None:
+            source.relay = known.relay
+            source.relay_asked, source.relay_intent = known.relay_asked, known.relay_intent
+        self.sources[name] = source
+        if source.relay is not None and source.relay.subtask.stage in ("Running", "Pausing"):
+            source.relay.subtask.stop()  # `tick` starts it again, with the new file
+        self.tick_relay(name)
+
+    def add_task(self, name: str, task: Task, subtasks: Mapping[str, SubtaskRecord]) -> None:
+        """Know a task on these sources and bring each subtask into the state that is wanted of it."""
+        known = self.tasks.setdefault(name, task)
+        known.file, known.config = task.file, task.config
+        jobs = {source: self._subtask_job(name, known, source, record) for source, record in subtasks.items()}
+        known.jobs.update(jobs)
+        for source in jobs:
+            self.tick_relay(source)
+        for source, job in jobs.items():
+            record = subtasks[source]
+            if record.stage == "Finished":
+                job.subtask.unit, job.subtask.stage = record.unit, "Finished"
+            elif record.intent == "paused":
+                job.subtask.unit = record.unit
+                job.subtask.rest()
+            else:
+                job.subtask.start()
+
+    def stop_job(self, job: Job) -> None:
+        """Stop a subtask and forget it; what it has done stays stored in the target."""
+        assert job.task is not None
+        self.registry.remove_subtask(job.task, job.source)
+        job.subtask.stop()
+        self._forget_stopped()
+
+    def remove_source(self, name: str) -> None:
+        """Forget a source that no task uses."""
+        tasks = self.tasks_of(name)
+        if tasks:
+            raise DMError("source-in-use", source=name, tasks=", ".join(tasks))
+        source = self.source(name)
+        self.registry.remove_source(name)
+        if source.relay is not None:
+            source.relay.subtask.stop()
+        del self.sources[name]
+
+    def set_relay(self, name: str, *, asked: bool | None = None, intent: Intent | None = None) -> None:
+        """Note what a person wants of a relay, and do it."""
+        source = self.source(name)
+        source.relay_asked = source.relay_asked if asked is None else asked
+        source.relay_intent = source.relay_intent if intent is None else intent
+        self.registry.set_relay(name, asked=source.relay_asked, intent=source.relay_intent)
+        self.tick_relay(name)
+
+    # the passing of time
+
+    def tick(self) -> None:
+        """Auto-resume, runs that wait, relays that came to be needed or not."""
+        for name, source in self.sources.items():
+            self.tick_relay(name)
+            if source.relay is not None:
+                source.relay.subtask.tick()
+                self.launch_if_ready(source.relay)
+        for task in self.tasks.values():
+            for job in task.jobs.values():
+                job.subtask.tick()
+                self.launch_if_ready(job)
+        self._forget_stopped()
+        self.hosts.tick()
+
+    def tick_relay(self, name: str) -> None:
+        """Start the source's relay if it is needed and not there, stop it if it is there and not needed."""
+        source = self.sources[name]
+        if source.relay is not None and source.relay.subtask.stage == "Stopped":
+            source.relay = None
+        if self.relay_wanted(name):
+            if source.relay is None and isinstance(source.config, SourceConfig):
+                source.relay = self._relay_job(name, source.config)
+                if source.relay_intent == "paused":
+                    source.relay.subtask.rest()
+                else:
+                    source.relay.subtask.start()
+        elif source.relay is not None and source.relay.subtask.stage != "Stopping":
+            source.relay.subtask.stop()
+
+    def relay_wanted(self, name: str) -> bool:
+        """Whether the relay of a source should be there."""
+        source = self.sources[name]
+        by_file = isinstance(source.config, SourceConfig) and source.config.enable_relay
+        return by_file or source.relay_asked or bool(self.tasks_needing_relay(name))
+
+    def tasks_needing_relay(self, source: str) -> list[str]:
+        """The tasks whose full load needs the binlog to be pulled meanwhile."""
+        return [
+            name
+            for name, task in self.tasks.items()
+            if source in task.jobs and task.jobs[source].subtask.units[0] != "Sync" and _syncs(task.jobs[source])
+        ]
+
+    # runs
+
+    def launch_if_ready(self, job: Job) -> None:
+        """Start the run that waits, unless the relay it needs receives nothing yet."""
+        if job.waiting is None:
+            return
+        run, unit = job.waiting
+        if job.task is not None and not self._relay_serves(job, unit):
+            job.subtask.detail = f"waits for the relay of source {job.source} to receive"
+            return
+        if unit in ("Sync", "Relay") and self.hosts.busy(_host_name(job, unit)):
+            return  # an earlier run, of a source or task that was removed meanwhile, has yet to come to rest
+        job.waiting = None
+        job.began = self.clock.monotonic()
+        if job.subtask.detail.startswith("waits for the relay"):
+            job.subtask.detail = ""
+        try:
+            payload = self._payload(job)
+        except DMError as error:
+            job.subtask.failed(run, error)
+            return
+        job.host_run = self.hosts.launch(_host_name(job, unit), unit, payload, job)
+
+    def locate(self, job: Job, run: int) -> None:
+        """Find the unit to begin with; the outcome is posted."""
+        assert job.task is not None
+        task, subtask = self.tasks[job.task], job.subtask
+        if isinstance(task.config, DMError):
+            subtask.failed(run, task.config)
+            return
+        config = task.config.subtask(job.source, self.source_configs())
+
+        def ask() -> None:
+            try:
+                unit = self._first_unit(config)
+            except DMError as error:
+                failure = error
+                self._post(lambda: subtask.failed(run, failure))
+            except Exception as defect:
+                self._log.exception("no first unit", task=job.task, source=job.source)
+                broken = DMError("internal-error", what=f"looking for progress: {type(defect).__name__}: {defect}")
+                self._post(lambda: subtask.failed(run, broken))
+            else:
+                self._post(lambda: subtask.located(run, unit))
+
+        threading.Thread(target=ask, name=f"locate {job.task}", daemon=True).start()
+
+    def _relay_serves(self, job: Job, unit: UnitName) -> bool:
+        if not _syncs(job):
+            return True
+        relay = self.sources[job.source].relay
+        if relay is None:
+            return True
+        if unit == "Sync" and (self.relay_directory(job.source) / "server-uuid.index").exists():
+            return True  # what the relay has is read, also while the relay itself can't reach the source
+        return relay.subtask.stage == "Running" and bool(relay.status.get("relayBinlog"))
+
+    def _payload(self, job: Job) -> Mapping[str, JSON]:
+        source = self.sources[job.source]
+        if isinstance(source.config, DMError):
+            raise source.config
+        if job.task is None:
+            return RelayPayload(source.config, self.relay_directory(job.source)).to_wire()
+        task = self.tasks[job.task]
+        if isinstance(task.config, DMError):
+            raise task.config
+        return UnitPayload(
+            config=task.config.subtask(job.source, self.source_configs()),
+            relay_directory=None if source.relay is None or job.remote else self.relay_directory(job.source),
+            work_directory=self.home.work / job.task,
+        ).to_wire()
+
+    def _subtask_job(self, name: str, task: Task, source: str, record: SubtaskRecord) -> Job:
+        job = Job(self, source, name)
+        mode = task.config.task_mode if isinstance(task.config, TaskConfig) else "incremental"
+        job.subtask = self._subtask(
+            job, f"task {name} on source {source}", UNITS_OF_MODE[mode], self.sources[source].config
+        )
+        job.subtask.intent = record.intent
+        job.subtask.changed = lambda: self._record(job)
+        return job
+
+    def _relay_job(self, source: str, config: SourceConfig) -> Job:
+        job = Job(self, source, None)
+        job.subtask = self._subtask(job, f"the relay of source {source}", RELAY_UNITS, config)
+        return job
+
+    def _subtask(self, job: Job, label: str, units: tuple[UnitName, ...], config: SourceConfig | DMError) -> Subtask:
+        subtask = Subtask(label, units, job, self.clock)
+        if isinstance(config, SourceConfig):
+            checker = config.checker
+            subtask.auto_resume = checker.check_enable
+            subtask.backoff = Backoff(
+                minimum=checker.backoff_min,
+                maximum=checker.backoff_max,
+                rollback=checker.backoff_rollback,
+                factor=checker.backoff_factor,
+                jitter=0.25 if checker.backoff_jitter else 0.0,
+            )
+        return subtask
+
+    def _record(self, job: Job) -> None:
+        subtask = job.subtask
+        self._log.info("subtask", label=subtask.label, stage=subtask.stage, unit=subtask.unit, intent=subtask.intent)
+        if job.task is not None and subtask.stage not in ("Stopping", "Stopped"):
+            seen = SubtaskRecord(subtask.intent, subtask.stage, subtask.unit, subtask.result())
+            self.registry.record(job.task, job.source, seen)
+
+    def _forget_stopped(self) -> None:
+        for name, task in list(self.tasks.items()):
+            for source in [source for source, job in task.jobs.items() if job.subtask.stage == "Stopped"]:
+                del task.jobs[source]
+            if not task.jobs:
+                del self.tasks[name]
+
+
+def _syncs(job: Job) -> bool:
+    return "Sync" in job.subtask.units
+
+
+def _host_name(job: Job, unit: UnitName) -> str:
+    if unit == "Relay":
+        return f"relay:{job.source}"
+    if unit == "Sync":
+        return f"sync:{job.task}:{job.source}"
+    return f"spark:{job.task}"

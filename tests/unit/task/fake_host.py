@@ -1,0 +1,73 @@
+"""A unit host whose units do what a script file says: `python fake_host.py NAME PARENT_PID`, as the real one.
+
+The script is JSON at `<work directory>/script.json`: what each unit does on each source, and which error it raises.
+It is read when a unit starts, so a test can change it between two runs. Every start is noted in `trace` beside it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from dm.errors import DMError
+from dm.task.host import main
+from dm.unit import JSON, UnitName
+
+
+class ScriptedUnit:
+    """Does what its entry of the script says: finish, run, ignore-stop, print, or raise an error of the catalogue."""
+
+    def __init__(self, name: UnitName, payload: Mapping[str, JSON]) -> None:
+        self.name = name
+        config = cast(dict[str, Any], payload.get("config") or payload.get("source") or {})
+        self._source = str(config.get("source_id") or config.get("source", {}).get("source_id", ""))
+        self._directory = Path(str(payload.get("work_directory") or payload["directory"]))
+        self._rows = 0
+        self._payload = payload
+        self._directory.mkdir(parents=True, exist_ok=True)
+
+    def run(self, stop: threading.Event) -> None:
+        with (self._directory / "trace").open("a") as trace:
+            trace.write(f"{self.name} {self._source} {os.getpid()}\n")
+        match self._action():
+            case "finish":
+                return
+            case "run":
+                while not stop.wait(0.01):
+                    self._rows += 1
+            case "ignore-stop":
+                while True:
+                    time.sleep(1)
+            case "print":
+                print('{"event": "finished", "run": 1}')
+                os.system("echo noise of a child process")
+                stop.wait()
+            case "break":
+                raise RuntimeError("a defect")
+            case {"error": str(name), **details}:
+                named: dict[str, Any] = {str(key): value for key, value in details.items()}
+                raise DMError(name, **named)
+
+    def _action(self) -> Any:
+        script = self._directory / "script.json"
+        actions = json.loads(script.read_text()) if script.exists() else {}
+        by_default = "finish" if self.name in ("Dump", "Load") else "run"
+        return actions.get(f"{self.name} {self._source}") or actions.get(self.name) or by_default
+
+    def status(self) -> Mapping[str, JSON]:
+        if self.name == "Relay":
+            return {"relayBinlog": "(mysql-bin.000001, 154)", "relayCatchUpMaster": True}
+        return {"totalRows": self._rows, "synced": False, "syncerBinlog": "(mysql-bin.000001, 154)"}
+
+
+def factory(name: UnitName) -> Any:
+    return lambda payload: ScriptedUnit(name, payload)
+
+
+if __name__ == "__main__":
+    main({name: factory(name) for name in ("Relay", "Dump", "Load", "Sync")})

@@ -1,0 +1,57 @@
+"""The daemon with scripted units and without database servers: `python fake_daemon.py [--listen ...]`.
+
+Only what talks to servers is replaced. What it answers is in `servers.json` of $DM_HOME: the first unit of a task,
+and a failure of the precheck or of the verification of a source.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.errors import DMError
+from dm.task.precheck.result import CheckResult
+from dm.task.subtask import UNITS_OF_MODE
+from dm.unit import UnitName
+from dm.worker.daemon import Parts, run
+from dm.worker.operations import Servers
+
+FAKE_HOST = Path(__file__).parents[1] / "task" / "fake_host.py"
+
+
+def answers() -> dict[str, Any]:
+    file = Path(os.environ["DM_HOME"]) / "servers.json"
+    return json.loads(file.read_text()) if file.exists() else {}
+
+
+def first_unit(config: SubtaskConfig) -> UnitName | None:
+    named: dict[str, UnitName] = answers().get("first_unit", {})
+    return named.get(config.task, UNITS_OF_MODE[config.mode][0])
+
+
+def verify_source(config: SourceConfig) -> None:
+    if "verify_source" in answers():
+        raise DMError("access-denied", role="upstream", address=config.endpoint.address, user=config.endpoint.user)
+
+
+def check(_config: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
+    failing = answers().get("failing_check")
+    results = [CheckResult("version", f"source {source}", "success", "MySQL 9.7") for source in sources]
+    if failing:
+        results.append(CheckResult(failing, "source one", "failure", "it is off", "SET GLOBAL it = ON"))
+    return results
+
+
+def forget_progress(config: SubtaskConfig, _work: Path) -> None:
+    with (Path(os.environ["DM_HOME"]) / "forgotten").open("a") as file:
+        file.write(f"{config.name}\n")
+
+
+if __name__ == "__main__":
+    parts = Parts(Servers(verify_source, check, forget_progress), first_unit, (sys.executable, str(FAKE_HOST)))
+    sys.exit(run(parts))

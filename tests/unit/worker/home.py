@@ -1,0 +1,154 @@
+"""A daemon of the test's own, `dmctl` beside it, and the files to give it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+ROOT = Path(__file__).resolve().parents[3]
+SECONDS = 30.0
+T = TypeVar("T")
+
+
+@dataclass
+class Dmctl:
+    """What one call of `dmctl` did."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@dataclass
+class TestHome:
+    """A $DM_HOME with a daemon that the test starts, kills and starts again."""
+
+    __test__ = False
+    directory: Path
+    daemon: subprocess.Popen[bytes] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
+
+    def start(self, *arguments: str) -> None:
+        self.directory.mkdir(exist_ok=True)
+        with (self.directory / "daemon.log").open("ab") as log:
+            self.daemon = subprocess.Popen(
+                [sys.executable, str(Path(__file__).with_name("fake_daemon.py")), *arguments],
+                env=self._environment(),
+                stdout=log,
+                stderr=log,
+            )
+        until(lambda: self.dmctl("query-status").status == 0 or self._died())
+
+    def kill(self) -> None:
+        assert self.daemon is not None
+        self.daemon.send_signal(signal.SIGKILL)
+        self.daemon.wait(SECONDS)
+
+    def stop(self) -> int:
+        assert self.daemon is not None
+        self.daemon.send_signal(signal.SIGTERM)
+        return self.daemon.wait(SECONDS)
+
+    def dmctl(self, *arguments: str, stdin: str | None = None, **environment: str) -> Dmctl:
+        done = subprocess.run(
+            [sys.executable, "-m", "dm.cli.dmctl", *arguments],
+            env={**self._environment(), **environment},
+            capture_output=True,
+            text=True,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            timeout=2 * SECONDS,
+            check=False,
+            cwd=self.directory,
+        )
+        assert "Traceback" not in done.stderr, done.stderr
+        return Dmctl(done.returncode, done.stdout, done.stderr)
+
+    def ok(self, *arguments: str) -> Any:
+        done = self.dmctl(*arguments, "--output", "json")
+        assert done.status == 0, done.err
+        return done.json
+
+    def file(self, name: str, text: str) -> str:
+        (self.directory / name).write_text(text)
+        return name
+
+    def source(self, name: str = "one", **extra: object) -> str:
+        text = f"source-id: {name}\nfrom:\n  host: 127.0.0.1\n  port: 3306\n  user: dm\n  password: canary-5e11\n"
+        text += "checker:\n  backoff-max: 1s\n"
+        text += "".join(f"{key.replace('_', '-')}: {json.dumps(value)}\n" for key, value in extra.items())
+        return self.file(f"{name}.yaml", text)
+
+    def task(self, name: str = "t", mode: str = "incremental", sources: tuple[str, ...] = ("one",)) -> str:
+        instances = "".join(f"  - source-id: {source}\n" for source in sources)
+        return self.file(
+            f"{name}.yaml",
+            f"name: {name}\ntask-mode: {mode}\n"
+            "target-database:\n  host: 127.0.0.1\n  port: 4000\n  user: root\n  password: canary-a90c\n"
+            f"mysql-instances:\n{instances}",
+        )
+
+    def script(self, task: str, **actions: object) -> None:
+        """What the units of the task do from their next start on."""
+        directory = self.directory / "work" / task
+        directory.mkdir(parents=True, exist_ok=True)
+        (directory / "script.json").write_text(json.dumps(actions))
+
+    def trace(self, task: str) -> list[str]:
+        """Which units were started, in order."""
+        file = self.directory / "work" / task / "trace"
+        return [" ".join(line.split()[:2]) for line in file.read_text().splitlines()] if file.exists() else []
+
+    def pid_of(self, task: str) -> int:
+        """The process of the unit started last."""
+        return int((self.directory / "work" / task / "trace").read_text().split()[-1])
+
+    def subtask(self, task: str = "t", source: int = 0) -> Any:
+        return self.ok("query-status", task)["sources"][source]["subTaskStatus"][0]
+
+    def stage(self, task: str = "t") -> tuple[str, str]:
+        status = self.subtask(task)
+        return status["stage"], status["unit"]
+
+    def _environment(self) -> dict[str, str]:
+        clean = {key: value for key, value in os.environ.items() if not key.startswith("DM_")}
+        return {**clean, "DM_HOME": str(self.directory), "PYTHONPATH": str(ROOT), **self.environment}
+
+    def _died(self) -> bool:
+        assert self.daemon is not None
+        assert self.daemon.poll() is None, (self.directory / "daemon.log").read_text()
+        return False
+
+
+@contextmanager
+def home(directory: Path) -> Iterator[TestHome]:
+    one = TestHome(directory)
+    try:
+        yield one
+    finally:
+        if one.daemon is not None and one.daemon.poll() is None:
+            one.kill()
+
+
+def until(look: Callable[[], T]) -> T:
+    """Look again and again until there is something to see."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        seen = look()
+        if seen:
+            return seen
+        time.sleep(0.02)
+    raise AssertionError("did not come about in time")
