@@ -1,0 +1,241 @@
+"""The work of the Spark tasks of a dump: walk a table's key, read one chunk into one file.
+
+Everything here runs on executors. The endpoint, and with it the password, is inside the function that Spark pickles;
+the items name tables and conditions only.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pyarrow
+from pyarrow import parquet
+
+from dm import faults
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.position import Position
+from dm.schema.table import TableSchema
+from dm.spark.chunk_plan import Bound, WalkedKey, make_bound, step_query, value_expression
+from dm.spark.dump_files import FOOTER_KEY, ChunkFooter, publish
+from dm.spark.text_rows import read_all, read_batches
+from dm.upstream.connection import Connection, connect, fetch
+from dm.upstream.facts import ServerFacts
+from dm.upstream.snapshot import table_snapshot
+
+_ROW_GROUP_ROWS = 1 << 16
+_ROW_GROUP_BYTES = 1 << 24
+_READ_TIMEOUT = 900.0
+
+# What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
+# column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
+_CHANGED = ("1146:", "1049:", "1054:", "1176:", "1412:", "1814:", "1969:")
+
+_AUTO_INCREMENT = re.compile(r"\bAUTO_INCREMENT=\d+ ?")
+
+
+def question_session(endpoint: Endpoint) -> Connection:
+    """A session of the source for questions about it, whatever the server's defaults are."""
+    connection = connect(endpoint, role="upstream", read_timeout=_READ_TIMEOUT)
+    try:
+        # Without modes such as ANSI_QUOTES, SHOW CREATE TABLE writes backticks and all options. Zero dates may be
+        # compared with.
+        fetch(connection, "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', net_write_timeout = 3600")
+    except DMError:
+        connection.close()
+        raise
+    return connection
+
+
+def row_session(endpoint: Endpoint) -> Connection:
+    """A session of the source in which values come as stored: sent to us without conversion, literals stay utf8mb4."""
+    connection = question_session(endpoint)
+    try:
+        fetch(connection, "SET SESSION character_set_results = binary")
+    except DMError:
+        connection.close()
+        raise
+    return connection
+
+
+def is_changed(error: DMError) -> bool:
+    """Whether the server's error means that the table is not the planned one any more."""
+    return error.name == "statement-failed" and error.cause.startswith(_CHANGED)
+
+
+def normal_structure(structure: str) -> str:
+    """A CREATE TABLE text without what inserts change in it."""
+    head, separator, options = structure.rpartition("\n)")
+    return head + separator + _AUTO_INCREMENT.sub("", options)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyWalk:
+    """A table whose chunk bounds are wanted."""
+
+    table: TableName
+    key: WalkedKey
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class WalkResult:
+    """The bounds of one table; None when it is gone or changed."""
+
+    table: TableName
+    bounds: tuple[Bound, ...] | None
+
+
+@dataclass(frozen=True)
+class KeyWalker:
+    """Finds the chunk bounds of a table."""
+
+    endpoint: Endpoint
+
+    def __call__(self, walk: KeyWalk) -> WalkResult:
+        """Step through the key from bound to bound."""
+        connection = row_session(self.endpoint)
+        bounds: list[Bound] = []
+        try:
+            while True:
+                found = read_all(
+                    connection, step_query(walk.table, walk.key, bounds[-1] if bounds else None, walk.rows)
+                )
+                if not found:
+                    return WalkResult(walk.table, tuple(bounds))
+                bounds.append(make_bound(walk.key, found[0]))
+        except DMError as error:
+            if is_changed(error):
+                return WalkResult(walk.table, None)
+            raise
+        finally:
+            connection.close()
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkTask:
+    """One chunk to read."""
+
+    table: TableName
+    generation: int
+    chunk: int
+    columns: tuple[str, ...]
+    select: str  # everything up to the WHERE
+    condition: str
+    file: str
+    keyless: bool = False
+    transactional: bool = True
+    structure: str = ""  # of a keyless table: what it must be at its point
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkResult:
+    """What became of a chunk; `changed` when the table is not the planned one any more."""
+
+    table: TableName
+    generation: int
+    chunk: int
+    rows: int = 0
+    size: int = 0
+    changed: bool = False
+    point: Position | None = None
+
+
+def selected_columns(schema: TableSchema) -> tuple[str, ...]:
+    """The columns whose values are stored: all but the generated ones, which the target computes itself."""
+    return tuple(column.name for column in schema.columns if column.generated is None)
+
+
+def select_text(schema: TableSchema, index: str | None) -> str:
+    """`SELECT .. FROM ..` of all stored values in their exact form."""
+    expressions = []
+    for column in schema.columns:
+        if column.generated is None:
+            # A BIT's own bytes are what an INSERT takes; only as a bound it must be a number.
+            expressions.append(Ident(column.name).sql if column.base == "bit" else value_expression(column))
+    hint = f" FORCE INDEX ({Ident(index).sql})" if index else ""
+    # A table may have generated columns only; then the rows are counted by a constant.
+    return f"SELECT {', '.join(expressions) or '1'} FROM {schema.name.sql}{hint}"
+
+
+@dataclass(frozen=True)
+class ChunkReader:
+    """Reads a chunk and leaves it as a file."""
+
+    endpoint: Endpoint
+    facts: ServerFacts
+    directory: Path
+    dump_id: str
+    where: str = ""
+
+    def __call__(self, task: ChunkTask) -> ChunkResult:
+        """Read the chunk; the file is there when this returns, unless the table has changed."""
+        try:
+            result = self._read_at_own_point(task) if task.keyless else self._read_plain(task)
+        except DMError as error:
+            if not is_changed(error):
+                raise
+            return ChunkResult(task.table, task.generation, task.chunk, changed=True)
+        faults.hit("dumper.chunk_written")
+        return result
+
+    def _read_plain(self, task: ChunkTask) -> ChunkResult:
+        connection = row_session(self.endpoint)
+        try:
+            return self._write(task, connection, None, None)
+        finally:
+            connection.close()
+
+    def _read_at_own_point(self, task: ChunkTask) -> ChunkResult:
+        ask, read = partial(question_session, self.endpoint), partial(row_session, self.endpoint)
+        with table_snapshot(ask, read, self.facts, task.table, transactional=task.transactional) as snapshot:
+            if normal_structure(snapshot.structure) != normal_structure(task.structure):
+                return ChunkResult(task.table, task.generation, task.chunk, changed=True)
+            return self._write(task, snapshot.connection, snapshot.point, snapshot.structure)
+
+    def _query(self, task: ChunkTask) -> str:
+        conditions = [f"({text})" for text in (task.condition, self.where) if text and text != "1"]
+        return f"{task.select} WHERE {' AND '.join(conditions)}" if conditions else task.select
+
+    def _write(
+        self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
+    ) -> ChunkResult:
+        temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
+        final = self.directory / task.file
+        schema = pyarrow.schema([pyarrow.field(name, pyarrow.binary()) for name in task.columns])
+        rows = size = 0
+        try:
+            with temporary.open("xb") as file:
+                writer = parquet.ParquetWriter(
+                    file, schema, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False
+                )
+                with writer:
+                    for batch in read_batches(
+                        connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES
+                    ):
+                        writer.write_table(_arrow_table(schema, batch.columns))
+                        rows += batch.rows
+                        size += batch.size
+                    footer = ChunkFooter(
+                        self.dump_id, task.table, task.generation, task.chunk, rows, size, point, structure
+                    )
+                    writer.add_key_value_metadata({FOOTER_KEY: footer.to_text().encode()})
+                file.flush()
+                os.fsync(file.fileno())
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
+        publish(temporary, final)
+        return ChunkResult(task.table, task.generation, task.chunk, rows, size, point=point)
+
+
+def _arrow_table(schema: pyarrow.Schema, columns: Sequence[list[bytes | None]]) -> pyarrow.Table:
+    arrays = [pyarrow.array(values, pyarrow.binary()) for values in columns[: len(schema)]]
+    return pyarrow.Table.from_arrays(arrays, schema=schema)

@@ -1,0 +1,100 @@
+"""Which tables there are and what they are made of, as of a point of the binlog.
+
+Problem: a table's structure and the point from which its changes count must belong together, or the syncer reads row
+events with columns that are not theirs. Both are asked for without a lock. So the structure is read before and after
+the point is taken: if it is the same, it was the same at the point. (SHOW CREATE TABLE waits for a DDL that is under
+way, and a DDL keeps its metadata lock until it is in the binlog; so a new structure that is seen before the point is
+also in the binlog before it.) What did not hold still is asked again, with a later point of its own.
+
+The same way a table is *absent* at a point: not there before, not there after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from dm.dumper.chunk_reader import is_changed, normal_structure
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import list_tables, read_structure
+
+Structures = Mapping[TableName, str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What was the case at a point; `moving` tables did not hold still around it."""
+
+    point: Position
+    structures: Structures  # None: the table was absent
+    moving: frozenset[TableName]
+
+
+def read_structures(
+    connection: Connection, wanted: Callable[[TableName], bool], also: Iterable[TableName] = ()
+) -> dict[TableName, str | None]:
+    """The structure of every wanted table, and None for each of `also` that is not there."""
+    found: dict[TableName, str | None] = dict.fromkeys(also)
+    for table in list_tables(connection):
+        if not wanted(table):
+            continue
+        try:
+            found[table] = read_structure(connection, table)
+        except DMError as error:
+            if not is_changed(error):
+                raise
+            found[table] = None  # dropped between the list and the question
+    return found
+
+
+def same(one: str | None, other: str | None) -> bool:
+    """Whether two structures are the same but for counters."""
+    if one is None or other is None:
+        return one is other
+    return normal_structure(one) == normal_structure(other)
+
+
+def settle(
+    connection: Connection,
+    wanted: Callable[[TableName], bool],
+    take_point: Callable[[], Position],
+    also: Iterable[TableName] = (),
+) -> Settled:
+    """Take a point and tell what all wanted tables were at it."""
+    also = tuple(also)
+    before = read_structures(connection, wanted, also)
+    point = take_point()
+    after = read_structures(connection, wanted, (*also, *before))
+    moving = frozenset(table for table in after if not same(before.get(table), after[table]))
+    return Settled(point, {table: text for table, text in after.items() if table not in moving}, moving)
+
+
+@dataclass(frozen=True, slots=True)
+class TableSize:
+    """What the server estimates about a table."""
+
+    rows: int
+    average_row: int
+
+
+def read_sizes(connection: Connection) -> dict[TableName, TableSize]:
+    """The server's estimates for all tables."""
+    rows = fetch(
+        connection,
+        "SELECT table_schema, table_name, table_rows, avg_row_length FROM information_schema.tables"
+        " WHERE table_type = 'BASE TABLE'",
+    )
+    return {TableName(str(row[0]), str(row[1])): TableSize(int(row[2] or 0), int(row[3] or 0)) for row in rows}
+
+
+def read_schemas(connection: Connection, names: Iterable[str]) -> dict[str, tuple[str, str]]:
+    """Default character set and collation of these schemas."""
+    wanted = set(names)
+    rows = fetch(
+        connection,
+        "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata",
+    )
+    return {str(row[0]): (str(row[1]), str(row[2])) for row in rows if str(row[0]) in wanted}

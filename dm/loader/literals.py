@@ -1,0 +1,91 @@
+"""Rows of a chunk file as the VALUES of an INSERT, built column by column in Arrow.
+
+Problem: values must arrive as the bytes that the source sent, whatever their type, and making them literals one by one
+in Python would be the slowest step of a load.
+
+The session's character set is binary, so a quoted literal is a string of bytes which the server stores in the
+column's own character set without converting it. The sql_mode has no NO_BACKSLASH_ESCAPES, so two characters need an
+escape, the backslash and the quote. Every value is quoted, numbers too: unquoted, -0 becomes the integer 0, and a
+long DECIMAL would pass through the parser's number rules. Exceptions, each seen on a server: JSON does not accept a
+binary string, so it is converted; bytes of BIT, BLOB, GEOMETRY and VECTOR say that they are bytes (`_binary`), which
+keeps the server from looking at them as characters; UUID and INET values of MariaDB take text only, binary strings
+they read as raw bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import pyarrow
+from pyarrow import compute
+
+from dm.schema.table import Column
+
+_QUOTE: Final = ("'", "'")
+_BYTES: Final = ("_binary'", "'")
+_JSON: Final = ("CONVERT('", "' USING utf8mb4)")
+_ASCII: Final = ("_latin1'", "'")
+
+_UNESCAPED = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"}
+    | {"date", "time", "datetime", "timestamp", "uuid", "inet6", "inet4"}
+)
+_CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+
+# A row may be 1 GiB, an Arrow array of bytes must stay below 2 GiB also when it is escaped.
+_LARGEST_SLICE = 1 << 27
+
+
+def _wrapping(column: Column) -> tuple[str, str]:
+    if column.base == "json":
+        return _JSON
+    if column.base in ("uuid", "inet6", "inet4"):
+        return _ASCII
+    if column.base in _UNESCAPED or column.base in _CHARACTERS:
+        return _QUOTE
+    return _BYTES
+
+
+def _literals(values: pyarrow.Array, column: Column) -> pyarrow.Array:
+    if column.base not in _UNESCAPED:
+        values = compute.replace_substring(values, pattern=b"\\", replacement=b"\\\\")
+        values = compute.replace_substring(values, pattern=b"'", replacement=b"\\'")
+    before, after = (pyarrow.scalar(text.encode(), pyarrow.binary()) for text in _wrapping(column))
+    quoted = compute.binary_join_element_wise(before, values, after, pyarrow.scalar(b"", pyarrow.binary()))
+    return compute.fill_null(quoted, pyarrow.scalar(b"NULL", pyarrow.binary()))
+
+
+def _slices(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    if batch.nbytes <= _LARGEST_SLICE or batch.num_rows <= 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from _slices(batch.slice(0, half))
+    yield from _slices(batch.slice(half))
+
+
+def row_literals(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[bytes]:
+    """Each row of the batch as `(value,value,..)`; `columns` are those of the batch, in order."""
+    for piece in _slices(batch):
+        if piece.num_rows == 0:
+            continue
+        texts = [_literals(piece.column(at), column) for at, column in enumerate(columns)]
+        comma = pyarrow.scalar(b",", pyarrow.binary())
+        joined = compute.binary_join_element_wise(*texts, comma)
+        for row in joined.to_pylist():
+            yield b"(" + row + b")"
+
+
+def statements(head: bytes, rows: Iterator[bytes], tail: bytes, largest: int) -> Iterator[tuple[bytes, int]]:
+    """INSERT statements of at most `largest` bytes where rows allow it, each with its number of rows."""
+    pending: list[bytes] = []
+    size = len(head) + len(tail)
+    for row in rows:
+        if pending and size + len(row) + 1 > largest:
+            yield head + b",".join(pending) + tail, len(pending)
+            pending = []
+            size = len(head) + len(tail)
+        pending.append(row)
+        size += len(row) + 1
+    if pending:
+        yield head + b",".join(pending) + tail, len(pending)

@@ -1,0 +1,116 @@
+"""The work of the Spark tasks of a load: one part of a chunk file into one table, in one transaction.
+
+Runs on executors; the target's endpoint, and with it the password, is inside the function that Spark pickles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pyarrow import parquet
+
+from dm import faults
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.loader.literals import row_literals, statements
+from dm.schema.table import Column
+from dm.target.connection import TargetConnection
+from dm.target.progress.chunks import LoadRun, PartKey, claim_part, take_slot
+
+OnDuplicate = Literal["replace", "ignore", "error"]
+
+_STATEMENT_BYTES = 1 << 18  # the fastest of 64 KiB, 256 KiB and 1 MiB
+_PACKET_MARGIN = 1 << 10
+# What the source holds was accepted by some server under some mode; here it must be stored as it is or not at all.
+_SQL_MODE = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,STRICT_ALL_TABLES"
+
+
+@dataclass(frozen=True, slots=True)
+class PartTask:
+    """One part to load."""
+
+    part: PartKey
+    file: str
+    first_group: int  # row groups of the file
+    last_group: int
+    target: TableName
+    columns: tuple[Column, ...]
+    keyed: bool
+    rows: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartResult:
+    """A part that is in the target."""
+
+    part: PartKey
+    rows: int
+    size: int
+
+
+def statement_frame(
+    target: TableName, columns: tuple[Column, ...], on_duplicate: OnDuplicate, *, keyed: bool
+) -> tuple[bytes, bytes]:
+    """What stands before and behind the rows of a statement."""
+    names = [Ident(column.name).sql for column in columns]
+    verb = "REPLACE" if keyed and on_duplicate == "replace" else "INSERT"
+    tail = ""
+    if keyed and on_duplicate == "ignore":
+        # Not INSERT IGNORE: that turns errors into warnings and stores what it made of the value.
+        tail = f" ON DUPLICATE KEY UPDATE {names[0]} = {names[0]}"
+    return f"{verb} INTO {target.sql} ({', '.join(names)}) VALUES ".encode(), tail.encode()
+
+
+@dataclass(frozen=True)
+class PartLoader:
+    """Loads a part, once."""
+
+    endpoint: Endpoint
+    directory: Path
+    run: LoadRun
+    on_duplicate: OnDuplicate = "replace"
+
+    def __call__(self, task: PartTask) -> PartResult:
+        """Put the part into the target; when this returns, it is there exactly once."""
+        connection = TargetConnection(self.endpoint)
+        try:
+            take_slot(connection, self.run.key)
+            connection.execute("SET SESSION foreign_key_checks = 0")
+            connection.execute(f"SET SESSION sql_mode = '{_SQL_MODE}'")
+            packet = int(connection.query("SELECT @@max_allowed_packet")[0][0])
+            connection.begin()
+            if claim_part(connection, self.run, task.part, task.rows, task.size):
+                self._insert(connection, task, min(_STATEMENT_BYTES, packet - _PACKET_MARGIN))
+                faults.hit("loader.chunk_inserted")
+                connection.commit()
+                faults.hit("loader.chunk_committed")
+        finally:
+            # Also what rolls back: the server does it when the session ends, whatever went wrong with it.
+            connection.close()
+        return PartResult(task.part, task.rows, task.size)
+
+    def _insert(self, connection: TargetConnection, task: PartTask, largest: int) -> None:
+        connection.execute("SET NAMES binary")
+        head, tail = statement_frame(task.target, task.columns, self.on_duplicate, keyed=task.keyed)
+        inserted = 0
+        for statement, rows in statements(head, self._rows(task), tail, largest):
+            connection.execute(statement)
+            inserted += rows
+        if inserted != task.rows:
+            raise DMError("dump-file-damaged", file=task.file, why=f"{inserted} rows instead of {task.rows}")
+
+    def _rows(self, task: PartTask) -> Iterator[bytes]:
+        path = self.directory / task.file
+        try:
+            with parquet.ParquetFile(path) as file:
+                names = [column.name for column in task.columns]
+                for group in range(task.first_group, task.last_group + 1):
+                    for batch in file.read_row_group(group, columns=names, use_threads=False).to_batches():
+                        yield from row_literals(batch, task.columns)
+        except OSError as error:
+            raise DMError("dump-file-damaged", file=path, why=str(error)) from error

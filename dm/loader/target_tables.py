@@ -1,0 +1,143 @@
+"""Schemas and tables at the target, made from the source's own CREATE TABLE texts.
+
+A table that exists is used when rows of the source fit into it as they are: each column that the source stores is
+there with the same type and character set (what the bytes of a value mean), and no column besides them demands a
+value. That allows the tables of a merge, tables with columns of the target's own, and other collations and indexes;
+anything else is refused with the first difference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.schema.parse import parse_create_table
+from dm.schema.table import Column, TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece
+from dm.target.connection import TargetConnection
+from dm.upstream.facts import version_number
+
+Route = Callable[[TableName], TableName]
+
+_TABLE_EXISTS = "1050 "
+# Unknown collation, unknown character set, unknown type, syntax, collation that does not belong to the set.
+_NOT_UNDERSTOOD = ("1273 ", "1115 ", "4161 ", "1064 ", "1253 ")
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTables:
+    """Makes and compares tables at the target."""
+
+    connection: TargetConnection
+    context: SourceContext  # of the target
+
+    @classmethod
+    def at(cls, connection: TargetConnection) -> TargetTables:
+        """For the server that the connection leads to."""
+        text = str(connection.query("SELECT VERSION()")[0][0])
+        flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
+        return cls(connection, SourceContext("mariadb" if flavor == "mariadb" else "mysql", version_number(text), ""))
+
+    def create_schemas(self, schemas: Mapping[str, tuple[str, str]]) -> None:
+        """Create what is missing, with the source's character set, and its collation where the target has it."""
+        known = {
+            str(row[0]) for row in self.connection.query("SELECT collation_name FROM information_schema.collations")
+        }
+        present = {str(row[0]) for row in self.connection.query("SELECT schema_name FROM information_schema.schemata")}
+        for name, (charset, collation) in schemas.items():
+            if name in present:
+                continue
+            # The set decides what is stored; a collation that only the source has can't be the default here. Tables
+            # that were made under it name it themselves.
+            suffix = f" COLLATE {collation}" if collation in known else ""
+            self.connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(name).sql} CHARACTER SET {charset}{suffix}")
+
+    def create(self, structure: str, source: TableSchema, context: SourceContext, route: Route) -> TableSchema:
+        """Create the table, or see that rows fit into the one that is there; gives the target's structure."""
+        target = route(source.name)
+        if not self._exists(target):
+            statement = Piece.of(structure, context).routed(route)
+            try:
+                self.connection.execute(statement)
+            except DMError as error:
+                if error.cause.startswith(_NOT_UNDERSTOOD):
+                    raise DMError(
+                        "load-collation-unknown", table=source.name, target_table=target, cause=error.cause
+                    ) from error
+                # Another source of the same task may have created it a moment ago.
+                if not error.cause.startswith(_TABLE_EXISTS):
+                    raise
+        found = self.read(target)
+        why = misfit(source, found)
+        if why is not None:
+            raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
+        return found
+
+    def read(self, table: TableName) -> TableSchema:
+        """The structure that the target has."""
+        text = str(self.connection.query(f"SHOW CREATE TABLE {table.sql}")[0][1])
+        context = SourceContext(self.context.flavor, self.context.version, table.schema)
+        return parse_create_table(text, context)
+
+    def _exists(self, table: TableName) -> bool:
+        rows = self.connection.query(
+            "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (table.schema, table.table),
+        )
+        return bool(rows)
+
+
+def _kind(column: Column) -> tuple[object, ...]:
+    """What decides whether each value of one column is the same value in another one."""
+    length = None if column.base in _DISPLAY_WIDTH else column.length
+    return (column.base, length, column.decimals or None, column.unsigned, column.charset, column.members)
+
+
+# The length of these is a display width, which servers print or leave out.
+_DISPLAY_WIDTH = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "float", "double"})
+_JSON_TEXT = ("longtext", "json")
+
+
+def _same_kind(source: Column, target: Column) -> bool:
+    if _kind(source) == _kind(target):
+        return True
+    # MariaDB's JSON is LONGTEXT with a check.
+    return source.base == "json" and target.base in _JSON_TEXT
+
+
+def misfit(source: TableSchema, target: TableSchema) -> str | None:
+    """Why rows of the source do not fit into the target's table as they are; None when they do."""
+    for column in source.columns:
+        if column.generated is not None:
+            continue
+        there = target.column(column.name)
+        if there is None:
+            return f"it has no column {column.name}"
+        if there.generated is not None:
+            return f"column {column.name} is generated there"
+        if not _same_kind(column, there):
+            return f"column {column.name} is {describe(there)} there and {describe(column)} at the source"
+        if column.nullable and not there.nullable:
+            return f"column {column.name} is NOT NULL there"
+    for column in target.columns:
+        demands = (
+            not column.nullable and column.default is None and not column.auto_increment and column.generated is None
+        )
+        if demands and source.column(column.name) is None:
+            return f"its column {column.name} demands a value"
+    return None
+
+
+def describe(column: Column) -> str:
+    """A column's type for a person."""
+    size = "" if column.length is None else f"({column.length})"
+    if column.base in ("decimal",) and column.length is not None:
+        size = f"({column.length},{column.decimals or 0})"
+    elif column.members:
+        size = "(" + ",".join(f"'{member}'" for member in column.members) + ")"
+    elif column.decimals and column.length is None:
+        size = f"({column.decimals})"
+    charset = f" character set {column.charset}" if column.charset else ""
+    return f"{column.base}{size}{' unsigned' if column.unsigned else ''}{charset}"

@@ -1,0 +1,192 @@
+"""The load of one source: the files of its dump into the target, each row once, and then the word to the syncer.
+
+Problem: the process may die anywhere, and what is loaded must be neither lost nor doubled, also where rows have no
+key.
+
+A chunk file is cut into parts of some tens of megabytes by its row groups, which are the same whenever one looks; a
+part is one Spark task and one transaction that holds the part's record as well (`dm.target.progress.chunks`). So what
+is left to do is every part without a record, and a run after a SIGKILL is a run like any other. When none is left,
+P0, P1 and each table's structure and own point are handed to the syncer in one transaction, the load is marked as
+finished, and the dump is removed if the task says so."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyarrow import parquet
+
+from dm import faults
+from dm.clock import Clock, SystemClock
+from dm.config.subtask import SubtaskConfig
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.loader.part_loader import PartLoader, PartResult, PartTask
+from dm.loader.progress import LoadProgress
+from dm.loader.target_tables import TargetTables
+from dm.position import Position
+from dm.rules.table_rules import TableRules
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.spark.chunk_plan import has_key
+from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, load_plan, remove_files
+from dm.spark.job import run_tasks
+from dm.spark.session import SparkProvider
+from dm.sql.context import SourceContext
+from dm.target.connection import TargetConnection
+from dm.target.progress.chunks import LoadRun, PartKey, begin_run, finish_run, load_is_finished, loaded_parts
+from dm.target.progress.handover import Handover, write_handover
+from dm.target.progress.tables import SubtaskKey
+from dm.unit import JSON, UnitName
+
+_PART_BYTES = 1 << 26  # of values; also what one transaction holds
+
+
+@dataclass
+class _Sources:
+    """Structures of the dumped tables."""
+
+    plan: DumpPlan
+    _parsed: dict[TableName, TableSchema] = field(default_factory=dict)
+
+    def context(self, table: TableName) -> SourceContext:
+        """How the source writes statements."""
+        return SourceContext("mariadb" if self.plan.flavor == "mariadb" else "mysql", self.plan.version, table.schema)
+
+    def schema(self, table: DumpedTable) -> TableSchema:
+        """The structure of a dumped table."""
+        if table.name not in self._parsed:
+            self._parsed[table.name] = parse_create_table(table.structure, self.context(table.name))
+        return self._parsed[table.name]
+
+
+class LoadUnit:
+    """DM's Load unit."""
+
+    name: UnitName = "Load"
+
+    def __init__(
+        self, subtask: SubtaskConfig, directory: Path, spark: SparkProvider, *, clock: Clock | None = None
+    ) -> None:
+        self._subtask = subtask
+        self._directory = directory
+        self._spark = spark
+        self._rules = TableRules(subtask)
+        self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
+        self._progress = LoadProgress(clock or SystemClock())
+
+    def status(self) -> Mapping[str, JSON]:
+        """DM's load fields."""
+        return self._progress.status()
+
+    def run(self, stop: threading.Event) -> None:
+        """Load until every part is in the target and the syncer has its starting point, or until stopped."""
+        if self._subtask.loader.on_duplicate_logical == "error":
+            raise DMError("load-error-mode")
+        connection = TargetConnection(self._subtask.target)
+        try:
+            if load_is_finished(connection, self._key):
+                self._clean(None)
+                return
+            plan = load_plan(self._directory)
+            if plan is None or not plan.finished:
+                raise DMError("dump-missing", directory=self._directory)
+            self._load(connection, plan, stop)
+        finally:
+            connection.close()
+
+    def _load(self, connection: TargetConnection, plan: DumpPlan, stop: threading.Event) -> None:
+        self._progress.begin(plan.p0)
+        run = begin_run(connection, self._key, plan.dump_id, stop)
+        if run.finished:
+            self._clean(plan)
+            return
+        sources = _Sources(plan)
+        tasks = self._tasks(connection, plan, sources)
+        done = loaded_parts(connection, run)
+        for task in tasks:
+            self._progress.expect(task.rows, task.size)
+            if task.part in done:
+                self._progress.loaded(task.rows, task.size)
+        left = [task for task in tasks if task.part not in done]
+        self._progress.loading()
+        if left and not self._run_tasks(run, left, stop):
+            return
+        if stop.is_set():
+            return
+        self._hand_over(connection, plan, sources)
+        finish_run(connection, run)
+        faults.hit("loader.finished")
+        self._clean(plan)
+
+    def _run_tasks(self, run: LoadRun, tasks: list[PartTask], stop: threading.Event) -> bool:
+        loader = PartLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
+
+        def done(result: PartResult) -> None:
+            self._progress.loaded(result.rows, result.size)
+
+        return run_tasks(self._spark.context(), loader, tasks, stop, done, f"{self._subtask.task}: load chunks")
+
+    def _tasks(self, connection: TargetConnection, plan: DumpPlan, sources: _Sources) -> list[PartTask]:
+        """Every part of every chunk file; makes the tables on the way."""
+        # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
+        connection.execute("SET SESSION foreign_key_checks = 0")
+        targets = TargetTables.at(connection)
+        targets.create_schemas(self._schemas(plan))
+        tasks: list[PartTask] = []
+        for table in plan.tables:
+            schema = sources.schema(table)
+            target = targets.create(table.structure, schema, sources.context(table.name), self._rules.route)
+            for chunk in range(table.chunks):
+                tasks.extend(self._parts(plan, table, schema, target, chunk))
+        return tasks
+
+    def _schemas(self, plan: DumpPlan) -> dict[str, tuple[str, str]]:
+        """The schemas that the target needs, each with the defaults of a source schema that goes there."""
+        wanted: dict[str, tuple[str, str]] = {}
+        for table in plan.tables:
+            wanted.setdefault(self._rules.route(table.name).schema, plan.schemas[table.name.schema])
+        return wanted
+
+    def _parts(
+        self, plan: DumpPlan, table: DumpedTable, schema: TableSchema, target: TableSchema, chunk: int
+    ) -> Iterator[PartTask]:
+        if finished_chunk(self._directory, plan, table, chunk) is None:
+            file = table.file_name(chunk)
+            raise DMError("dump-file-damaged", file=self._directory / file, why="it is missing or of another dump")
+        columns = tuple(column for column in schema.columns if column.generated is None)
+        keyed = has_key(target)
+        with parquet.ParquetFile(self._directory / table.file_name(chunk)) as file:
+            groups = [
+                (file.metadata.row_group(group).num_rows, file.metadata.row_group(group).total_byte_size)
+                for group in range(file.metadata.num_row_groups)
+            ]
+        first = rows = size = part = 0
+        for group, (group_rows, group_size) in enumerate(groups):
+            rows, size = rows + group_rows, size + group_size
+            last = group + 1 == len(groups)
+            if size >= _PART_BYTES or last:
+                if rows:
+                    key = PartKey(table.name, table.generation, chunk, part)
+                    yield PartTask(key, table.file_name(chunk), first, group, target.name, columns, keyed, rows, size)
+                first, rows, size, part = group + 1, 0, 0, part + 1
+
+    def _hand_over(self, connection: TargetConnection, plan: DumpPlan, sources: _Sources) -> None:
+        """Tell the syncer where to begin and up to where rows may be there already."""
+        if self._subtask.mode not in ("all", "load&sync"):
+            return
+        assert plan.p1 is not None
+        tables: dict[TableName, tuple[TableSchema, Position | None]] = {
+            table.name: (sources.schema(table), table.point) for table in plan.tables
+        }
+        write_handover(connection, self._key, Handover(plan.p0, plan.p1, tables, plan.vanished))
+
+    def _clean(self, plan: DumpPlan | None) -> None:
+        self._progress.finish()
+        if self._subtask.clean_dump_file:
+            found = plan or load_plan(self._directory)
+            ours = found is not None and (found.task, found.source_id) == (self._key.task, self._key.source_id)
+            if ours:
+                remove_files(self._directory)
