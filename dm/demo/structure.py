@@ -1,0 +1,227 @@
+"""A table's structure as information_schema tells it, in a form in which equal tables of both flavours are equal.
+
+This is the judge of dm's work, so it shares no code with dm's own reading of structures. What only one flavour knows
+how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
+CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
+own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
+
+from dm.demo.installation import Flavor
+from dm.ident import Ident, TableName
+
+Rename = Callable[[TableName], TableName]
+
+_INTEGER_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)(?! unsigned zerofill| zerofill)")
+_NOW = re.compile(r"\b(?:current_timestamp|now)\b(\(\d+\))?(?:\(\))?", re.IGNORECASE)
+_IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """One column; `name` is as the server spells it."""
+
+    name: str
+    type: str
+    nullable: bool
+    default: str | None
+    charset: str | None
+    collation: str | None
+    extra: str
+    generated: str  # the expression, with its kind; empty for an ordinary column
+    comment: str
+
+    @property
+    def data_type(self) -> str:
+        """The bare type name."""
+        return re.split(r"[( ]", self.type, maxsplit=1)[0]
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Columns in order; indexes and foreign keys as sets of their descriptions."""
+
+    columns: tuple[ColumnFacts, ...]
+    primary_key: tuple[str, ...]
+    indexes: frozenset[str]
+    foreign_keys: frozenset[str]
+
+
+def read(connection: Connection[Cursor], flavor: Flavor, table: TableName, rename: Rename) -> Structure:
+    """The structure of a table; foreign keys name their parent as `rename` gives it."""
+    return Structure(
+        columns=_columns(connection, flavor, table),
+        primary_key=tuple(
+            name
+            for (name,) in _rows(
+                connection,
+                "SELECT column_name FROM information_schema.statistics"
+                " WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY seq_in_index",
+                table,
+            )
+        ),
+        indexes=_indexes(connection, flavor, table),
+        foreign_keys=_foreign_keys(connection, table, rename),
+    )
+
+
+def differences(source: Structure, target: Structure, *, same_flavor: bool) -> list[str]:
+    """What differs, in words; empty when the structures are equal."""
+    found: list[str] = []
+    names = [column.name for column in source.columns]
+    target_names = [column.name for column in target.columns]
+    if names != target_names:
+        found.append(f"columns are {', '.join(names)} at the source, {', '.join(target_names)} at the target")
+    by_name = {column.name: column for column in target.columns}
+    for column in source.columns:
+        other = by_name.get(column.name)
+        if other is not None:
+            found += _column_differences(column, other, same_flavor=same_flavor)
+    for kind, ours, theirs in (
+        ("index", source.indexes, target.indexes),
+        ("foreign key", source.foreign_keys, target.foreign_keys),
+    ):
+        found += [f"{kind} only at the source: {text}" for text in sorted(ours - theirs)]
+        found += [f"{kind} only at the target: {text}" for text in sorted(theirs - ours)]
+    return found
+
+
+def tables(connection: Connection[Cursor], schema: str) -> list[TableName]:
+    """The base tables of a schema."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT table_name FROM information_schema.tables"
+            " WHERE table_schema = %s AND table_type = 'BASE TABLE' ORDER BY table_name",
+            (schema,),
+        )
+        return [TableName(schema, str(name)) for (name,) in cursor.fetchall()]
+
+
+def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor: bool) -> list[str]:
+    found = []
+    json_as_text = {source.type, target.type} == {"json", "longtext"} and not same_flavor
+    fields = ["nullable", "default", "extra", "comment"]
+    if not json_as_text:
+        fields += ["type", "charset"]
+    if same_flavor:
+        fields += ["collation", "generated"]
+    for field in fields:
+        ours, theirs = getattr(source, field), getattr(target, field)
+        if ours != theirs:
+            found.append(f"column {source.name}: {field} is {ours!r} at the source, {theirs!r} at the target")
+    if bool(source.generated) != bool(target.generated):
+        found.append(f"column {source.name} is generated on one side only")
+    return found
+
+
+def _rows(connection: Connection[Cursor], query: str, table: TableName) -> Sequence[tuple[Any, ...]]:
+    with connection.cursor() as cursor:
+        cursor.execute(query, (table.schema, table.table))
+        return cursor.fetchall()
+
+
+def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> tuple[ColumnFacts, ...]:
+    rows = _rows(
+        connection,
+        "SELECT column_name, column_type, is_nullable, column_default, character_set_name, collation_name, extra,"
+        " generation_expression, column_comment FROM information_schema.columns"
+        " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+        table,
+    )
+    columns = []
+    for name, type_, nullable, default, charset, collation, extra, expression, comment in rows:
+        traits = extra.lower()
+        kind = "stored" if "stored" in traits or "persistent" in traits else "virtual"
+        columns.append(
+            ColumnFacts(
+                name=name,
+                type=_INTEGER_WIDTH.sub(r"\1", type_),
+                nullable=nullable == "YES",
+                default=_default(flavor, default, expression="default_generated" in traits),
+                charset="utf8mb3" if charset == "utf8" else charset,
+                collation=collation,
+                extra=_extra(traits),
+                generated=f"{kind} {expression}" if expression else "",
+                comment=comment,
+            )
+        )
+    return tuple(columns)
+
+
+def _default(flavor: Flavor, default: str | None, *, expression: bool) -> str | None:
+    """MariaDB writes a default as SQL, MySQL as the value, or as SQL when it is an expression."""
+    if default is None:
+        return None
+    if flavor == "mariadb":
+        if default == "NULL":
+            return None
+        if default.startswith("'"):
+            return default[1:-1].replace("''", "'")
+    elif not expression:
+        return default
+    return _now(default).replace("\\'", "'")
+
+
+def _now(text: str) -> str:
+    return _NOW.sub(lambda match: "current_timestamp" + (match[1] or ""), text)
+
+
+def _extra(traits: str) -> str:
+    invisible = "invisible" in traits
+    for word in _IMPLIED:
+        traits = traits.replace(word, "")
+    rest = " ".join(_now(traits).replace(",", " ").replace("persistent", "").split())
+    return f"{rest} invisible".strip() if invisible else rest
+
+
+def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -> frozenset[str]:
+    expression = "expression" if flavor == "mysql" else "NULL"
+    rows = _rows(
+        connection,
+        f"SELECT index_name, non_unique, index_type, column_name, sub_part, collation, {expression}"
+        " FROM information_schema.statistics WHERE table_schema = %s AND table_name = %s"
+        " ORDER BY index_name, seq_in_index",
+        table,
+    )
+    parts: dict[tuple[str, str], list[str]] = {}
+    for name, non_unique, index_type, column, prefix, direction, function in rows:
+        kind = index_type if index_type in {"FULLTEXT", "SPATIAL"} else "INDEX" if non_unique else "UNIQUE"
+        part = f"({function})" if column is None else Ident(column).sql
+        # A spatial index reports the length of its internal prefix.
+        length = "" if prefix is None or kind == "SPATIAL" else f"({prefix})"
+        parts.setdefault((kind, name), []).append(part + length + (" DESC" if direction == "D" else ""))
+    return frozenset(f"{kind} {name} ({', '.join(columns)})" for (kind, name), columns in parts.items())
+
+
+def _foreign_keys(connection: Connection[Cursor], table: TableName, rename: Rename) -> frozenset[str]:
+    rows = _rows(
+        connection,
+        "SELECT k.constraint_name, k.column_name, k.referenced_table_schema, k.referenced_table_name,"
+        " k.referenced_column_name, r.update_rule, r.delete_rule"
+        " FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r"
+        " ON r.constraint_schema = k.constraint_schema AND r.constraint_name = k.constraint_name"
+        " AND r.table_name = k.table_name"
+        " WHERE k.table_schema = %s AND k.table_name = %s AND k.referenced_table_name IS NOT NULL"
+        " ORDER BY k.constraint_name, k.ordinal_position",
+        table,
+    )
+    keys: dict[str, tuple[list[str], list[str], str]] = {}
+    for name, column, parent_schema, parent, parent_column, on_update, on_delete in rows:
+        # RESTRICT and NO ACTION are the same to InnoDB, and the two flavours name different ones as the default.
+        rules = f"{on_update} {on_delete}".replace("NO ACTION", "RESTRICT")
+        target = rename(TableName(parent_schema, parent))
+        columns, parent_columns, _ = keys.setdefault(name, ([], [], f"{target.sql} {rules}"))
+        columns.append(column)
+        parent_columns.append(parent_column)
+    return frozenset(
+        f"({', '.join(columns)}) -> ({', '.join(parents)}) of {rest}" for columns, parents, rest in keys.values()
+    )
