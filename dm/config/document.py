@@ -117,7 +117,7 @@ def parse(content: bytes | str, report: Report) -> YamlMap | None:
     except MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1) if at is not None else Mark(1, 1)
-        report.add("config-not-yaml", mark, "", why=_parser_words(error.problem))
+        report.add("config-not-yaml", mark, "", why=_parser_words(error))
         return None
     except YAMLError:
         report.add("config-not-yaml", Mark(1, 1), "", why="it holds characters that YAML does not allow")
@@ -163,9 +163,20 @@ def _decode(content: bytes | str, report: Report) -> str | None:
     return text
 
 
-def _parser_words(problem: str | None) -> str:
-    words = (problem or "it does not follow YAML's grammar").split("\n", 1)[0]
-    return _QUOTED.sub("this text", words)
+def _parser_words(error: MarkedYAMLError) -> str:
+    """What the parser says, without the text it found: only quoted grammar symbols stay."""
+    words = _said(error.problem) or "it does not follow YAML's grammar"
+    context = _said(error.context)
+    if context:
+        words += f", {context}"
+        if error.context_mark is not None:
+            words += f" that starts in line {error.context_mark.line + 1}"
+    return words
+
+
+def _said(words: str | None) -> str:
+    words = (words or "").split("\n", 1)[0].replace("character '\\t'", "a tab")
+    return _QUOTED.sub(lambda quoted: quoted[0] if quoted[0] == "':'" else "…", words)
 
 
 class _UnusableError(Exception):

@@ -37,6 +37,7 @@ _REFUSED = {
 class DumperConfig(Section):
     """One entry of `mydumpers`."""
 
+    place: ClassVar = "under `mydumpers`"
     deprecated: ClassVar = {
         "mydumper-path": "leave it out: the dump is part of dm",
         "skip-tz-utc": "leave it out: sessions use UTC on both sides",

@@ -12,7 +12,7 @@ from typing import Annotated, ClassVar
 from pydantic import BeforeValidator, Field, SecretStr, SerializationInfo, ValidationInfo, field_serializer
 
 from dm.config.document import Scalar, YamlMap
-from dm.config.scalar import Text, whole, wrong, wrong_type
+from dm.config.scalar import Text, matching, whole, wrong, wrong_type
 from dm.config.section import Issue, LoadContext, Section
 
 MASK = "******"  # what DM prints for a password
@@ -68,6 +68,7 @@ def referenced_variables(text: str) -> frozenset[str]:
 class Security(Section):
     """TLS: a CA alone verifies the server, all three files also identify the client."""
 
+    place: ClassVar = "under `security`"
     refused: ClassVar = {
         "ssl-ca-bytes": _CONTENT_KEYS.format("ssl-ca"),
         "ssl-cert-bytes": _CONTENT_KEYS.format("ssl-cert"),
@@ -96,7 +97,7 @@ class Endpoint(Section):
 
     deprecated: ClassVar = {"max-allowed-packet": "leave it out: the server's own limit is used"}
 
-    host: Annotated[Text, Field(min_length=1)]
+    host: Annotated[str, matching(r"[^\s]+", "config-bad-value", "the name or address of a server")]
     port: Annotated[int, whole(1, 65535)] = 3306
     user: Text = "root"
     password: Secret = SecretStr("")

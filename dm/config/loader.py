@@ -27,6 +27,7 @@ _PHYSICAL = "leave it out: it is for TiDB's physical import; rows are loaded wit
 class LoaderConfig(Section):
     """One entry of `loaders`."""
 
+    place: ClassVar = "under `loaders`"
     deprecated: ClassVar = {"on-duplicate": "use `on-duplicate-logical`"}
     refused: ClassVar = dict.fromkeys(_PHYSICAL_KEYS, _PHYSICAL)
 

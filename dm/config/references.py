@@ -19,18 +19,19 @@ class _Kind:
     section: str  # where the name is defined
     keys: tuple[str, ...]  # keys of an instance that name it
     unknown: str
+    many: bool = False  # whether the keys hold lists
     what: str = ""  # how an unreferenced one is called; empty: DM does not check it and neither do we
 
 
 _KINDS = (
-    _Kind("routes", ("route-rules",), "config-route-unknown", "route"),
-    _Kind("filters", ("filter-rules",), "config-filter-unknown", "filter"),
-    _Kind("expression-filter", ("expression-filters",), "config-expression-unknown", "expression filter"),
+    _Kind("routes", ("route-rules",), "config-route-unknown", True, "route"),
+    _Kind("filters", ("filter-rules",), "config-filter-unknown", True, "filter"),
+    _Kind("expression-filter", ("expression-filters",), "config-expression-unknown", True, "expression filter"),
     _Kind("block-allow-list", ("block-allow-list", "black-white-list"), "config-list-unknown"),
-    _Kind("mydumpers", ("mydumper-config-name",), "config-dumper-unknown", "mydumper configuration"),
-    _Kind("loaders", ("loader-config-name",), "config-loader-unknown", "loader configuration"),
-    _Kind("syncers", ("syncer-config-name",), "config-syncer-unknown", "syncer configuration"),
-    _Kind("validators", ("validator-config-name",), "config-validator-unknown", "validator configuration"),
+    _Kind("mydumpers", ("mydumper-config-name",), "config-dumper-unknown", what="mydumper configuration"),
+    _Kind("loaders", ("loader-config-name",), "config-loader-unknown", what="loader configuration"),
+    _Kind("syncers", ("syncer-config-name",), "config-syncer-unknown", what="syncer configuration"),
+    _Kind("validators", ("validator-config-name",), "config-validator-unknown", what="validator configuration"),
 )
 _OLD_SECTIONS = {"block-allow-list": "black-white-list"}
 
@@ -102,15 +103,18 @@ def _check_names(instance: YamlMap, kind: _Kind, section: YamlMap | None, used: 
     known = [] if section is None else list(section)
     for key in kind.keys:
         seen: set[str] = set()
-        for named in _scalars(instance.get(key)):
+        value = instance.get(key)
+        if isinstance(value, Scalar) == kind.many:
+            continue  # a word instead of a list: the models say so
+        for named in _scalars(value):
             if named.null or not named.text:
                 continue
-            value = repr(named.text[:60])
+            shown = repr(named.text[:60])
             if named.text in seen:
-                report.add("config-reference-twice", named.mark, named.path, value=value)
+                report.add("config-reference-twice", named.mark, named.path, value=shown)
             elif named.text not in known:
                 suggestion = did_you_mean(named.text, known) or f"define it under `{kind.section}`"
-                report.add(kind.unknown, named.mark, named.path, suggestion=suggestion, value=value)
+                report.add(kind.unknown, named.mark, named.path, suggestion=suggestion, value=shown)
             seen.add(named.text)
             used.names[kind.section].add(named.text)
 

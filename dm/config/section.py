@@ -55,6 +55,7 @@ class Section(BaseModel):
         frozen=True, extra="forbid", alias_generator=_key_of, populate_by_name=True, hide_input_in_errors=True
     )
 
+    place: ClassVar[str] = ""  # where the section stands, for who wrote one of its keys elsewhere
     deprecated: ClassVar[Mapping[str, str]] = {}  # key -> what to do instead
     renamed: ClassVar[Mapping[str, str]] = {}  # old key -> today's key
     refused: ClassVar[Mapping[str, str]] = {}  # key -> the alternative
@@ -114,7 +115,7 @@ class Section(BaseModel):
             elif key in cls.deprecated:
                 report.add("config-deprecated-key", mark, path, key=key, suggestion=cls.deprecated[key], warning=True)
             elif key not in kept:
-                suggestion = did_you_mean(key, fields)
+                suggestion = did_you_mean(key, fields) or _home(key)
                 report.add(
                     "config-unknown-key",
                     mark,
@@ -139,6 +140,13 @@ def read_section(model: type[SectionT], tree: YamlMap, context: LoadContext) -> 
         for entry in error.errors(include_url=False):
             _record(context.report, entry, tree)
         return None
+
+
+def _home(key: str) -> str:
+    places = sorted(
+        {section.place for section in Section.__subclasses__() if section.place and key in section.file_keys()}
+    )
+    return f"it belongs {' or '.join(places)}" if places else ""
 
 
 def _record(report: Report, entry: Any, root: YamlMap) -> None:

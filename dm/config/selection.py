@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import ClassVar
 
 from dm.config.pattern import PatternText
 from dm.config.section import Issue, Section
@@ -26,6 +27,7 @@ class TablePattern(Section):
 class BlockAllowList(Section):
     """What to replicate and what to leave out; both levels must let a table pass."""
 
+    place: ClassVar = "under `block-allow-list`"
     do_dbs: Names = ()
     do_tables: tuple[TablePattern, ...] = ()
     ignore_dbs: Names = ()

@@ -56,6 +56,7 @@ BinlogName = Annotated[
 class Purge(Section):
     """When relay files are removed."""
 
+    place: ClassVar = "under `purge` in the source file"
     interval: Annotated[int, whole(0)] = 3600  # seconds between two looks
     expires: Annotated[int, whole(0)] = 0  # hours; 0 = never by age
     remain_space: Annotated[int, whole(0)] = 15  # GB; 0 = never by space
@@ -64,6 +65,7 @@ class Purge(Section):
 class Checker(Section):
     """When tasks that paused by an error are resumed."""
 
+    place: ClassVar = "under `checker` in the source file"
     check_enable: Flag = True
     backoff_rollback: Annotated[float, duration(0.001)] = 300.0  # seconds
     backoff_max: Annotated[float, duration(0.001)] = 300.0
@@ -82,6 +84,7 @@ class Checker(Section):
 class SourceConfig(Section):
     """One upstream server."""
 
+    place: ClassVar = "in the source file"
     deprecated: ClassVar = {
         "auto-fix-gtid": "leave it out",
         "meta-dir": "leave it out: relay state stands beside the relay files",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SerializationInfo, field_serializer
 
@@ -19,6 +19,7 @@ _SECRET_KEY = re.compile(r"secret|password|token|credential|access\.?key", re.IG
 class SparkConfig(Section):
     """Where Spark runs and with what."""
 
+    place: ClassVar = "under `spark`"
     master: Text = "local[*]"
     conf: dict[str, Text] = Field(default_factory=dict)
     driver_memory: Annotated[

@@ -14,6 +14,7 @@ InsertMode = Literal["insert", "replace"]
 class SyncerConfig(Section):
     """One entry of `syncers`."""
 
+    place: ClassVar = "under `syncers`"
     deprecated: ClassVar = {
         "meta-file": "leave it out",
         "max-retry": "leave it out: see `checker` of the source",

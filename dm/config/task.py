@@ -68,6 +68,7 @@ OnlineRules = tuple[Annotated[str, checked(_online_rule)], ...]
 class StartPoint(Section):
     """Where an incremental task starts that has no checkpoint."""
 
+    place: ClassVar = "under `meta`"
     binlog_name: Text = ""
     binlog_pos: Annotated[int, whole(0)] = 4
     binlog_gtid: GtidText = ""
@@ -91,6 +92,7 @@ class Experimental(Section):
 class Instance(Section):
     """What the task does with one source."""
 
+    place: ClassVar = "under `mysql-instances`"
     renamed: ClassVar = {"black-white-list": "block-allow-list"}
     refused: ClassVar = {"column-mapping-rules": "use routes, or change the rows at the source"}
     refused_kinds: ClassVar = {"column-mapping-rules": "config-column-mapping"}
@@ -125,6 +127,7 @@ class Instance(Section):
 class TaskConfig(Section):
     """One task."""
 
+    place: ClassVar = "at the top of a task file"
     deprecated: ClassVar = {
         "ansi-quotes": "leave it out: the source says it with each statement",
         "enable-ansi-quotes": "leave it out: the source says it with each statement",

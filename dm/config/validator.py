@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from dm.config.scalar import duration, one_of, size, whole
 from dm.config.section import Section
@@ -13,6 +13,7 @@ ValidationMode = Literal["none", "fast", "full"]
 class ValidatorConfig(Section):
     """One entry of `validators`."""
 
+    place: ClassVar = "under `validators`"
     mode: Annotated[ValidationMode, one_of(ValidationMode, "config-validation-mode")] = "none"
     worker_count: Annotated[int, whole(1, 1024)] = 4
     validate_interval: Annotated[float, duration(0.001)] = 10.0  # seconds

@@ -1,0 +1,1 @@
+"""Source and task files."""

@@ -1,0 +1,87 @@
+"""Wildcards match like the trie they come from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.config.pattern import PatternError, matcher, wildcard
+
+
+def oracle(pattern: str, name: str) -> bool:
+    """The same rules, one character at a time."""
+    if not pattern:
+        return not name
+    if pattern == "*":
+        return True
+    if not name:
+        return False
+    if pattern[0] == "?":
+        return oracle(pattern[1:], name[1:])
+    end = pattern.find("]") if pattern[0] == "[" else -1
+    if end == -1:
+        return pattern[0] == name[0] and oracle(pattern[1:], name[1:])
+    content = pattern[1:end]
+    if content == "!":
+        return name[0] == "!" and oracle(pattern[end + 1 :], name[1:])
+    negated = content.startswith("!")
+    content = content[1:] if negated else content
+    inside = False
+    while content:
+        if len(content) > 2 and content[1] == "-":
+            inside, content = inside or content[0] <= name[0] <= content[2], content[3:]
+        else:
+            inside, content = inside or content[0] == name[0], content[1:]
+    return inside != negated and oracle(pattern[end + 1 :], name[1:])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "matching", "others"),
+    [
+        ("shop", ["shop"], ["shop1", "sho", "Shop"]),
+        ("shop*", ["shop", "shop_1"], ["sho"]),
+        ("*", ["", "x"], []),
+        ("t_?", ["t_1", "t_é"], ["t_", "t_12"]),
+        ("t_[0-9]", ["t_0", "t_9"], ["t_a", "t_10"]),
+        ("t_[!0-9]", ["t_a"], ["t_1", "t_"]),
+        ("t_[0-63]", ["t_0", "t_6", "t_3"], ["t_7", "t_10", "t_63"]),
+        ("t[!]", ["t!"], ["ta"]),
+        ("t[]", [], ["t", "t]"]),
+        ("t[a", ["t[a"], ["ta"]),
+        ("t.a", ["t.a"], ["txa"]),
+        ("t+(a)", ["t+(a)"], ["tta"]),
+        ("täble", ["täble"], ["table"]),
+    ],
+)
+def test_the_forms_of_a_wildcard(pattern: str, matching: list[str], others: list[str]) -> None:
+    match = matcher(pattern, case_sensitive=True)
+    assert [name for name in matching if not match(name)] == []
+    assert [name for name in others if match(name)] == []
+
+
+@pytest.mark.parametrize("pattern", ["a*b", "*a", "**", "*?", "a*[b]"])
+def test_a_star_stands_at_the_end(pattern: str) -> None:
+    with pytest.raises(PatternError):
+        wildcard(pattern)
+
+
+@given(st.text("ab?[]!-^0", max_size=8), st.sampled_from(["", "*"]), st.text("ab[]!-^0", max_size=6))
+def test_wildcards_agree_with_their_rules(pattern: str, star: str, name: str) -> None:
+    match = matcher(pattern + star, case_sensitive=True)
+    assert match(name) == oracle(pattern + star, name)
+
+
+@given(st.text("aB?", max_size=5), st.text("Ab", max_size=5))
+def test_without_case_both_sides_are_folded(pattern: str, name: str) -> None:
+    assert matcher(pattern, case_sensitive=False)(name) == oracle(pattern.lower(), name.lower())
+
+
+def test_a_tilde_starts_an_unanchored_regular_expression() -> None:
+    match = matcher("~^shop_[0-9]+$|Archive", case_sensitive=False)
+    assert [name for name in ("shop_12", "SHOP_1", "myarchive2", "shop_", "x") if match(name)] == [
+        "shop_12",
+        "SHOP_1",
+        "myarchive2",
+    ]
+    assert matcher(r"~^\D+$", case_sensitive=False)("ABC"), "folding must not touch the expression's classes"

@@ -1,0 +1,354 @@
+"""Everything that can be wrong with a file is said at once, with its place and what to do."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.config import ConfigErrors, read_task
+from tests.unit.config.texts import SOURCE, TASK, source, source_problems, task_problems
+
+
+def test_all_problems_of_a_file_come_at_once_in_its_order() -> None:
+    text = """\
+name: ../shop
+task-mode: al
+meta-schem: dm_meta
+target-database: {host: target, port: "3306", user: root}
+mysql-instances:
+  - source-id: mysql-02
+    route-rules: [r1, r3]
+    syncer-config-name: globl
+routes:
+  r1: {schema-pattern: "a*b", target-schema: x}
+  r2: {schema-pattern: "~(?=a)", target-schema: x}
+syncers:
+  global: {worker-count: many, batch: 0, batch: 3}
+"""
+    with pytest.raises(ConfigErrors) as raised:
+        read_task(text, {"mysql-01": source()}, file="task.yaml")
+    found = [(problem.line, problem.column, problem.path, problem.code) for problem in raised.value.problems]
+    assert found == [
+        (1, 7, "name", 20914),
+        (2, 12, "task-mode", 20020),
+        (3, 1, "meta-schem", 20003),
+        (4, 39, "target-database.port", 20911),
+        (6, 16, "mysql-instances[0].source-id", 20031),
+        (7, 23, "mysql-instances[0].route-rules[1]", 20023),
+        (8, 25, "mysql-instances[0].syncer-config-name", 20030),
+        (10, 24, "routes.r1.schema-pattern", 20919),
+        (11, 3, "routes.r2", 20038),
+        (11, 24, "routes.r2.schema-pattern", 20918),
+        (13, 3, "syncers.global", 20038),
+        (13, 26, "syncers.global.worker-count", 20912),
+        (13, 39, "syncers.global.batch", 20912),
+        (13, 42, "syncers.global.batch", 20905),
+    ]
+    lines = str(raised.value).splitlines()
+    assert "task.yaml: 14 problems" in lines[0]
+    assert lines[2] == (
+        "task.yaml:2:12: task-mode: unknown task mode 'al'; expected one of `full`, `incremental`, `all`, `dump`, "
+        "`load`, `load&sync`; did you mean `all`? [20020]"
+    )
+
+
+SOURCE_CASES = [
+    ("source-id: ''\n", "source-id", 20005),
+    (f"source-id: {'a' * 33}\n", "source-id", 20006),
+    ("source-id: ../x\n", "source-id", 20914),
+    ("source-id: .hidden\n", "source-id", 20914),
+    ("source-id: a/b\n", "source-id", 20914),
+    ('source-id: "a\\nb"\n', "source-id", 20914),
+    ("enable-gtid: maybe\n", "enable-gtid", 20912),
+    ("enable-gtid: 'true'\n", "enable-gtid", 20911),
+    ("flavor: postgres\n", "flavor", 20912),
+    ("server-id: -1\n", "server-id", 20912),
+    ("server-id: 4294967296\n", "server-id", 20912),
+    ("server-id: 1.5\n", "server-id", 20912),
+    ("relay-binlog-name: ../mysql-bin.000001\n", "relay-binlog-name", 20912),
+    ("relay-binlog-gtid: abc\n", "relay-binlog-gtid", 20920),
+    ("checker: {backoff-max: 300}\n", "checker.backoff-max", 20912),
+    ("checker: {backoff-max: 1ms}\n", "checker.backoff-max", 20043),
+    ("checker: {backoff-max: 1s, backoff-min: 2s}\n", "checker.backoff-max", 20043),
+    ("checker: yes\n", "checker", 20911),
+    ("purge: [1]\n", "purge", 20911),
+    ("purge: {interval: -1}\n", "purge.interval", 20912),
+    ("filters: {a: b}\n", "filters", 20911),
+    ("filters: [{schema-pattern: a, action: Do}]\n", "filters[0].events", 20037),
+    ("filters: [{schema-pattern: a, events: [inserts], action: Do}]\n", "filters[0].events[0]", 20037),
+    ("filters: [{schema-pattern: a, events: [insert], action: Drop}]\n", "filters[0].action", 20912),
+    ("filters: [{schema-pattern: a, sql-pattern: ['('], action: Ignore}]\n", "filters[0].sql-pattern[0]", 20918),
+    ("enable-relays: true\n", "enable-relays", 20003),
+]
+
+
+@pytest.mark.parametrize(("line", "path", "code"), SOURCE_CASES)
+def test_a_bad_key_of_a_source_file_is_named(line: str, path: str, code: int) -> None:
+    key = line.split(":", 1)[0]
+    text = "".join(kept for kept in SOURCE.splitlines(keepends=True) if not kept.startswith(f"{key}:")) + line
+    assert [(problem.path, problem.code) for problem in source_problems(text)] == [(path, code)]
+
+
+FROM_CASES = [
+    ("from: {port: 3306}", "from.host", 20906),
+    ("from: {host: ''}", "from.host", 20912),
+    ("from: {host: a, port: 0}", "from.port", 20912),
+    ("from: {host: a, port: 65536}", "from.port", 20912),
+    ("from: {host: a, port: x}", "from.port", 20912),
+    ("from: {host: a, password: [x]}", "from.password", 20911),
+    ("from: {host: a, password: '${NOT_SET}'}", "from.password", 20915),
+    ("from: {host: a, password: x, password-file: y}", "from.password-file", 20910),
+    ("from: {host: a, password-file: not-there}", "from.password-file", 20916),
+    ("from: {host: a, password-file: .}", "from.password-file", 20916),
+    ("from: {host: a, security: {ssl-ca: not-there}}", "from.security.ssl-ca", 20917),
+    ("from: {host: a, security: {ssl-ca-bytes: x}}", "from.security.ssl-ca-bytes", 20907),
+    ("from: {host: a, security: {cert-allowed-cn: [x]}}", "from.security.cert-allowed-cn", 20907),
+    ("from: {host: a, session: [x]}", "from.session", 20911),
+    ("from: {host: a, pasword: x}", "from.pasword", 20003),
+    ("from: root@localhost", "from", 20911),
+    ("from:", "from", 20906),
+]
+
+
+@pytest.mark.parametrize(("line", "path", "code"), FROM_CASES)
+def test_a_bad_login_is_named(line: str, path: str, code: int) -> None:
+    problems = source_problems(f"source-id: a\n{line}\n")
+    assert [(problem.path, problem.code) for problem in problems] == [(path, code)]
+
+
+TASK_CASES = [
+    ("name: ''", "name", 20004),
+    ("name: ../etc", "name", 20914),
+    ("name: .x", "name", 20914),
+    ("name: a b", "name", 20914),
+    (f"name: {'a' * 39}", "name", 20914),
+    ("name: [a]", "name", 20911),
+    ("task-mode: sync", "task-mode", 20020),
+    ("mysql-instances: []", "mysql-instances", 20013),
+    ("mysql-instances: {source-id: mysql-01}", "mysql-instances", 20911),
+    ("mysql-instances: [{}]", "mysql-instances[0].source-id", 20906),
+    ("mysql-instances: [mysql-01]", "mysql-instances[0]", 20911),
+    ("mysql-instances: [{source-id: mysql-1}]", "mysql-instances[0].source-id", 20031),
+    ("mysql-instances: [{source-id: mysql-01}, {source-id: mysql-01}]", "mysql-instances[1].source-id", 20014),
+    ("mysql-instances: [{source-id: mysql-01, meta: {binlog-pos: 4}}]", "mysql-instances[0].meta", 20011),
+    (
+        "mysql-instances: [{source-id: mysql-01, column-mapping-rules: [a]}]",
+        "mysql-instances[0].column-mapping-rules",
+        20064,
+    ),
+    ("mysql-instances: [{source-id: mysql-01, filter-rules: [f]}]", "mysql-instances[0].filter-rules[0]", 20024),
+    ("mysql-instances: [{source-id: mysql-01, block-allow-list: b}]", "mysql-instances[0].block-allow-list", 20026),
+    (
+        "mysql-instances: [{source-id: mysql-01, expression-filters: [e]}]",
+        "mysql-instances[0].expression-filters[0]",
+        20040,
+    ),
+    (
+        "mysql-instances: [{source-id: mysql-01, mydumper-config-name: m}]",
+        "mysql-instances[0].mydumper-config-name",
+        20027,
+    ),
+    ("mysql-instances: [{source-id: mysql-01, loader-config-name: l}]", "mysql-instances[0].loader-config-name", 20029),
+    (
+        "mysql-instances: [{source-id: mysql-01, validator-config-name: v}]",
+        "mysql-instances[0].validator-config-name",
+        20056,
+    ),
+    ("mysql-instances: [{source-id: mysql-01, route-rules: r}]", "mysql-instances[0].route-rules", 20911),
+    ("target-database:", "target-database", 20021),
+    ("shard-mode: pessimistc", "shard-mode", 20033),
+    ("shard-mode: pessimistic", "shard-mode", 20913),
+    ("is-sharding: true", "is-sharding", 20913),
+    ("strict-optimistic-shard-mode: true", "strict-optimistic-shard-mode", 20066),
+    ("meta-schema: a.b", "meta-schema", 20914),
+    ("timezone: Mars/Olympus", "timezone", 20008),
+    ("timezone: Local", "timezone", 20008),
+    ("timezone: SYSTEM", "timezone", 20008),
+    ("timezone: '+14:01'", "timezone", 20008),
+    ("timezone: '-13:00'", "timezone", 20008),
+    ("ignore-checking-items: [verison]", "ignore-checking-items[0]", 20001),
+    ("online-ddl-scheme: ghost", "online-ddl-scheme", 20007),
+    ("shadow-table-rules: ['^_(.+)_(new|gho)$']", "shadow-table-rules[0]", 20048),
+    ("trash-table-rules: ['^_.+_del$']", "trash-table-rules[0]", 20048),
+    ("trash-table-rules: ['(']", "trash-table-rules[0]", 20048),
+    ("collation_compatible: strict", "collation_compatible", 20913),
+    ("collation_compatible: exact", "collation_compatible", 20912),
+    ("column-mappings: {a: b}", "column-mappings", 20064),
+    ("mariadb2tidb: {mode: auto}", "mariadb2tidb", 20907),
+    ("spark: {master: [a]}", "spark.master", 20911),
+    ("spark: {driver-memory: lots}", "spark.driver-memory", 20912),
+    ("routes: [a]", "routes", 20911),
+]
+
+
+@pytest.mark.parametrize(("line", "path", "code"), TASK_CASES, ids=[case[0] for case in TASK_CASES])
+def test_a_bad_key_of_a_task_file_is_named(line: str, path: str, code: int) -> None:
+    assert [(problem.path, problem.code) for problem in task_problems(_with(line))] == [(path, code)]
+
+
+SECTION_CASES = [
+    ("mydumper: {threads: 0}", "mydumper.threads", 20912),
+    ("mydumper: {chunk-filesize: big}", "mydumper.chunk-filesize", 20047),
+    ("mydumper: {extra-args: --snapshot 1}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: -B shop}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: --consistncy none}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: --consistency maybe}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: --threads x}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: '--where \"a'}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: shop}", "mydumper.extra-args", 20921),
+    ("loader: {import-mode: physical}", "loader.import-mode", 20053),
+    ("loader: {import-mode: import-into}", "loader.import-mode", 20053),
+    ("loader: {import-mode: fast}", "loader.import-mode", 20053),
+    ("loader: {on-duplicate-logical: skip}", "loader.on-duplicate-logical", 20054),
+    ("loader: {sorting-dir-physical: /tmp}", "loader.sorting-dir-physical", 20907),
+    ("loader: {pd-addr: a}", "loader.pd-addr", 20907),
+    ("loader: {dir: s3://bucket/x}", "loader.dir", 20913),
+    ("syncer: {safe-mode: true, safe-mode-duration: 0s}", "syncer.safe-mode-duration", 20061),
+    ("syncer: {safe-mode-duration: 60}", "syncer.safe-mode-duration", 20912),
+    ("syncer: {insert-mode: upsert}", "syncer.insert-mode", 20912),
+    ("syncer: {worker-cout: 4}", "syncer.worker-cout", 20003),
+]
+
+
+@pytest.mark.parametrize(("section", "path", "code"), SECTION_CASES)
+def test_a_bad_unit_section_is_named(section: str, path: str, code: int) -> None:
+    text = TASK + f"    {section}\n"
+    assert [(problem.path, problem.code) for problem in task_problems(text)] == [(f"mysql-instances[0].{path}", code)]
+
+
+RULE_CASES = [
+    ("routes", "route-rules", "{target-schema: a}", "schema-pattern", 20906),
+    ("routes", "route-rules", "{schema-pattern: '', target-schema: a}", "schema-pattern", 20045),
+    ("routes", "route-rules", "{schema-pattern: a}", "target-schema", 20906),
+    ("routes", "route-rules", "{schema-pattern: a, target-schema: ''}", "target-schema", 20045),
+    ("routes", "route-rules", "{schema-pattern: a, target-schema: b, target-tables: c}", "target-tables", 20003),
+    ("routes", "route-rules", "{schema-pattern: a, target-schema: b, extract-table: {}}", "extract-table", 20907),
+    ("filters", "filter-rules", "{schema-pattern: a, events: [all]}", "action", 20906),
+    ("filters", "filter-rules", "{schema-pattern: 'a*b', events: [all], action: Do}", "schema-pattern", 20919),
+    ("filters", "filter-rules", "{schema-pattern: a, sql-pattern: [x], action: Do}", "events", 20037),
+    ("expression-filter", "expression-filters", "{table: t, insert-value-expr: a = 1}", "schema", 20042),
+    ("expression-filter", "expression-filters", "{schema: s, insert-value-expr: a = 1}", "table", 20042),
+    (
+        "expression-filter",
+        "expression-filters",
+        "{schema: s, table: t, insert-value-expr: a = 1, delete-value-expr: b}",
+        "",
+        20039,
+    ),
+    ("expression-filter", "expression-filters", "{schema: s, table: t}", "", 20041),
+    (
+        "expression-filter",
+        "expression-filters",
+        "{schema: s, table: t, insert-value-expr: a = }",
+        "insert-value-expr",
+        20041,
+    ),
+    (
+        "expression-filter",
+        "expression-filters",
+        "{schema: s, table: t, insert-value-expr: now() > a}",
+        "insert-value-expr",
+        20041,
+    ),
+]
+
+
+@pytest.mark.parametrize(("section", "key", "rule", "path", "code"), RULE_CASES)
+def test_a_bad_rule_is_named(section: str, key: str, rule: str, path: str, code: int) -> None:
+    text = TASK + f"    {key}: [x]\n{section}:\n  x: {rule}\n"
+    expected = f"{section}.x.{path}" if path else f"{section}.x"
+    assert [(problem.path, problem.code) for problem in task_problems(text)] == [(expected, code)]
+
+
+@pytest.mark.parametrize(
+    ("section", "rule"),
+    [
+        ("routes", "{schema-pattern: a, target-schema: b}"),
+        ("filters", "{schema-pattern: a, events: [all], action: Do}"),
+        ("expression-filter", "{schema: s, table: t, insert-value-expr: a = 1}"),
+        ("mydumpers", "{threads: 1}"),
+        ("loaders", "{pool-size: 1}"),
+        ("syncers", "{batch: 1}"),
+        ("validators", "{mode: full}"),
+    ],
+)
+def test_what_no_instance_names_is_a_problem(section: str, rule: str) -> None:
+    text = TASK + f"{section}:\n  unused: {rule}\n"
+    assert [(problem.path, problem.code) for problem in task_problems(text)] == [(f"{section}.unused", 20038)]
+
+
+def test_an_unreferenced_block_allow_list_is_none() -> None:
+    assert task_problems(TASK + "block-allow-list:\n  unused: {do-dbs: [a]}\n") == ()
+
+
+@pytest.mark.parametrize(
+    ("name", "section", "code"),
+    [
+        ("mydumper-config-name: x\n    mydumper: {threads: 1}", "mydumpers", 20015),
+        ("loader-config-name: x\n    loader: {pool-size: 1}", "loaders", 20016),
+        ("syncer-config-name: x\n    syncer: {batch: 1}", "syncers", 20017),
+    ],
+)
+def test_a_section_is_named_or_written_not_both(name: str, section: str, code: int) -> None:
+    text = TASK + f"    {name}\n{section}:\n  x: {{}}\n"
+    assert [problem.code for problem in task_problems(text)] == [code]
+
+
+def test_a_reference_stands_once() -> None:
+    text = TASK + "    route-rules: [r, r]\nroutes:\n  r: {schema-pattern: a, target-schema: b}\n"
+    assert [(problem.path, problem.code) for problem in task_problems(text)] == [
+        ("mysql-instances[0].route-rules[1]", 20032)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("section", "key", "code"), [("routes", "route-rules", 20045), ("filters", "filter-rules", 20037)]
+)
+def test_two_rules_of_one_pattern_contradict_each_other(section: str, key: str, code: int) -> None:
+    body = "target-schema: t" if section == "routes" else "events: [all], action: Ignore"
+    first, second = f"{{schema-pattern: A, {body}}}", f"{{schema-pattern: a, {body}}}"
+    text = TASK + f"    {key}: [x, y]\n{section}:\n  x: {first}\n  y: {second}\n"
+    assert [(problem.path, problem.code) for problem in task_problems(text)] == [(f"{section}.y", code)]
+    assert task_problems(text + "case-sensitive: true\n") == ()
+
+
+@pytest.mark.parametrize(
+    ("gtid", "meta", "good"),
+    [
+        ("false", "{binlog-name: mysql-bin.000001, binlog-pos: 4}", True),
+        ("false", "{binlog-gtid: 0-1-2}", False),
+        ("true", "{binlog-gtid: 0-1-2}", True),
+        ("true", "{binlog-name: mysql-bin.000001}", False),
+    ],
+)
+def test_a_start_point_is_of_the_kind_its_source_follows(gtid: str, meta: str, good: bool) -> None:
+    text = TASK.replace("task-mode: all", "task-mode: incremental") + f"    meta: {meta}\n"
+    codes = [problem.code for problem in task_problems(text, {"mysql-01": source(SOURCE + f"enable-gtid: {gtid}\n")})]
+    assert codes == ([] if good else [20011])
+
+
+@pytest.mark.parametrize("key", ["compact", "multiple-rows"])
+def test_checked_foreign_keys_exclude_what_reorders_rows(key: str) -> None:
+    text = (
+        TASK.replace("  user: dm", "  user: dm\n  session: {FOREIGN_KEY_CHECKS: 1}") + f"    syncer: {{{key}: true}}\n"
+    )
+    assert [problem.code for problem in task_problems(text)] == [20070]
+
+
+def test_a_key_of_another_section_is_not_known_here() -> None:
+    (problem,) = task_problems(TASK + "worker-count: 4\n")
+    assert problem.code == 20003
+    assert problem.suggestion == "it belongs under `syncers` or under `validators`"
+    (problem,) = task_problems(TASK + "enable-gtid: true\n")
+    assert problem.suggestion == "it belongs in the source file"
+
+
+def _with(line: str) -> str:
+    key = line.split(":", 1)[0]
+    kept: list[str] = []
+    skipping = False
+    for existing in TASK.splitlines():
+        if not existing.startswith(" "):
+            skipping = existing.startswith(f"{key}:")
+        if not skipping:
+            kept.append(existing)
+    return "\n".join([*kept, line, ""])

@@ -1,0 +1,84 @@
+"""A subtask is the task on one source with every name resolved, and travels whole."""
+
+from __future__ import annotations
+
+import json
+
+from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.config.source import Purge
+from tests.unit.config.test_models import EVERY_SOURCE_KEY, EVERY_TASK_KEY
+from tests.unit.config.texts import SOURCE, TASK, source, task
+
+MERGE = (
+    TASK
+    + """\
+    filter-rules: [shared]
+    syncer: {batch: 7}
+    route-rules: [second, first]
+  - source-id: mysql-02
+    route-rules: [second]
+    meta: {binlog-name: mysql-bin.000001}
+filters:
+  shared: {schema-pattern: shop, table-pattern: T, events: [delete], action: Ignore}
+routes:
+  first: {schema-pattern: a, target-schema: x}
+  second: {schema-pattern: b, target-schema: y}
+"""
+)
+FILTERED = (
+    SOURCE
+    + """\
+filters:
+  - {schema-pattern: SHOP, table-pattern: t, events: [insert], action: Ignore}
+  - {schema-pattern: other, events: [insert], action: Ignore}
+"""
+)
+
+
+def test_names_are_resolved_in_the_order_of_the_instance() -> None:
+    sources = {"mysql-01": source(), "mysql-02": source(SOURCE.replace("mysql-01", "mysql-02"))}
+    read = task(MERGE, sources)
+    first, second = (read.subtask(name) for name in read.source_ids)
+    assert [(route.name, route.target_schema) for route in first.routes] == [("second", "y"), ("first", "x")]
+    assert [route.name for route in second.routes] == ["second"]
+    assert (first.syncer.batch, second.syncer.batch) == (7, 100)
+    assert (first.source_id, second.source_id, second.name) == ("mysql-01", "mysql-02", "shop/mysql-02")
+
+
+def test_filters_of_the_source_follow_and_the_tasks_win_on_one_pattern() -> None:
+    sources = {"mysql-01": source(FILTERED), "mysql-02": source(SOURCE.replace("mysql-01", "mysql-02"))}
+    subtask = task(MERGE, sources).subtask("mysql-01")
+    assert [rule.name for rule in subtask.filters] == ["shared", "filters[1] of source mysql-01"]
+    sensitive = task(MERGE + "case-sensitive: true\n", sources).subtask("mysql-01")
+    assert len(sensitive.filters) == 3
+
+
+def test_the_source_can_make_names_case_sensitive() -> None:
+    for line, sensitive in (("", False), ("case-sensitive: true\n", True), ("case-sensitive: false\n", False)):
+        assert task(TASK, {"mysql-01": source(SOURCE + line)}).subtask("mysql-01").case_sensitive is sensitive
+
+
+def test_everything_survives_the_wire() -> None:
+    for read in (
+        task(),
+        task(
+            EVERY_TASK_KEY,
+            {
+                "mysql-01": source(
+                    EVERY_SOURCE_KEY.replace("source-id: a", "source-id: mysql-01").replace("enable-gtid: true", "")
+                )
+            },
+        ),
+    ):
+        subtask = read.subtask("mysql-01")
+        assert SubtaskConfig.from_wire(json.loads(json.dumps(subtask.to_wire()))) == subtask
+        wire = json.loads(json.dumps(read.to_wire()))
+        assert TaskConfig.from_wire(wire).to_wire() == wire
+    assert SourceConfig.from_wire(json.loads(json.dumps(source(EVERY_SOURCE_KEY).to_wire()))) == source(
+        EVERY_SOURCE_KEY
+    )
+
+
+def test_sources_given_later_win() -> None:
+    changed = source().model_copy(update={"purge": Purge(interval=1)})
+    assert task().subtask("mysql-01", {"mysql-01": changed}).source.purge.interval == 1
