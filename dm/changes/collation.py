@@ -15,13 +15,17 @@ ASCII, so each collation is examined once:
 - Where a collation has several levels (MySQL separates them by 0000), only the first counts: a coarser key. A key that
   is too coarse costs a conflict, never a wrong order; so case under a case-sensitive collation and trailing spaces
   under a NO PAD collation are given up as well.
-- A collation that isn't proven (MariaDB's multi-level ones, contractions) has every value weighed by the server, padded
-  to the column's length, so that PAD SPACE needs no thought.
+- MariaDB's collations with several levels don't separate them. Their accent- and case-insensitive sisters, which have
+  one level, stand in for them: coarser again.
+- A collation that isn't proven (contractions) has every value weighed by the server. That is done for Unicode
+  collations only: the weights of some old ones (cp1250_czech_cs) differ for texts that compare as equal, so there all
+  values count as one key.
+- Trailing spaces are taken off the weight, not off the text: an ignorable character may stand behind them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Final, Protocol
 
@@ -57,9 +61,6 @@ class Weights(Protocol):
 
     def weigh(self, text: bytes, charset: str, collation: str, prefix: int | None) -> bytes | None:
         """The weight of the text, converted to the collation's character set and cut to `prefix` characters."""
-
-    def weigh_padded(self, text: bytes, charset: str, collation: str, length: int) -> bytes | None:
-        """The weight of the text, converted and padded with spaces (or cut) to `length` characters."""
 
     def convert(self, text: bytes, charset: str, into: str, prefix: int | None) -> bytes | None:
         """The text converted to another character set and cut to `prefix` characters."""
@@ -118,6 +119,35 @@ def examine(weights: Weights, collation: str) -> Profile | None:
         if whole is None or _first_level(whole, unit) != b"".join([first[char] for char in sequence]):
             return None
     return Profile(unit, letters)
+
+
+def coarser(collation: str) -> str:
+    """The collation of one level that takes for equal all that this one does: MariaDB's sisters of names."""
+    if "_uca1400_" not in collation:
+        return collation
+    for levels in ("_as_cs", "_as_ci", "_ai_cs"):
+        collation = collation.removesuffix(levels) + "_ai_ci" if collation.endswith(levels) else collation
+    return collation
+
+
+def stripper(weights: Weights, collation: str) -> Callable[[bytes], bytes] | None:
+    """How trailing spaces leave a weight; None where that is not known."""
+    space = weights.weigh(b" ", "ascii", collation, None)
+    if space is None:
+        return None
+    if _LEVEL_END in space and len(space) > 2:  # MySQL's collations of several levels are all NO PAD
+        return bytes
+    unit = len(space)
+    if unit != 2:
+        return None
+
+    def strip(weight: bytes) -> bytes:
+        end = len(weight)
+        while end >= unit and weight[end - unit : end] == space:
+            end -= unit
+        return weight[:end]
+
+    return strip
 
 
 def fold_ascii(text: bytes, prefix: int | None) -> bytes | None:

@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Final
 
 from dm.binlog.value import Value
-from dm.changes.collation import ASCII_CHARSETS, UTF8_CHARSETS, Weights, fold_ascii
+from dm.changes.collation import ASCII_CHARSETS, UTF8_CHARSETS, Weights, coarser, fold_ascii, stripper
 from dm.changes.members import renumbering
 from dm.schema.table import Column
 
@@ -131,18 +131,14 @@ def _text_fold(source: Column, target: Column, prefix: int | None, weights: Weig
         return _binary_text_fold(of, to, prefix, weights)
     if weights is None or not collation:
         return None
-    ascii_source = of in ASCII_CHARSETS
-    profile = weights.profile(collation) if ascii_source else None
-    length = prefix or target.length or 1
+    if of not in ASCII_CHARSETS:
+        return None
+    collation = coarser(collation)
+    profile = weights.profile(collation)
     ask = weights
-
-    def fold_by_server(value: Value) -> Hashable:
-        if not isinstance(value, bytes):
-            return value
-        return _short(ask.weigh_padded(value, of, collation, length) or b"")
-
     if profile is None:
-        return fold_by_server
+        strip = stripper(weights, collation) if to in UTF8_CHARSETS else None
+        return None if strip is None else _weighed(of, collation, prefix, weights, strip)
     read = profile.read
 
     def fold(value: Value) -> Hashable:
@@ -152,6 +148,15 @@ def _text_fold(source: Column, target: Column, prefix: int | None, weights: Weig
         if part is None:
             part = read(ask.weigh(value, of, collation, prefix) or b"")
         return _short(part)
+
+    return fold
+
+
+def _weighed(of: str, collation: str, prefix: int | None, weights: Weights, strip: Callable[[bytes], bytes]) -> Fold:
+    def fold(value: Value) -> Hashable:
+        if not isinstance(value, bytes):
+            return value
+        return _short(strip(weights.weigh(value, of, collation, prefix) or b""))
 
     return fold
 

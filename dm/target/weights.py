@@ -35,11 +35,6 @@ class ServerWeights(Weights):
             f"SELECT WEIGHT_STRING({_cut(charset, _charset_of(collation), prefix)} COLLATE {collation})", text
         )
 
-    def weigh_padded(self, text: bytes, charset: str, collation: str, length: int) -> bytes | None:
-        """The weight of the text, converted and padded with spaces (or cut) to `length` characters."""
-        converted = _cut(charset, _charset_of(collation), None)
-        return self._ask(f"SELECT WEIGHT_STRING({converted} COLLATE {collation} AS CHAR({int(length)}))", text)
-
     def convert(self, text: bytes, charset: str, into: str, prefix: int | None) -> bytes | None:
         """The text converted to another character set and cut to `prefix` characters."""
         return self._ask(f"SELECT CAST({_cut(charset, into, prefix)} AS BINARY)", text)

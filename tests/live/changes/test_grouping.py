@@ -195,3 +195,36 @@ def test_groups_do_what_single_changes_do(bench: Bench, shape: str, mode: str) -
         assert contents(connection, serial.target) == contents(connection, group.target)
 
     check()
+
+
+def _draft(before: tuple[int, int] | None, after: tuple[int, int] | None, *, safe: bool = False) -> Draft:
+    rows = [None if row is None else (row[0], row[1], b"%d" % row[0], b"c") for row in (before, after)]
+    return Draft(rows[0], rows[1], safe)
+
+
+# The target holds a row (7, n=5) where the source has another n for 7: each history meets it, serially, with an error
+# that a later change, moved to the front, would take out of the way.
+HIDDEN = {
+    "a DELETE frees the key": ("insert", [_draft((1, 1), None), _draft(None, (2, 5)), _draft((7, 4), None)]),
+    "a REPLACE frees the key": (
+        "replace",
+        [_draft(None, (8, 8)), _draft((1, 1), (1, 5)), _draft(None, (7, 9))],
+    ),
+    "safe mode frees the key": (
+        "insert",
+        [_draft(None, (8, 8), safe=True), _draft(None, (2, 5)), _draft(None, (7, 9), safe=True)],
+    ),
+    "an UPDATE frees the key": ("insert", [_draft((1, 1), (1, 2)), _draft(None, (2, 5)), _draft((7, 4), (7, 6))]),
+}
+
+
+@pytest.mark.parametrize("case", HIDDEN)
+def test_no_error_is_hidden_by_a_move(bench: Bench, case: str) -> None:
+    mode, drafts = HIDDEN[case]
+    _, plan = bench.plans["three keys", mode]
+    start: list[Row] = [(1, 1, b"1", b"c"), (7, 5, b"7", b"c")]
+    fill(bench.connection, plan, start)
+    with pytest.raises(DMError) as caught:
+        apply_batch(bench.connection, [draft.of(plan) for draft in drafts])
+    assert caught.value.name == "duplicate-key"
+    assert [row[:2] for row in contents(bench.connection, plan.target)] == [(1, 1), (7, 5)]
