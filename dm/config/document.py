@@ -117,7 +117,8 @@ def parse(content: bytes | str, report: Report) -> YamlMap | None:
     except MarkedYAMLError as error:
         at = error.problem_mark or error.context_mark
         mark = Mark(at.line + 1, at.column + 1) if at is not None else Mark(1, 1)
-        report.add("config-not-yaml", mark, "", why=_parser_words(error))
+        hint = "a value with special characters stands in quotes"
+        report.add("config-not-yaml", mark, "", why=_parser_words(error), suggestion=hint)
         return None
     except YAMLError:
         report.add("config-not-yaml", Mark(1, 1), "", why="it holds characters that YAML does not allow")

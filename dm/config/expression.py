@@ -134,11 +134,44 @@ def parse_expression(text: str) -> Node:
         raise ExpressionError("it is nested too deeply") from None
 
 
+# Everything of a tree must be understood: sqlglot keeps much in arguments (`negate` of LIKE, `symmetric` of BETWEEN).
+_ARGUMENTS = {
+    "Between": {"this", "low", "high"},
+    "In": {"this", "expressions"},
+    "Like": {"this", "expression", "negate"},
+    "Literal": {"this", "is_string"},
+    "Not": {"this"},
+    "Neg": {"this"},
+    "Paren": {"this"},
+    "Column": {"this"},
+    "Boolean": {"this"},
+    "Null": set[str](),
+}
+_COMPARING = {"EQ", "NullSafeEQ", "NEQ", "LT", "LTE", "GT", "GTE", "Is", "In", "Between", "Like"}
+_MIXED = {"Xor": {"And", "Or"}, "And": {"Xor"}, "Or": {"Xor"}}
+
+
 def _node(tree: Expression) -> Node:
-    reader = _readers().get(type(tree).__name__)
+    from sqlglot import exp
+
+    name = type(tree).__name__
+    reader = _readers().get(name)
     if reader is None:
-        raise ExpressionError(f"{tree.key.upper()} is not supported: {tree.sql(dialect='mysql')[:60]}")
+        raise ExpressionError(f"{tree.key.upper()} is not supported: {_shown(tree)}")
+    given = {argument for argument, value in tree.args.items() if value not in (None, False, [])}
+    if not given <= _ARGUMENTS.get(name, {"this", "expression"}):
+        raise ExpressionError(f"this form of {tree.key.upper()} is not supported: {_shown(tree)}")
+    # Operators of one rank bind in another order in sqlglot than in the server (`a = b IS NULL`): parentheses decide.
+    for operand in (tree.args.get("this"), tree.args.get("expression")):
+        kind = type(operand).__name__
+        negated = isinstance(operand, exp.Not) and type(operand.this).__name__ in _COMPARING
+        if (name in _COMPARING and (kind in _COMPARING or negated)) or kind in _MIXED.get(name, set()):
+            raise ExpressionError(f"operators of one rank without parentheses: {_shown(tree)}")
     return reader(tree)
+
+
+def _shown(tree: Expression) -> str:
+    return tree.sql(dialect="mysql")[:60]
 
 
 @lru_cache(maxsize=1)
@@ -176,7 +209,7 @@ def _binary(node: Callable[[Any, Node, Node], Node], operator: str) -> Callable[
 
 def _column(tree: Any) -> Node:
     if tree.args.get("table") is not None or type(tree.this).__name__ != "Identifier":
-        raise ExpressionError(f"a column is named without its table: {tree.sql(dialect='mysql')[:60]}")
+        raise ExpressionError(f"a column is named without its table: {_shown(tree)}")
     return ColumnRef(tree.name)
 
 
@@ -191,12 +224,12 @@ def _literal(tree: Any) -> Node:
 
 def _is(tree: Any) -> Node:
     if type(tree.expression).__name__ != "Null":
-        raise ExpressionError(f"IS is supported with NULL only: {tree.sql(dialect='mysql')[:60]}")
+        raise ExpressionError(f"IS is supported with NULL only: {_shown(tree)}")
     return IsNull(_node(tree.this))
 
 
 def _in(tree: Any) -> Node:
-    if not tree.expressions or tree.args.get("query") or tree.args.get("unnest") or tree.args.get("field"):
+    if not tree.expressions:
         raise ExpressionError("IN is supported with a list of values only")
     return In(_node(tree.this), tuple(_node(item) for item in tree.expressions))
 
@@ -211,7 +244,8 @@ def _like(tree: Any) -> Node:
     pattern = _node(tree.expression)
     if not isinstance(pattern, Constant) or not isinstance(pattern.value, str):
         raise ExpressionError("LIKE is supported with a constant text only")
-    return Like(_node(tree.this), pattern.value)
+    like = Like(_node(tree.this), pattern.value)
+    return Not(like) if tree.args.get("negate") else like
 
 
 def columns_of(node: Node) -> frozenset[str]:

@@ -1,0 +1,271 @@
+"""Expression filters skip the rows the server's WHERE would find, and refuse what they can't know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.binlog.value import ABSENT, Row, Value
+from dm.config.expression import ExpressionError, ExpressionFilter, columns_of, parse_expression
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.rules import RowFilter, TableRules
+from dm.schema.table import Column, TableSchema
+from tests.unit.rules.subtasks import subtask
+
+BIN = {"charset": "utf8mb4", "collation": "utf8mb4_bin"}
+CI = {"charset": "utf8mb4", "collation": "utf8mb4_0900_ai_ci"}
+COLUMNS = (
+    Column("i", "int"),
+    Column("u", "bigint", unsigned=True),
+    Column("d", "decimal", 10, 2),
+    Column("f", "double"),
+    Column("b", "varchar", 20, charset="utf8mb4", collation="utf8mb4_bin"),
+    Column("c", "varchar", 20, charset="utf8mb4", collation="utf8mb4_0900_ai_ci"),
+    Column("day", "date"),
+    Column("at", "datetime", decimals=3),
+    Column("e", "enum", charset="utf8mb4", collation="utf8mb4_bin", members=("new", "done")),
+    Column("raw", "varbinary", 20),
+    Column("j", "json"),
+    Column("stamp", "timestamp"),
+)
+TABLE = TableSchema(TableName("shop", "orders"), COLUMNS)
+NULLS: dict[str, Value] = {column.name: None for column in COLUMNS}
+
+
+def row(**values: Value) -> Row:
+    return tuple({**NULLS, **values}.values())
+
+
+def compiled(expression: str) -> RowFilter:
+    rule = ExpressionFilter(schema_name="shop", table="orders", insert_value_expr=expression, name="rule")
+    built = RowFilter.compile([rule], COLUMNS, None)
+    assert built is not None
+    return built
+
+
+def skips(expression: str, **values: Value) -> bool:
+    return compiled(expression)("insert", None, row(**values))
+
+
+@pytest.mark.parametrize(
+    ("expression", "values", "expected"),
+    [
+        ("i = 1", {"i": 1}, True),
+        ("i = 1", {"i": None}, False),
+        ("NOT i = 1", {"i": None}, False),
+        ("i <=> NULL", {"i": None}, True),
+        ("i <=> 1", {"i": None}, False),
+        ("i IS NULL", {"i": None}, True),
+        ("i IS NOT NULL", {"i": 0}, True),
+        ("i", {"i": 2}, True),
+        ("i AND NULL", {"i": 1}, False),
+        ("i OR NULL", {"i": 1}, True),
+        ("i XOR 1", {"i": 0}, True),
+        ("i XOR NULL", {"i": 0}, False),
+        ("!(i > 3)", {"i": 3}, True),
+        ("i IN (1, 2, NULL)", {"i": 2}, True),
+        ("i NOT IN (1, 2, NULL)", {"i": 3}, False),
+        ("i NOT IN (1, 2)", {"i": 3}, True),
+        ("i BETWEEN 1 AND 3", {"i": 3}, True),
+        ("i NOT BETWEEN 1 AND 3", {"i": 4}, True),
+        ("i + 2 * i = 9", {"i": 3}, True),
+        ("-i = 3", {"i": -3}, True),
+        ("i % 3 = -1", {"i": -4}, True),
+        ("i DIV 2 = -2", {"i": -5}, True),
+        ("i % 0 IS NULL", {"i": 1}, True),
+        ("u > 9223372036854775807", {"u": (1 << 64) - 1}, True),
+        ("d = 10", {"d": "10.00"}, True),
+        ("d < 10.01", {"d": "10.00"}, True),
+        ("d + 0.1 = 10.1", {"d": "10.00"}, True),
+        ("f = 0.1", {"f": 0.1}, True),
+        ("f > 1e3", {"f": 1000.5}, True),
+        ("d = 1e1", {"d": "10.00"}, True),
+        ("b = 'abc'", {"b": b"abc"}, True),
+        ("b = 'abc'", {"b": b"ABC"}, False),
+        ("b = 'abc'", {"b": b"abc  "}, True),
+        ("b = 'täg'", {"b": "täg".encode()}, True),
+        ("'abc' = b", {"b": b"abc"}, True),
+        ("b LIKE 'a_c%'", {"b": "aäcd".encode()}, True),
+        ("b NOT LIKE 'a%'", {"b": b"ba"}, True),
+        ("c = 'ABC'", {"c": b"abc"}, True),
+        ("c = 'abc'", {"c": b"abc "}, False),
+        ("c LIKE 'A%'", {"c": b"abc"}, True),
+        ("c IN ('x', 'Abc')", {"c": b"aBC"}, True),
+        ("day = '2024-02-01'", {"day": "2024-02-01"}, True),
+        ("day < '2024-02-01 00:00:01'", {"day": "2024-02-01"}, True),
+        ("at >= '2024-02-01'", {"at": "2024-02-01 00:00:00.000"}, True),
+        ("at > '2024-02-01 10:00:00.5'", {"at": "2024-02-01 10:00:00.501"}, True),
+        ("e = 'done'", {"e": 2}, True),
+        ("e = ''", {"e": 0}, True),
+        ("raw = 'a'", {"raw": b"a"}, True),
+        ("raw > 'a'", {"raw": b"b"}, True),
+        ("j IS NOT NULL", {"j": "{}"}, True),
+        ("I = 1", {"i": 1}, True),
+        ("`i` = 1 -- why", {"i": 1}, True),
+    ],
+)
+def test_the_result_is_the_servers(expression: str, values: dict[str, Value], expected: bool) -> None:
+    assert skips(expression, **values) is expected
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "",
+        "i =",
+        "i = 1 FROM t",
+        "1, 2",
+        "i = 1; DROP TABLE t",
+        "i) FROM t WHERE (1",
+        "now() > at",
+        "upper(b) = 'A'",
+        "i / 2 = 1",
+        "b REGEXP 'a'",
+        r"b = 'a\\n'",
+        "t.i = 1",
+        "i IN (SELECT 1)",
+        "i = 1 = 2",
+        "i = 1 BETWEEN 0 AND 1",
+        "b = 'a' 'b'",
+        "EXISTS (SELECT 1)",
+        "CASE WHEN i THEN 1 END",
+        "i = @x",
+        "i IS TRUE",
+        "b LIKE i",
+        "CAST(i AS CHAR) = 'a'",
+        "b COLLATE utf8mb4_bin = 'a'",
+        "i & 1",
+        "i = 0x10",
+        "x'41' = b",
+        "DATE '2024-01-01' = day",
+        "(i, u) = (1, 2)",
+        "i = ANY (SELECT 1)",
+        "INTERVAL 1 DAY + day > 1",
+        "j->'$.a' = 1",
+        "b LIKE 'a%' ESCAPE '|'",
+        "? = i",
+        "*",
+        "(" * 5000 + "i" + ")" * 5000,
+    ],
+)
+def test_what_has_no_exact_counterpart_here_is_refused_when_the_file_is_read(expression: str) -> None:
+    with pytest.raises(ExpressionError):
+        parse_expression(expression)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "i = '1'",
+        "b = 1",
+        "b < 'x'",
+        "c < 'x'",
+        "c = 'ä'",
+        "b",
+        "day = '24-2-1'",
+        "stamp > '2024-01-01'",
+        "j = '{}'",
+        "raw LIKE 'a'",
+        "b = c",
+        "at = day",
+        "f % 2 = 1",
+        "i IN (1, 2e0)",
+        "'a' = 'b'",
+        "e LIKE 'd%'",
+        "c LIKE 'ä%'",
+        "b + 1 = 2",
+    ],
+)
+def test_what_depends_on_more_than_the_value_is_refused_when_the_table_is_known(expression: str) -> None:
+    with pytest.raises(DMError) as raised:
+        compiled(expression)
+    assert raised.value.name == "expression-inexact"
+    assert "rule" in raised.value.message
+
+
+@pytest.mark.parametrize(
+    ("expression", "values"),
+    [
+        ("c = 'abc'", {"c": "é".encode()}),
+        ("c = 'abc'", {"c": b"a\x00"}),
+        ("c LIKE 'a%'", {"c": "é".encode()}),
+        ("u - 1 > 0", {"u": 0}),
+        ("i * 9223372036854775807 > 0", {"i": 2}),
+        ("f * 1e308 > 1", {"f": 1e308}),
+        ("i = 1", {"i": ABSENT}),
+    ],
+)
+def test_a_row_that_can_not_be_judged_stops_instead_of_guessing(expression: str, values: dict[str, Value]) -> None:
+    with pytest.raises(DMError) as raised:
+        skips(expression, **values)
+    assert raised.value.name == "expression-inexact"
+
+
+def test_a_fold_that_the_caller_brings_judges_all_texts() -> None:
+    rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr="c = 'Straße'")
+    fold: Callable[[bytes, Column], bytes] = lambda text, column: text.decode().casefold().encode()  # noqa: E731
+    built = RowFilter.compile([rule], COLUMNS, fold)
+    assert built is not None
+    assert built("insert", None, row(c=b"STRASSE"))
+
+
+RULES = """\
+expression-filter:
+  bad-insert: {schema: shop, table: orders, insert-value-expr: i > 10}
+  more: {schema: shop, table: orders, insert-value-expr: i < 0}
+  gone: {schema: shop, table: orders, delete-value-expr: i = 5}
+  changed: {schema: shop, table: orders, update-old-value-expr: i = 1, update-new-value-expr: i = 2}
+  became: {schema: shop, table: orders, update-new-value-expr: i = 7}
+  unknown: {schema: shop, table: orders, insert-value-expr: nope = 1}
+  elsewhere: {schema: shop, table: items, insert-value-expr: i = 3}
+"""
+REFERENCES = "expression-filters: [bad-insert, more, gone, changed, became, unknown, elsewhere]"
+
+
+def test_each_kind_of_change_has_its_rules_and_any_of_them_skips() -> None:
+    judge = TableRules(subtask(REFERENCES, RULES)).row_filter(TABLE)
+    assert judge is not None
+    assert [i for i in (-1, 0, 3, 5, 10, 11) if judge("insert", None, row(i=i))] == [-1, 11]
+    assert [i for i in (3, 5, 11) if judge("delete", row(i=i), None)] == [5]
+    updates = [(1, 2), (1, 3), (3, 2), (0, 7)]
+    assert [pair for pair in updates if judge("update", row(i=pair[0]), row(i=pair[1]))] == [(1, 2), (0, 7)]
+
+
+def test_other_tables_have_no_filter() -> None:
+    rules = TableRules(subtask(REFERENCES, RULES))
+    assert rules.row_filter(TableSchema(TableName("shop", "customers"), COLUMNS)) is None
+    assert rules.row_filter(TableSchema(TableName("SHOP", "Items"), COLUMNS)) is not None
+    sensitive = TableRules(subtask(REFERENCES, RULES + "case-sensitive: true\n"))
+    assert sensitive.row_filter(TableSchema(TableName("SHOP", "Items"), COLUMNS)) is None
+
+
+def test_a_filter_on_columns_that_are_gone_skips_nothing() -> None:
+    rules = TableRules(
+        subtask(
+            "expression-filters: [u]",
+            "expression-filter: {u: {schema: shop, table: orders, insert-value-expr: x = 1}}\n",
+        )
+    )
+    assert rules.row_filter(TABLE) is None
+
+
+def test_rows_may_have_fewer_columns_than_the_table() -> None:
+    rules = TableRules(subtask(REFERENCES, RULES))
+    judge = rules.row_filter(TABLE, [Column("x", "int"), Column("i", "int")])
+    assert judge is not None
+    assert judge("insert", None, (0, 11))
+
+
+def test_columns_of_an_expression_are_known() -> None:
+    assert columns_of(parse_expression("a = 1 AND NOT b IN (c, 2) OR d LIKE 'x' OR -e IS NULL")) == set("abcde")
+
+
+@given(st.integers(-(2**31), 2**31 - 1), st.integers(-50, 50), st.integers(-50, 50))
+def test_integer_arithmetic_is_exact(i: int, a: int, b: int) -> None:
+    assert skips(f"i + {a} * {b} = {i + a * b}", i=i)
+    assert skips(f"i > {a}", i=i) is (i > a)
+    assert skips(f"i BETWEEN {a} AND {b}", i=i) is (a <= i <= b)
