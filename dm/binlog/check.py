@@ -163,8 +163,8 @@ def _metadata_mismatch(table_map: TableMap, index: int, column: WireColumn) -> s
     if optional.names is not None and optional.names[index].lower() != column.name.lower():
         return f"the binlog's column at its place is {optional.names[index]}"
     if optional.unsigned is not None and table_map.columns[index].code in NUMERIC:
-        unsigned = bool(optional.unsigned[index])
-        if unsigned != column.unsigned:
+        unsigned = optional.unsigned[index]
+        if unsigned is not None and unsigned != column.unsigned:
             return f"it is {'un' if column.unsigned else ''}signed and the binlog's is not"
     if optional.collations is not None and (collation := optional.collations[index]) is not None:
         charset = charset_of(collation)

@@ -45,6 +45,7 @@ _ESCAPES: Final = {
     92: "\\\\",
 }
 _KEYS_KEPT: Final = 4096
+_BASE64_LINE: Final = 76
 
 
 def quote(text: str) -> str:
@@ -120,7 +121,10 @@ def opaque_text(code: int, raw: bytes) -> str:
         return decimal_decoder(precision, scale)(raw[2:])
     if code in (WireCode.DATE, WireCode.TIME, WireCode.DATETIME, WireCode.TIMESTAMP):
         return f'"{_packed_time(raw, code)}"'
-    return f'"base64:type{code}:{base64.b64encode(raw).decode("ascii")}"'
+    encoded = base64.b64encode(raw).decode("ascii")
+    # The server breaks the lines at 76 characters, and escapes the breaks.
+    text = "\\n".join([encoded[at : at + _BASE64_LINE] for at in range(0, len(encoded), _BASE64_LINE)])
+    return f'"base64:type{code}:{text}"'
 
 
 def _length(doc: bytes, at: int) -> tuple[int, int]:

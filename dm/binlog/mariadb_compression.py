@@ -1,8 +1,9 @@
 """MariaDB's two kinds of zlib compression.
 
-Events (`log_bin_compress`): a byte 0x80 | (number of length bytes), the length in big-endian bytes, a zlib stream
-(MariaDB source, binlog_buf_compress). Columns (`COMPRESSED`): a byte whose high half is the method and whose low half
-tells how the length is stored; the value travels compressed in row events (MariaDB source, Field_longstr::compress).
+Events (`log_bin_compress`): a byte 0x80 | (number of length bytes), the length, a zlib stream (MariaDB source,
+binlog_buf_compress). Columns (`COMPRESSED`): a byte with the method in its high half and, in its low half, 8 for a
+stream without zlib's wrapping plus the number of length bytes; the value travels compressed in row events (MariaDB
+source, Field_longstr::compress). Both lengths are big-endian.
 """
 
 from __future__ import annotations
@@ -52,5 +53,5 @@ def decompress_column(stored: bytes) -> bytes:
     raw = bool(stored[0] & 0x08)  # a deflate stream without zlib's wrapping
     if not 1 <= length_size <= 4:
         raise Malformed("the compressed length is not readable")
-    size = int.from_bytes(stored[1 : 1 + length_size], "little")
+    size = int.from_bytes(stored[1 : 1 + length_size], "big")
     return _inflate(stored[1 + length_size :], size, -zlib.MAX_WBITS if raw else zlib.MAX_WBITS)

@@ -43,6 +43,31 @@ def _spread(count: int, indexes: Sequence[int], values: Iterable[int]) -> tuple[
     return tuple(spread)
 
 
+def _spread_signs(value: bytes, count: int, indexes: Sequence[int]) -> list[bool | None]:
+    signs: list[bool | None] = [None] * count
+    for index, unsigned in zip(indexes, _bits(value, len(indexes)), strict=True):
+        signs[index] = unsigned
+    return signs
+
+
+def _signs(value: bytes, columns: Sequence[WireType]) -> tuple[bool | None, ...]:
+    """The signs of numbers; None where it is not certain.
+
+    Servers of today (MySQL 9.7, MariaDB 10.11) count YEAR among the numbers and earlier ones did not; the map does
+    not say which. Both readings are made, and only what they agree on is taken.
+    """
+    count = len(columns)
+    numbers = [index for index, column in enumerate(columns) if column.code in NUMERIC]
+    with_years = [
+        index for index, column in enumerate(columns) if column.code in NUMERIC or column.code == WireCode.YEAR
+    ]
+    signs = _spread_signs(value, count, numbers)
+    if len(with_years) == len(numbers) or len(value) < (len(with_years) + 7) // 8:
+        return tuple(signs)
+    others = _spread_signs(value, count, with_years)
+    return tuple(sign if sign == other else None for sign, other in zip(signs, others, strict=True))
+
+
 def _default_collations(cursor: ByteCursor, count: int, indexes: Sequence[int]) -> tuple[int | None, ...]:
     values = [cursor.packed()] * len(indexes)
     while cursor.left:
@@ -89,11 +114,7 @@ def parse_optional_metadata(cursor: ByteCursor, columns: Sequence[WireType], fla
         value = cursor.packed_bytes()
         field = ByteCursor(value)
         if kind == 1:
-            numeric = having(*NUMERIC)
-            signs: list[bool | None] = [None] * count
-            for index, unsigned in zip(numeric, _bits(value, len(numeric)), strict=True):
-                signs[index] = unsigned
-            metadata.unsigned = tuple(signs)
+            metadata.unsigned = _signs(value, columns)
         elif kind == 2:
             metadata.collations = _default_collations(field, count, having(*character_codes))
         elif kind == 3:

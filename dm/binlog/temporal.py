@@ -203,7 +203,7 @@ def hires_datetime_decoder(digits: int) -> Callable[[bytes], str]:
 @lru_cache(maxsize=8)
 def hires_time_decoder(digits: int) -> Callable[[bytes], str]:
     """A function from MariaDB's old TIME(digits): units of the last digit, shifted so that no number is negative."""
-    shift = (838 * 3600 + 59 * 60 + 59) * 10**digits + 10**digits - 1
+    shift = 839 * 3600 * 10**digits
 
     def decode(raw: bytes) -> str:
         number = int.from_bytes(raw, "big") - shift

@@ -20,6 +20,7 @@ AlterPhase = Literal["start", "commit", "rollback"]
 _FIXED = Struct("<B16sqBqq")  # flags, uuid, number, kind of logical clock, last committed, sequence number
 _LOGICAL_CLOCK: Final = 2
 _UUIDS_KEPT: Final = 1024
+_SERIALIZATION_VERSION: Final = 1
 
 
 @dataclass(slots=True)
@@ -120,7 +121,7 @@ def parse_gtid(data: bytes, at: int, end: int, anonymous: bool) -> GtidEvent:
 def parse_gtid_tagged(cursor: ByteCursor) -> GtidEvent:
     """Read a tagged GTID event's body."""
     start = cursor.at
-    if (version := cursor.varlen()) != 0:
+    if (version := cursor.varlen()) != _SERIALIZATION_VERSION:
         raise Malformed(f"serialization version {version} is not known")
     size = cursor.varlen()
     stop = start + size

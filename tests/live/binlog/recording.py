@@ -1,0 +1,89 @@
+"""What a server wrote into its binlog while a block ran, read from its own file, offline."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from dm.binlog.decode import DecoderCache, RowPair
+from dm.binlog.event import RawEvent
+from dm.binlog.frame import frames
+from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
+from dm.demo.servers import ThrowawayServer
+from dm.schema.table import Column
+
+_MEMBER = re.compile(r"'((?:[^']|'')*)'")
+
+
+@dataclass
+class Recording:
+    """The raw and the typed events of the block, once it has ended; payloads are unpacked in place."""
+
+    raw: list[RawEvent] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
+
+    def rows(self, table: str, columns: Sequence[Column]) -> list[RowPair]:
+        """Every row change of one table."""
+        found: list[RowPair] = []
+        decoders = DecoderCache()
+        maps: dict[int, TableMap] = {}
+        for event in self.events:
+            if isinstance(event, TableMap):
+                maps[event.table_id] = event
+            elif isinstance(event, Rows) and maps[event.table_id].table == table:
+                found.extend(decoders.decoder(maps[event.table_id], columns).decode(event))
+        return found
+
+    def of(self, kind: type) -> list[Event]:
+        """The events of one kind."""
+        return [event for event in self.events if isinstance(event, kind)]
+
+
+def flush(server: ThrowawayServer) -> str:
+    """Start a new binlog file and give its name."""
+    server.execute("FLUSH BINARY LOGS")
+    return str(server.query("SHOW BINARY LOGS")[-1][0])
+
+
+@contextmanager
+def recording(server: ThrowawayServer) -> Iterator[Recording]:
+    """Record the events of this block; they are there when it ends."""
+    recorded = Recording()
+    name = flush(server)
+    yield recorded
+    flush(server)
+    data = (server.data / name).read_bytes()
+    parser = EventParser()
+    end = 4
+    for at, header in frames(data, 4, len(data)):
+        end = at + header.size
+        raw = RawEvent(header, data[at:end])
+        event = parser.parse(raw)
+        recorded.raw.append(raw)
+        recorded.events.append(event)
+        if isinstance(event, TransactionPayload):
+            recorded.events.extend(parser.parse(inner) for inner in event.events())
+    assert end == len(data)
+
+
+def columns_of(server: ThrowawayServer, schema: str, table: str) -> list[Column]:
+    """The table's columns as the server describes them."""
+    return [
+        Column(
+            name=name,
+            base="geomcollection" if base == "geometrycollection" else base,
+            length=length if length is not None else precision,
+            decimals=scale if scale is not None else fraction,
+            unsigned="unsigned" in full,
+            charset=charset,
+            members=tuple(text.replace("''", "'") for text in _MEMBER.findall(full)) if base in ("enum", "set") else (),
+        )
+        for name, base, length, precision, scale, fraction, charset, full in server.query(
+            "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale,"
+            " datetime_precision, character_set_name, column_type FROM information_schema.columns"
+            " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
+            (schema, table),
+        )
+    ]

@@ -1,0 +1,84 @@
+"""Captured files of both families, offline."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.binlog.header import EventType
+from dm.binlog.reader import EventParser, Query, RowsQuery, XaPrepare
+from dm.binlog.value import ABSENT, Value
+from dm.errors import DMError
+from dm.gtid import Flavor
+from tests.unit.binlog.sample import decoded, raw_events, typed_events
+
+FIRST: tuple[Value, ...] = (
+    1, -2, 3, -4, 5, 1.5, -2.25, "-12345.678901", 513, 2024, "2024-02-03", "-01:02:03.500",
+    "2024-02-03 04:05:06.789000", "2024-02-03 04:05:06.78", 2, 5, b"char", b"v" * 300, b"\x01\0\0\0", b"\0\xff", b"b\0", b"text",
+    bytes(4) + bytes.fromhex("0101000000000000000000f03f0000000000000040"),
+)  # fmt: skip
+JSON: dict[Flavor, str] = {
+    "mysql": '{"b": 12345678901, "k": [1, 2.5, "s", null, true, {"n": -1}]}',
+    "mariadb": '{"k": [1, 2.5, "s", null, true, {"n": -1}], "b": 12345678901}',
+}
+FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_every_column_type_of_a_captured_file(flavor: Flavor) -> None:
+    changes = decoded(flavor, "wide")
+    first = (*FIRST, JSON[flavor], 77)
+    assert changes[0] == ("insert", (None, first))
+    null_row = (None,) * (len(first) - 1)
+    assert changes[1] == ("insert", (None, (2, *null_row)))
+    kind, (before, after) = changes[3]
+    assert (kind, before) == ("update", first)
+    assert after == (1, 9, *first[2:17], None, *first[18:])
+    absent = [ABSENT] * len(first)
+    assert changes[6] == ("update", ((2, *absent[1:]), (*absent[:3], 5, *absent[4:])))
+    assert changes[7] == ("delete", ((1, *absent[1:]), None))
+
+
+def test_own_types_of_mariadb() -> None:
+    ((kind, (_, after)),) = decoded("mariadb", "own")
+    uuid = bytes.fromhex("123e4567e89b12d3a456426655440000")
+    assert (kind, after) == ("insert", (uuid, bytes(15) + b"\1", bytes((1, 2, 3, 0)), b"d", b"e" * 500))
+
+
+def test_own_types_of_mysql() -> None:
+    ((_, (_, after)),) = decoded("mysql", "vec")
+    assert after == (bytes.fromhex("0000803f00000040"), None)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_texts_and_xa(flavor: Flavor) -> None:
+    events = typed_events(flavor)
+    assert XaPrepare("X'78',X'',1", one_phase=False) in events
+    assert any(isinstance(event, RowsQuery) and event.text == "DELETE FROM s.wide" for event in events)
+    later = next(event for event in events if isinstance(event, Query) and b"later" in event.sql)
+    assert (later.timestamp, later.schema) == (1700000000, "")
+    assert any(isinstance(event, Query) and event.sql == b"SAVEPOINT `p`" for event in events)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_flipped_bit_anywhere_breaks_the_checksum(flavor: Flavor) -> None:
+    parser = EventParser()
+    for raw in raw_events(flavor):
+        if raw.header.type == EventType.FORMAT_DESCRIPTION:
+            parser.parse(raw)
+            continue
+        for at in range(19, len(raw.data), 7):
+            damaged = bytearray(raw.data)
+            damaged[at] ^= 0x10
+            with pytest.raises(DMError) as caught:
+                parser.parse(raw._replace(data=bytes(damaged)))
+            assert caught.value.name == "checksum-mismatch"
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_equal_table_maps_are_one_object(flavor: Flavor) -> None:
+    parser = EventParser()
+    maps: dict[bytes, object] = {}
+    for raw in raw_events(flavor):
+        event = parser.parse(raw)
+        if raw.header.type == EventType.TABLE_MAP:
+            assert maps.setdefault(raw.body(checksum=True), event) is event
