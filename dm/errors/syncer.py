@@ -175,4 +175,22 @@ KINDS: tuple[ErrorKind, ...] = (
         "a row image of {table} lacks columns (binlog_row_image is not FULL in the session that wrote it)",
         "SET GLOBAL binlog_row_image = FULL; " + _SKIP_OR_FILTER,
     ),
+    ErrorKind(
+        "source-replaced",
+        36914,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source is another server now ({theirs}, it was {ours}) and the checkpoint has no GTID set to go on from",
+        "start the task again from an explicit position on the new server (`meta`, with --remove-meta)",
+    ),
+    ErrorKind(
+        "target-table-missing",
+        36070,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target has no table {table}",
+        "create it with the source's structure, or exclude the source's table, and resume the task",
+    ),
 )

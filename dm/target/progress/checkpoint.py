@@ -49,9 +49,9 @@ def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
 def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint | None:
     """What is stored, or None when the subtask never had a point."""
     rows = connection.query(
-        "SELECT is_global, cp_schema, cp_table, server_uuid, binlog_name, binlog_pos, binlog_gtid, exit_safe_server_uuid,"
-        f" exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, table_info FROM {key.checkpoint.sql}"
-        " WHERE id = %s",
+        "SELECT is_global, cp_schema, cp_table, server_uuid, binlog_name, binlog_pos, binlog_gtid,"
+        " exit_safe_server_uuid, exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, table_info"
+        f" FROM {key.checkpoint.sql} WHERE id = %s",
         (key.source_id,),
     )
     position: Position | None = None
@@ -75,8 +75,8 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
 def _write_global(connection: TargetConnection, key: SubtaskKey, position: Position, bound: Position | None) -> None:
     connection.execute(
         f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
-        " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, exit_safe_server_uuid, table_info, is_global)"
-        " VALUES (%s, '', '', %s, %s, %s, %s, %s, %s, %s, %s, '{}', 1) ON DUPLICATE KEY UPDATE"
+        " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, exit_safe_server_uuid, table_info,"
+        " is_global) VALUES (%s, '', '', %s, %s, %s, %s, %s, %s, %s, %s, '{}', 1) ON DUPLICATE KEY UPDATE"
         " binlog_name = VALUES(binlog_name), binlog_pos = VALUES(binlog_pos), binlog_gtid = VALUES(binlog_gtid),"
         " server_uuid = VALUES(server_uuid), exit_safe_binlog_name = VALUES(exit_safe_binlog_name),"
         " exit_safe_binlog_pos = VALUES(exit_safe_binlog_pos), exit_safe_binlog_gtid = VALUES(exit_safe_binlog_gtid),"

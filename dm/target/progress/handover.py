@@ -1,9 +1,9 @@
 """What a full load leaves for the syncer: the point to start from, and the bound up to which rows may be there already.
 
 P0 becomes the global point, P1 the bound: between them the syncer works in safe mode, since chunks were read at any
-moment in between (invariant I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered while
-the dump ran) carries this point; one that vanished while the dump ran carries the point behind its end, so that its
-earlier changes are not missed by anybody.
+moment in between (invariant I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered
+while the dump ran) carries this point; one that vanished while the dump ran carries the point behind its end, so that
+its earlier changes are not missed by anybody.
 """
 
 from __future__ import annotations

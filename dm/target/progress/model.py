@@ -2,10 +2,10 @@
 
 The model keeps what `protocol.py` says and nothing else: a source of a few transactions over two keyed rows and one
 keyless table, lanes with at most one open target transaction each, a run that may crash or freeze at any step, target
-sessions that outlive it and commit whenever they like, and a next run that fences, reads and replays. `explore` walks all
-states and returns the first violation: a statement outside safe mode that does not hit exactly one row, or an end state
-that differs from the source. Each safeguard can be taken away, and then there must be a violation; that is the proof that
-the model can see one.
+sessions that outlive it and commit whenever they like, and a next run that fences, reads and replays. `explore` walks
+all states and returns the first violation: a statement outside safe mode that does not hit exactly one row, or an end
+state that differs from the source. Each safeguard can be taken away, and then there must be a violation; that is the
+proof that the model can see one.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """How a task survives any crash: the essay. The code around this file implements it, `model.py` checks it exhaustively.
 
 The problem. Rows, a position in the source's binlog and DDL must agree after a crash at any instant, with several apply
-sessions committing independently, with COMMITs whose answer got lost, and with sessions of a dead or frozen process that
-are still alive on the target and may still commit.
+sessions committing independently, with COMMITs whose answer got lost, and with sessions of a dead or frozen process
+that are still alive on the target and may still commit.
 
 What is stored, all of it on the target, in the meta schema, per task and source:
 
-    worker rows      one per lane (control, ddl, keyless, worker-00..): epoch, batch number, highest position in the batch
-    checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
+    worker rows      one per lane (control, ddl, keyless, worker-00..): epoch, batch number, highest position in the
+    batch checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
     DDL intent       the piece about to be executed, with the structure before and the one expected after
     chunk records    which chunks of a full load are in (`chunks.py`)
 
@@ -17,20 +17,20 @@ I1  Every target transaction first updates its own lane's row and demands the ep
     an older run can not commit once the epoch is raised, and raising it waits for those still open, since they hold the
     row's lock. The row commits with the data: what a lane did is read, never guessed, also after a lost COMMIT answer.
 I2  Everything up to L is committed. L is computed from completions in source order and is written by the control lane.
-I3  Nothing beyond B is committed. At the start of a run B := stored B joined with all worker rows, and it is stored before
-    the first dispatch: the run overwrites the worker rows with lower positions, so they can not answer a second time.
-    B only grows until L covers it; then it is dropped together with the write of that L.
+I3  Nothing beyond B is committed. At the start of a run B := stored B joined with all worker rows, and it is stored
+    before the first dispatch: the run overwrites the worker rows with lower positions, so they can not answer a
+    second time. B only grows until L covers it; then it is dropped together with the write of that L.
 I4  From L until what is processed covers B, changes of keyed tables are applied idempotently (safe mode: INSERT as
-    REPLACE, UPDATE as DELETE + REPLACE, a missing row is no error). Row images are complete, so replaying every change of
-    (L, B] in order of keys ends in the state at B, whatever subset of it was already there: a row touched in the window
-    ends with its last image, a row not touched was never wrong. Outside the window every statement must hit exactly the
-    rows it says, or the task pauses.
-I5  Tables without a usable key are applied in one lane in source order; its row holds the exact position. On restart its
-    changes at or below that position are skipped. That is exactly once, so safe mode does not concern them.
-I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next intent,
-    or the checkpoint behind the whole statement, says that the piece is done. After a crash, when the session that ran it
-    has ended (the fence waits for it): structure as expected after = done, structure as before = run it, neither = pause.
-    Where the structure can't show the effect, only an idempotent piece is run again.
+    REPLACE, UPDATE as DELETE + REPLACE, a missing row is no error). Row images are complete, so replaying every
+    change of (L, B] in order of keys ends in the state at B, whatever subset of it was already there: a row touched
+    in the window ends with its last image, a row not touched was never wrong. Outside the window every statement must
+    hit exactly the rows it says, or the task pauses.
+I5  Tables without a usable key are applied in one lane in source order; its row holds the exact position. On restart
+    its changes at or below that position are skipped. That is exactly once, so safe mode does not concern them.
+I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
+    intent, or the checkpoint behind the whole statement, says that the piece is done. After a crash, when the session
+    that ran it has ended (the fence waits for it): structure as expected after = done, structure as before = run it,
+    neither = pause. Where the structure can't show the effect, only an idempotent piece is run again.
 I7  The structures stored with the checkpoint are those at L, because every DDL ends with a checkpoint.
 
 A session is found without knowing its number: each takes a named lock (`fence.py`) for its lifetime; who holds the lock

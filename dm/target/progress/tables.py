@@ -1,7 +1,7 @@
 """The progress tables: names and definitions.
 
-The checkpoint table is DM's (`dm-behaviour` 4.9) with 64-bit offsets and the server's uuid added, since an offset without
-its server means nothing. The others are ours.
+The checkpoint table is DM's (`dm-behaviour` 4.9) with 64-bit offsets and the server's uuid added, since an offset
+without its server means nothing. The others are ours.
 """
 
 from __future__ import annotations

@@ -1,0 +1,203 @@
+"""From events to transactions.
+
+The assembler knows where transactions begin and end; everything behind it works on whole ones, so a position can only
+ever stand between two of them, and a connection that breaks inside one costs nothing but reading it again.
+
+MySQL:    GTID or ANONYMOUS_GTID, then QUERY(BEGIN) .. XID | QUERY(COMMIT) | QUERY(ROLLBACK) | XA_PREPARE,
+          or one QUERY with a DDL. CREATE TABLE .. SELECT is a QUERY inside BEGIN .. XID (atomic DDL).
+          TRANSACTION_PAYLOAD holds the events from BEGIN to XID, compressed.
+MariaDB:  GTID begins the group by itself (no BEGIN follows); flag FL_STANDALONE says that one QUERY is the whole group.
+
+Rows of tables nobody wants are dropped here, by their table map, before they cost memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from dm.binlog.event import RawEvent
+from dm.binlog.event_source import SourceEvent
+from dm.binlog.reader import (
+    Event,
+    EventParser,
+    FormatDescription,
+    GtidEvent,
+    GtidList,
+    Heartbeat,
+    PreviousGtids,
+    Query,
+    Rotate,
+    Rows,
+    TableMap,
+    TransactionPayload,
+    XaPrepare,
+    Xid,
+)
+from dm.errors import DMError
+from dm.gtid import Gtid, GtidSet
+from dm.ident import TableName
+from dm.position import MAGIC_SIZE, Position
+from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
+
+_BEGIN = (b"BEGIN", b"begin")
+
+
+class TransactionAssembler:
+    """Feeds on events in order, gives transactions; remembers the position behind the last complete one."""
+
+    def __init__(self, start: Position, wanted: Callable[[TableName], bool]) -> None:
+        self._position = start
+        self._wanted = wanted
+        self._parser = EventParser()
+        self._gtids_known = bool(start.gtid_set) or start.offset <= MAGIC_SIZE
+        self._adopt_gtids = not start.gtid_set and start.offset <= MAGIC_SIZE
+        self._maps: dict[int, TableMap | None] = {}  # None: not wanted
+        self._gtid: Gtid | None = None
+        self._standalone = False
+        self._in_transaction = False
+        self._items: list[RowsItem | StatementItem] = []
+        self._size = 0
+        self._xa = False
+        self.heartbeat_position: Position | None = None  # the source had nothing more at this position
+
+    @property
+    def position(self) -> Position:
+        """The end of the last complete transaction."""
+        return self._position
+
+    def feed(self, event: SourceEvent) -> SourceTransaction | None:
+        """Take the next event; gives a transaction when the event completes one that is not processed yet."""
+        raw = event.raw
+        self._size += raw.header.size
+        parsed = self._parse(raw, event)
+        if isinstance(parsed, TransactionPayload):
+            completed = None
+            for inner in parsed.events():
+                completed = self._take(self._parse(inner, event), event, inner.header.timestamp) or completed
+            return completed
+        return self._take(parsed, event, raw.header.timestamp)
+
+    def _parse(self, raw: RawEvent, event: SourceEvent) -> Event:
+        try:
+            return self._parser.parse(raw)
+        except DMError as error:
+            if error.position is None:
+                error.position = f"({event.file}, {event.end_offset - raw.header.size})"
+            raise
+
+    def _take(self, event: Event, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        if isinstance(event, Rows):
+            self._rows(event)
+        elif isinstance(event, TableMap):
+            name = TableName(event.schema, event.table)
+            self._maps[event.table_id] = event if self._wanted(name) else None
+        elif isinstance(event, Query):
+            return self._query(event, at, timestamp)
+        elif isinstance(event, Xid):
+            return self._end(at, timestamp)
+        elif isinstance(event, GtidEvent):
+            self._begin_group(event)
+        elif isinstance(event, XaPrepare):
+            return self._xa_prepare(event, at, timestamp)
+        elif isinstance(event, Rotate):
+            return self._rotate(event, at, timestamp)
+        elif isinstance(event, PreviousGtids | GtidList):
+            self._file_start(event.gtid_set)
+        elif isinstance(event, FormatDescription):
+            self._maps.clear()  # a new server life may use the numbers again
+        elif isinstance(event, Heartbeat):
+            self.heartbeat_position = self._position
+        return None
+
+    def _begin_group(self, event: GtidEvent) -> None:
+        self._gtid = event.gtid
+        self._standalone = event.is_ddl_standalone
+        self._items = []
+        self._in_transaction = self._gtid is not None and self._gtid.flavor == "mariadb" and not event.is_ddl_standalone
+        self._size = 0
+        self._xa = False
+
+    def _file_start(self, gtid_set: GtidSet) -> None:
+        if self._adopt_gtids or not self._gtids_known:
+            self._position = replace(self._position, gtid_set=gtid_set)
+            self._gtids_known = True
+            self._adopt_gtids = False
+
+    def _rows(self, event: Rows) -> None:
+        if event.table_id not in self._maps:
+            raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
+        table_map = self._maps[event.table_id]
+        if table_map is not None:
+            self._items.append(RowsItem(table_map, event))
+
+    def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        sql = event.sql.strip()
+        if sql in _BEGIN:
+            self._in_transaction = True
+            return None
+        word = sql[:24].upper().rstrip(b";").strip()
+        if word == b"COMMIT":
+            return self._end(at, timestamp)
+        if word == b"ROLLBACK":
+            return self._rollback(at, timestamp)
+        if word.startswith((b"XA START", b"XA BEGIN")):
+            self._in_transaction = True
+            self._xa = True
+            return None
+        if word.startswith(b"XA END"):
+            return None
+        if word.startswith((b"ROLLBACK TO", b"ROLLBACK WORK TO")):
+            raise DMError("rollback-to-savepoint", position=self._position)
+        if word.startswith(b"SAVEPOINT"):
+            return None
+        if word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
+            return self._end(at, timestamp)  # of rows that were refused at their XA PREPARE, or of none
+        self._items.append(StatementItem(event))
+        if self._in_transaction:
+            return None
+        return self._end(at, timestamp)
+
+    def _rollback(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        for item in self._items:
+            if isinstance(item, RowsItem):
+                table = TableName(item.table_map.schema, item.table_map.table)
+                raise DMError("rolled-back-rows", table=str(table), position=self._position)
+        return self._end(at, timestamp)
+
+    def _xa_prepare(self, event: XaPrepare, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        if event.one_phase:
+            return self._end(at, timestamp)
+        for item in self._items:
+            if isinstance(item, RowsItem):
+                table = TableName(item.table_map.schema, item.table_map.table)
+                raise DMError("xa-transaction", table=str(table), position=self._position)
+        return self._end(at, timestamp)
+
+    def _rotate(self, event: Rotate, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        if event.artificial:
+            # Sent at the start of every stream, and only says which file follows (timestamp 0, no place in a file).
+            return None
+        end = Position(at.server_uuid, event.next_file, event.next_offset, self._position.gtid_set)
+        return self._complete(end, None, timestamp)
+
+    def _end(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        gtids = self._position.gtid_set
+        if self._gtid is not None and self._gtids_known:
+            gtids = gtids.with_gtid(self._gtid)
+        return self._complete(Position(at.server_uuid, at.file, at.end_offset, gtids), self._gtid, timestamp)
+
+    def _complete(self, end: Position, gtid: Gtid | None, timestamp: int) -> SourceTransaction | None:
+        begin = self._position
+        processed = begin.has_processed(gtid, end)
+        transaction = SourceTransaction(begin, end, gtid, timestamp, self._items, self._size)
+        self._items = []
+        self._gtid = None
+        self._in_transaction = False
+        self._size = 0
+        if processed:
+            if begin.server_uuid != end.server_uuid:
+                self._position = end  # a transaction of before the switch, seen again on the new server
+            return None
+        self._position = end
+        return transaction

@@ -1,0 +1,85 @@
+"""How far everything is committed: the low-water mark over transactions that finish in any order.
+
+The dispatcher opens one ticket per transaction, in source order, and closes it with the number of changes it gave to
+the lanes; the lanes count them down as their batches commit, in any order and possibly before the ticket is closed.
+The mark stands at the end of the last transaction before which every ticket is finished. It is the only source of L.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from dm.position import Position
+
+
+@dataclass(slots=True)
+class Ticket:
+    """One transaction under way."""
+
+    end: Position
+    timestamp: int
+    open: int = 0  # changes given minus changes committed; may be negative while not closed
+    closed: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Everything up to `position` is committed; `timestamp` is the source's time of the last transaction in it."""
+
+    position: Position
+    timestamp: int
+
+
+class CompletionTracker:
+    """Tickets in source order and the mark behind the finished ones."""
+
+    def __init__(self, start: Position) -> None:
+        self._lock = threading.Lock()
+        self._under_way: deque[Ticket] = deque()
+        self._mark = Mark(start, 0)
+        self.transactions = 0
+
+    def open(self, end: Position, timestamp: int) -> Ticket:
+        """Begin the next transaction in source order."""
+        ticket = Ticket(end, timestamp)
+        with self._lock:
+            self._under_way.append(ticket)
+        return ticket
+
+    def close(self, ticket: Ticket, given: int) -> None:
+        """All changes of the transaction, `given` in number, are with the lanes."""
+        with self._lock:
+            ticket.open += given
+            ticket.closed = True
+            self._advance()
+
+    def committed(self, counts: dict[int, tuple[Ticket, int]]) -> None:
+        """One target transaction committed; `counts` maps any key to (ticket, number of its changes)."""
+        with self._lock:
+            for ticket, count in counts.values():
+                ticket.open -= count
+            self._advance()
+
+    def _advance(self) -> None:
+        while self._under_way and self._under_way[0].closed and self._under_way[0].open == 0:
+            ticket = self._under_way.popleft()
+            self._mark = Mark(ticket.end, ticket.timestamp or self._mark.timestamp)
+            self.transactions += 1
+
+    @property
+    def mark(self) -> Mark:
+        """The low-water mark."""
+        return self._mark
+
+    @property
+    def under_way(self) -> int:
+        """Transactions opened and not behind the mark."""
+        return len(self._under_way)
+
+    @property
+    def oldest_timestamp(self) -> int | None:
+        """The source's time of the oldest transaction that is not committed; None when all are."""
+        with self._lock:
+            return self._under_way[0].timestamp if self._under_way else None

@@ -1,0 +1,180 @@
+"""DDL: a barrier, then piece by piece, each announced before it is executed (invariant I6 of the progress protocol).
+
+What a piece needs is decided on the source's names first (lists, event rules, points of tables that entered late), then
+its text is routed. A piece that a filter drops is not executed but tracked, because the rows behind it have the new
+structure. A piece whose effect the target already has counts as done: another upstream of a merged table, or the window
+of a dump, brought it there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dm import faults
+from dm.binlog.reader import Query
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.rules.table_rules import TableRules
+from dm.schema import effect
+from dm.schema.table import TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece, split
+from dm.sql.statement import classify
+from dm.syncer.ddl_session import DdlSession
+from dm.syncer.lanes import Lanes
+from dm.syncer.progress_writer import ProgressWriter
+from dm.target.progress.checkpoint import TablePoint
+from dm.target.progress.intent import Intent, Outcome
+from dm.target.target_schema import TargetSchemas
+
+
+@dataclass(slots=True)
+class _Step:
+    """One piece and what is to be done with it."""
+
+    piece: Piece
+    execute: bool  # False: only track it
+
+
+class DdlLane:
+    """Takes query events that are no transaction control."""
+
+    def __init__(
+        self,
+        rules: TableRules,
+        tracker: SchemaTracker,
+        targets: TargetSchemas,
+        lanes: Lanes,
+        progress: ProgressWriter,
+        session: DdlSession,
+        *,
+        context_of: Callable[[Query], SourceContext],
+        points: dict[TableName, Position],
+        intent: Intent | None,
+        forget: Callable[[], None],
+    ) -> None:
+        self._rules = rules
+        self._tracker = tracker
+        self._targets = targets
+        self._lanes = lanes
+        self._progress = progress
+        self._session = session
+        self._context_of = context_of
+        self._points = points
+        self._intent = intent
+        self._forget = forget
+        self.executed = 0
+        self.already_effective = 0
+        self.running: str | None = None  # the statement under way, for the status
+
+    def steps(self, query: Query, position: Position) -> list[_Step]:
+        """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
+        context = self._context_of(query)
+        text = query.text
+        try:
+            if self._rules.sql_pattern_ignores(text):
+                return []
+            statement = classify(text, context)
+            if statement.kind == "dml":
+                self._refuse_dml(statement.tables, text)
+            if statement.kind != "ddl":
+                return []
+            pieces = split(text, context)
+            steps = [step for piece in pieces if (step := self._step(piece, position)) is not None]
+        except DMError as error:
+            error.position = error.position or str(position)
+            raise
+        return steps
+
+    def _refuse_dml(self, tables: Sequence[TableName] | None, text: str) -> None:
+        if not tables or any(self._rules.wanted(table) for table in tables):
+            raise DMError("statement-dml", statement=_shorten(text))
+
+    def _step(self, piece: Piece, position: Position) -> _Step | None:
+        wanted = [self._rules.wanted(table) for table in piece.tables]
+        if not any(wanted):
+            return None
+        if not all(wanted):
+            raise DMError("ddl-partly-wanted", statement=_shorten(piece.text))
+        points = [self._points.get(table) for table in piece.tables]
+        if points and all(point is not None and point.covers(position) for point in points):
+            return None  # the table was dumped behind this statement
+        actions = {self._rules.ddl_event(table, event, piece.text) for table in piece.tables for event in piece.events}
+        return _Step(piece, execute="ignore" not in actions)
+
+    def run(self, query: Query, steps: list[_Step], end: Position, point: Position) -> None:
+        """Execute and track the steps behind a barrier; ends with a checkpoint at `point`.
+
+        `end` is the end of the event's transaction. The point is the same, but where rows follow in that transaction
+        (CREATE TABLE .. SELECT), since they are not applied yet: there it is the transaction's begin.
+        """
+        self._lanes.drain()
+        self._progress.write()
+        intent = self._intent if self._intent is not None and _same_place(self._intent.position, end) else None
+        self._intent = None
+        before = set(self._tracker.tables())
+        for number, step in enumerate(steps):
+            if step.execute:
+                self._execute(query, number, step.piece, end, intent)
+            self._tracker.apply(step.piece)
+            self._targets.invalidate_all()
+        faults.hit("syncer.after_ddl_record")
+        self._forget()
+        touched = {table for step in steps for table in step.piece.tables}
+        changed = {table: schema for table in touched if (schema := self._tracker.get(table)) is not None}
+        gone = [table for table in before | touched if self._tracker.get(table) is None]
+        for table in gone:
+            self._points.pop(table, None)
+        self._progress.write_structures(
+            point, {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}, gone
+        )
+
+    def _execute(self, query: Query, number: int, piece: Piece, end: Position, intent: Intent | None) -> None:
+        if intent is not None and number < intent.piece:
+            return  # a later piece was announced, so this one is done
+        target_piece = piece.route(self._rules.route)
+        routed = target_piece.text
+        now = self._structures_of(target_piece)
+        if intent is not None and number == intent.piece:
+            outcome = intent.outcome(now)
+            if outcome is Outcome.DONE:
+                return
+            if outcome is Outcome.UNCLEAR or (not effect.visible(piece) and not effect.idempotent(piece)):
+                raise DMError("ddl-outcome-unclear", statement=_shorten(routed), position=end)
+        if effect.already_effective(now, target_piece):
+            self.already_effective += 1
+            return
+        after = effect.expected_after(now, target_piece)
+        self._progress.write_intent(Intent(end, number, routed, self._session.connection_id, now, after))
+        faults.hit("syncer.before_ddl")
+        self.running = routed
+        try:
+            self._session.execute(routed, query)
+        except DMError as error:
+            if error.name != "statement-failed":
+                raise
+            raise DMError("ddl-failed", statement=_shorten(routed), position=end, cause=error.cause) from error
+        finally:
+            self.running = None
+        self.executed += 1
+        faults.hit("syncer.after_ddl")
+
+    def _structures_of(self, target_piece: Piece) -> dict[TableName, TableSchema | None]:
+        """The tables that the piece names, and the schemas whose defaults they inherit."""
+        tables = target_piece.tables
+        now = {TableName(table.schema, ""): self._session.database(table.schema) for table in tables}
+        now.update((table, self._targets.read(table)) for table in tables if table.table)
+        return now
+
+
+def _same_place(left: Position, right: Position) -> bool:
+    if left.server_uuid == right.server_uuid:
+        return left.order == right.order
+    return bool(left.gtid_set) and left.gtid_set == right.gtid_set
+
+
+def _shorten(statement: str, limit: int = 500) -> str:
+    return statement if len(statement) <= limit else statement[:limit] + " ..."

@@ -1,0 +1,98 @@
+"""A lane: one target session with its bounded queue, applied in order by one thread.
+
+The queue is bounded by changes and by bytes of binlog; a full queue makes the dispatcher wait, so a slow target holds
+the reader back and memory stays where the configuration put it. A batch is whatever is waiting when the session is
+free, at most `batch` changes: a single change leaves at once, a backlog leaves in full batches, and no timer is
+involved.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from dataclasses import dataclass
+
+from dm.changes.row_change import RowChange
+from dm.position import Position
+from dm.syncer.completion import Ticket
+
+
+@dataclass(slots=True)
+class LaneJob:
+    """Changes of one transaction for one lane; `end` is the end of that transaction."""
+
+    changes: list[RowChange]
+    ticket: Ticket
+    end: Position
+
+
+class LaneQueue:
+    """What one lane still has to do."""
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._jobs: deque[LaneJob] = deque()
+        self._waiting = 0  # changes in the queue
+        self._running = 0  # changes in the batch under way
+        self._changed = threading.Condition()
+        self._closed = False
+
+    @property
+    def closed(self) -> bool:
+        """Whether the lane takes nothing more."""
+        return self._closed
+
+    @property
+    def load(self) -> int:
+        """Changes waiting or under way."""
+        return self._waiting + self._running
+
+    def put(self, job: LaneJob) -> bool:
+        """Add a job, waiting for room; False when the lane was closed instead."""
+        with self._changed:
+            while self._waiting >= self._capacity and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                return False
+            self._jobs.append(job)
+            self._waiting += len(job.changes)
+            self._changed.notify_all()
+            return True
+
+    def take(self, limit: int, *, whole_jobs: bool) -> list[LaneJob]:
+        """Wait for work and take up to `limit` changes; empty when the lane is closed.
+
+        With `whole_jobs` one job is one batch however large it is: what the source committed at once stays together.
+        """
+        with self._changed:
+            while not self._jobs and not self._closed:
+                self._changed.wait()
+            if self._closed:
+                return []
+            taken = [self._jobs.popleft()]
+            count = len(taken[0].changes)
+            if not whole_jobs:
+                while self._jobs and count + len(self._jobs[0].changes) <= limit:
+                    taken.append(self._jobs.popleft())
+                    count += len(taken[-1].changes)
+            self._waiting -= count
+            self._running = count
+            self._changed.notify_all()  # there is room
+            return taken
+
+    def finished(self) -> None:
+        """The batch taken last is committed."""
+        with self._changed:
+            self._running = 0
+            self._changed.notify_all()
+
+    def wait_idle(self, timeout: float) -> bool:
+        """Wait until nothing is waiting or under way; False on time-out or when closed with work left."""
+        with self._changed:
+            return self._changed.wait_for(lambda: self.load == 0 or self._closed, timeout) and self.load == 0
+
+    def close(self) -> None:
+        """Give up what is waiting and wake everybody."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()

@@ -1,0 +1,109 @@
+"""All lanes of a run: where a change goes, and how to wait until everything given is committed.
+
+Order (design, "Order"): changes that share a key go to the same lane; where that is impossible, because their keys are
+held by two lanes, everything is drained first. Changes of tables without a usable key go to the one ordered lane.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dm.changes.keys import keys_of
+from dm.changes.row_change import RowChange
+from dm.errors import DMError
+from dm.position import Position
+from dm.syncer.apply_lane import ApplyLane
+from dm.syncer.completion import Ticket
+from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
+from dm.syncer.lane import LaneJob
+
+# How many changes of one large transaction are held back before they are handed to their lanes.
+HAND_OVER = 256
+
+
+class Stopped(Exception):
+    """Raised inside the run when a lane was closed under it: the run is ending."""
+
+
+class Lanes:
+    """Places changes on worker lanes and the keyless lane."""
+
+    def __init__(self, workers: Sequence[ApplyLane], keyless: ApplyLane, detector: ConflictDetector) -> None:
+        self._workers = list(workers)
+        self._keyless = keyless
+        self._detector = detector
+        self._pending: list[list[RowChange]] = [[] for _ in self._workers]
+        self._held = 0
+        self.conflicts = 0
+
+    def start(self) -> None:
+        """Start all lanes."""
+        for lane in (*self._workers, self._keyless):
+            lane.start()
+
+    def place(self, change: RowChange, ticket: Ticket, end: Position) -> None:
+        """Give one change of a keyed table to the lane its keys demand."""
+        keys = keys_of(change)
+        worker = self._detector.place(keys)
+        if worker == CONFLICT:
+            self.conflicts += 1
+            self.hand_over(ticket, end)
+            self._drain_workers()
+            worker = self._detector.place(keys)
+        self._pending[worker].append(change)
+        self._held += 1
+        if self._held >= HAND_OVER:
+            self.hand_over(ticket, end)
+
+    def hand_over(self, ticket: Ticket, end: Position) -> None:
+        """Give what is held back to the queues; called at the end of every transaction at the latest."""
+        if not self._held:
+            return
+        for number, changes in enumerate(self._pending):
+            if changes:
+                self._pending[number] = []
+                if not self._workers[number].queue.put(LaneJob(changes, ticket, end)):
+                    raise Stopped
+        self._held = 0
+
+    def place_keyless(self, changes: list[RowChange], ticket: Ticket, end: Position) -> None:
+        """Give all keyless changes of one transaction to the ordered lane, as one target transaction."""
+        if not self._keyless.queue.put(LaneJob(changes, ticket, end)):
+            raise Stopped
+
+    def _drain_workers(self) -> None:
+        for lane in self._workers:
+            while not lane.queue.wait_idle(timeout=60):
+                if lane.queue.closed:
+                    raise Stopped
+        self._detector.clear()
+
+    def drain(self) -> None:
+        """Wait until everything given is committed (the DDL barrier)."""
+        self._drain_workers()
+        while not self._keyless.queue.wait_idle(timeout=60):
+            if self._keyless.queue.closed:
+                raise Stopped
+
+    def drain_within(self, seconds: float) -> None:
+        """Wait for everything given, but not longer; raises DMError `lane-stalled`."""
+        for lane in (*self._workers, self._keyless):
+            if not lane.queue.wait_idle(timeout=seconds):
+                raise DMError("lane-stalled", seconds=seconds)
+
+    def close(self) -> None:
+        """End all lanes, giving up what is not committed."""
+        for lane in (*self._workers, self._keyless):
+            lane.queue.close()
+        for lane in (*self._workers, self._keyless):
+            lane.close()
+
+    @property
+    def rows(self) -> int:
+        """Row changes committed in this run."""
+        return sum(lane.rows for lane in (*self._workers, self._keyless))
+
+    @property
+    def batches(self) -> int:
+        """Target transactions committed in this run."""
+        return sum(lane.batches for lane in (*self._workers, self._keyless))

@@ -1,0 +1,130 @@
+"""The source as a run sees it: who it is, where its events come from, what its statements mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from dm.binlog.event_source import EventSource
+from dm.binlog.reader import Query
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.config.task import StartPoint
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.ident import TableName
+from dm.position import MAGIC_SIZE, Position
+from dm.relaylog.relay_source import RelayEventSource
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.sql.context import SourceContext
+from dm.upstream.connection import connect
+from dm.upstream.facts import ServerFacts, binlog_end, read_facts, read_structure
+from dm.upstream.remote_source import RemoteEventSource
+from dm.upstream.replica_identity import identity_for
+
+_NO_SUCH_TABLE = (1146, 1049)
+
+
+class Origin:
+    """One source, with the facts of the server that answered at the start of the run."""
+
+    def __init__(self, subtask: SubtaskConfig, facts: ServerFacts, source: EventSource) -> None:
+        self._subtask = subtask
+        self.facts = facts
+        self._source = source
+
+    def event_source(self) -> EventSource:
+        """Relay files where there are any, else the server itself."""
+        return self._source
+
+    def start_of(self, meta: StartPoint | None) -> Position:
+        """Where a task without a checkpoint starts: at `meta`, else at the source's present end; raises DMError."""
+        start = Position("", "", MAGIC_SIZE, GtidSet.empty(self.facts.flavor))
+        if meta is not None:
+            by_gtid = meta.binlog_gtid and (self._subtask.source.enable_gtid or not meta.binlog_name)
+            if by_gtid:
+                start = replace(start, gtid_set=GtidSet.parse(meta.binlog_gtid, self.facts.flavor))
+            else:
+                start = replace(
+                    start,
+                    server_uuid=self.facts.server_uuid,
+                    file=meta.binlog_name,
+                    offset=max(meta.binlog_pos, MAGIC_SIZE),
+                )
+        elif isinstance(self._source, RelayEventSource):
+            # The relay may be behind; where the source is now can only be said by the source.
+            return self.end()
+        return self._source.complete(start)
+
+    def end(self) -> Position:
+        """The present end of the source's binlog."""
+        connection = connect(self._subtask.source.endpoint)
+        try:
+            return binlog_end(connection, self.facts)
+        finally:
+            connection.close()
+
+    def switch_bound(self, start: Position) -> Position | None:
+        """After a switch to another server: its end now bounds what may be applied already; None without a switch."""
+        if start.server_uuid == self.facts.server_uuid:
+            return None
+        if not start.gtid_set:
+            raise DMError("source-replaced", ours=start.server_uuid, theirs=self.facts.server_uuid, position=start)
+        return self.end()
+
+    def context_of(self, query: Query) -> SourceContext:
+        """What the text of a query event depends on."""
+        context = SourceContext.of_sql_mode(self.facts.flavor, self.facts.version, query.schema, query.sql_mode or 0)
+        explicit = query.session.explicit_defaults_for_timestamp
+        return replace(
+            context,
+            lower_case_names=self.facts.lower_case_table_names == 1,
+            explicit_defaults_for_timestamp=context.explicit_defaults_for_timestamp if explicit is None else explicit,
+        )
+
+    def structure_context(self, schema: str) -> SourceContext:
+        """How SHOW CREATE TABLE of this server is to be read."""
+        return SourceContext(
+            self.facts.flavor, self.facts.version, schema, lower_case_names=self.facts.lower_case_table_names == 1
+        )
+
+    def read_structure(self, table: TableName) -> TableSchema | None:
+        """The table's structure at the source now; None when there is no such table."""
+        connection = connect(self._subtask.source.endpoint)
+        try:
+            text = read_structure(connection, table)
+        except DMError as error:
+            if any(str(code) in error.cause for code in _NO_SUCH_TABLE):
+                return None
+            raise
+        finally:
+            connection.close()
+        return parse_create_table(text, self.structure_context(table.schema))
+
+    def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
+        """A tracker that knows these structures."""
+        tracker = SchemaTracker(self.facts.flavor)
+        for structure in structures:
+            tracker.set(structure)
+        return tracker
+
+
+def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> Origin:
+    """Ask the source who it is and decide where its events come from; raises DMError."""
+    connection = connect(subtask.source.endpoint)
+    try:
+        facts = read_facts(connection)
+    finally:
+        connection.close()
+    if not facts.log_bin:
+        raise DMError("source-without-binlog", source=subtask.source_id)
+    identity = identity_for(subtask.task, subtask.source_id)
+    source: EventSource
+    if relay_directory is not None:
+        source = RelayEventSource(relay_directory, facts.flavor)
+    else:
+        source = RemoteEventSource(subtask.source.endpoint, identity, clock=clock)
+    return Origin(subtask, facts, source)

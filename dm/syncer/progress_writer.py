@@ -1,0 +1,111 @@
+"""Writing the checkpoint: L from completions, often, without stopping a lane.
+
+The worker rows already make every batch safe; a checkpoint only decides how much is looked at again after a crash. So
+it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), at every DDL and at
+the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from dm import faults
+from dm.clock import Clock
+from dm.ident import TableName
+from dm.position import Position
+from dm.syncer.completion import CompletionTracker
+from dm.syncer.safe_mode import SafeMode
+from dm.target.progress.checkpoint import CheckpointWriter, TablePoint
+from dm.target.progress.intent import Intent, write_intent
+
+INTERVAL_SECONDS = 1.0
+
+
+class ProgressWriter:
+    """The owner of the control session; the timer's thread and the dispatcher both write through it."""
+
+    def __init__(
+        self,
+        writer: CheckpointWriter,
+        completions: CompletionTracker,
+        safe_mode: SafeMode,
+        *,
+        interval: float,
+        clock: Clock,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._writer = writer
+        self._completions = completions
+        self._safe_mode = safe_mode
+        self._interval = min(interval, INTERVAL_SECONDS)
+        self._clock = clock
+        self._failed = failed
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._stored = completions.mark.position
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self.writes = 0
+
+    @property
+    def stored(self) -> Position:
+        """L as the target has it."""
+        return self._stored
+
+    def start(self) -> None:
+        """Begin to write on the timer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the timer; a write under way is finished first."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._clock.wait(self._stop, self._interval):
+                self.write()
+        except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+            self._failed(error)
+
+    def write(self) -> None:
+        """Store the mark if it moved."""
+        with self._lock:
+            position = self._completions.mark.position
+            # Behind a DDL the stored point is ahead of the mark for a moment; it must never go back.
+            if not self._stored.covers(position):
+                self._store(position, {}, (), clear_intent=False)
+
+    def write_structures(
+        self, position: Position, tables: Mapping[TableName, TablePoint], gone: Iterable[TableName]
+    ) -> None:
+        """Store the point behind a DDL, the structures it left and the end of its intent."""
+        with self._lock:
+            self._store(position, tables, gone, clear_intent=True)
+
+    def write_found(self, table: TableName, point: TablePoint) -> None:
+        """Store a structure that was found on the way; it is the one at L too, since a DDL moves L behind itself."""
+        with self._lock:
+            self._store(self._stored, {table: point}, (), clear_intent=False)
+
+    def write_intent(self, intent: Intent) -> None:
+        """Store what is about to be executed."""
+        with self._lock:
+            faults.hit("syncer.before_intent")
+            write_intent(self._writer.connection, self._writer.claim, intent)
+
+    def _store(
+        self,
+        position: Position,
+        tables: Mapping[TableName, TablePoint],
+        gone: Iterable[TableName],
+        *,
+        clear_intent: bool,
+    ) -> None:
+        faults.hit("syncer.before_checkpoint")
+        bound = self._safe_mode.bound_behind(position)
+        self._writer.write(position, bound, tables, gone, clear_intent=clear_intent)
+        self._stored = position
+        self.writes += 1
+        faults.hit("syncer.after_checkpoint")

@@ -1,0 +1,48 @@
+"""When changes are applied idempotently: by position, from L until what is processed covers the bound B.
+
+DM's timer (`safe-mode-duration`) and its permanent switch (`safe-mode`) work on top, when the task file sets them.
+"""
+
+from __future__ import annotations
+
+from dm.clock import Clock
+from dm.position import Position
+
+
+class SafeMode:
+    """The reasons for safe mode that are in force."""
+
+    def __init__(self, bound: Position | None, *, always: bool, seconds: float, clock: Clock) -> None:
+        self._bound = bound
+        self._always = always
+        self._clock = clock
+        self._until = clock.monotonic() + seconds if seconds else None
+        self.rows = 0  # changes applied idempotently, for the status
+
+    def covers_change(self, begin: Position) -> bool:
+        """Whether the transaction that begins at `begin` may have been applied already, in part or whole."""
+        if self._always:
+            return True
+        if self._until is not None:
+            if self._clock.monotonic() < self._until:
+                return True
+            self._until = None
+        return self._bound is not None and not begin.covers(self._bound)
+
+    def bound_behind(self, position: Position) -> Position | None:
+        """The bound as it is to be stored with checkpoint `position`: None once the checkpoint covers it."""
+        if self._bound is not None and position.covers(self._bound):
+            self._bound = None
+        return self._bound
+
+    @property
+    def reasons(self) -> list[str]:
+        """Why safe mode is on, for people."""
+        found = []
+        if self._always:
+            found.append("safe-mode: true")
+        if self._until is not None and self._clock.monotonic() < self._until:
+            found.append("safe-mode-duration")
+        if self._bound is not None:
+            found.append(f"until {self._bound}")
+        return found

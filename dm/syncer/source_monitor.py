@@ -1,0 +1,104 @@
+"""What the source has beyond us: its binlog end, its clock, and so whether we are synced and how far behind.
+
+`synced` answers a question only with an end that was read after it was asked. Lag is the source's clock minus the time
+of the last applied transaction; it is 0 only when everything up to an end that was just read is applied, never because
+nothing happens to be known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dm.clock import Clock
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.position import Position
+from dm.upstream.connection import Connection, connect, fetch
+from dm.upstream.facts import ServerFacts, binlog_end
+
+INTERVAL_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEnd:
+    """The end of the source's binlog, and the source's clock at that moment."""
+
+    position: Position
+    source_time: float
+    read_at: float  # our monotonic clock, before the question was sent
+
+
+class SourceMonitor:
+    """Reads the source's end every two seconds, and at once when somebody asks."""
+
+    def __init__(self, endpoint: Endpoint, facts: ServerFacts, clock: Clock) -> None:
+        self._endpoint = endpoint
+        self._facts = facts
+        self._clock = clock
+        self._stop = threading.Event()
+        self._wake = threading.Event()
+        self._changed = threading.Condition()
+        self._end: SourceEnd | None = None
+        self._tried_at = 0.0
+        self.trouble: DMError | None = None
+        self._thread = threading.Thread(target=self._run, name="source-monitor", daemon=True)
+
+    @property
+    def end(self) -> SourceEnd | None:
+        """The last end read; None before the first."""
+        return self._end
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stop.set()
+        self._wake.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def refresh(self, timeout: float) -> None:
+        """Return when an attempt to read the end that began after this call is over; at the latest after timeout."""
+        asked = self._clock.monotonic()
+        self._wake.set()
+        with self._changed:
+            self._changed.wait_for(lambda: self._tried_at >= asked or self._stop.is_set(), timeout)
+
+    def _run(self) -> None:
+        connection: Connection | None = None
+        while not self._stop.is_set():
+            self._wake.clear()
+            began = self._clock.monotonic()
+            try:
+                if connection is None:
+                    connection = connect(self._endpoint)
+                position = binlog_end(connection, self._facts)
+                source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
+                self._end = SourceEnd(position, source_time, began)
+                self.trouble = None
+            except DMError as error:
+                # Not the unit's end: the reader meets the same trouble and says so. The status shows it meanwhile.
+                self.trouble = error
+                if connection is not None:
+                    connection.close()
+                    connection = None
+            with self._changed:
+                self._tried_at = began
+                self._changed.notify_all()
+            self._clock.wait(self._wake, INTERVAL_SECONDS)
+        if connection is not None:
+            connection.close()
+
+    def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
+        """Seconds behind the source; None while its end is not known."""
+        end = self._end
+        if end is None or not timestamp:
+            return 0.0 if end is not None and synced(applied) else None
+        if synced(applied):
+            return 0.0
+        since = self._clock.monotonic() - end.read_at
+        return max(0.0, end.source_time + since - timestamp)

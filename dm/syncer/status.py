@@ -1,0 +1,122 @@
+"""What the sync unit says of itself: DM's fields first, then ours."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dm.binlog.event_source import EventSource
+from dm.clock import Clock
+from dm.position import Position
+from dm.syncer.completion import CompletionTracker
+from dm.syncer.ddl_lane import DdlLane
+from dm.syncer.lanes import Lanes
+from dm.syncer.progress_writer import ProgressWriter
+from dm.syncer.reader import Reader
+from dm.syncer.row_lane import RowLane
+from dm.syncer.safe_mode import SafeMode
+from dm.syncer.source_monitor import SourceMonitor
+from dm.unit import JSON
+
+RECENT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class RunningParts:
+    """What a run consists of."""
+
+    source: EventSource
+    reader: Reader
+    completions: CompletionTracker
+    lanes: Lanes
+    safe_mode: SafeMode
+    progress: ProgressWriter
+    monitor: SourceMonitor
+    ddl: DdlLane
+    rows: RowLane
+
+
+class SyncStatus:
+    """Collects the status from the running parts."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._began = clock.monotonic()
+        self._parts: RunningParts | None = None
+        self._waiting = ""
+        self._samples: deque[tuple[float, int, int]] = deque()  # time, transactions, rows
+
+    def waiting(self, what: str) -> None:
+        """The run waits for something before it can start."""
+        self._waiting = what
+
+    def attach(self, parts: RunningParts) -> None:
+        """The run has started with these parts."""
+        self._parts = parts
+        self._waiting = ""
+        self._began = self._clock.monotonic()
+
+    def refresh(self, timeout: float) -> None:
+        """Read the source's end now."""
+        if self._parts is not None:
+            self._parts.monitor.refresh(timeout)
+
+    def report(self) -> Mapping[str, JSON]:
+        """The fields of `query-status`."""
+        parts = self._parts
+        if parts is None:
+            return {"synced": False, "waiting": self._waiting or "starting"}
+        mark = parts.completions.mark
+        end = parts.monitor.end
+
+        def covered(applied: Position) -> bool:
+            # Across a switch of servers without GTIDs nothing can be compared, and nothing is claimed.
+            if end is None:
+                return False
+            if applied.server_uuid != end.position.server_uuid and not applied.gtid_set:
+                return False
+            return applied.covers(end.position)
+
+        transactions, rows = parts.completions.transactions, parts.lanes.rows
+        elapsed = max(self._clock.monotonic() - self._began, 0.001)
+        recent_transactions, recent_rows = self._recent(transactions, rows)
+        lag = parts.monitor.lag(mark.position, mark.timestamp, covered)
+        trouble = parts.source.trouble or parts.monitor.trouble
+        return {
+            "totalEvents": parts.reader.events,
+            "totalTps": round(transactions / elapsed),
+            "recentTps": round(recent_transactions),
+            "masterBinlog": str(end.position) if end else "",
+            "masterBinlogGtid": str(end.position.gtid_set) if end else "",
+            "syncerBinlog": str(mark.position),
+            "syncerBinlogGtid": str(mark.position.gtid_set),
+            "blockingDDLs": [parts.ddl.running] if parts.ddl.running else [],
+            "unresolvedGroups": [],
+            "synced": covered(mark.position) and parts.completions.under_way == 0,
+            "binlogType": parts.source.status,
+            "secondsBehindMaster": None if lag is None else round(lag, 3),
+            "totalRows": rows,
+            "totalRps": round(rows / elapsed),
+            "recentRps": round(recent_rows),
+            "ioTotalBytes": parts.reader.bytes,
+            "checkpoint": str(parts.progress.stored),
+            "safeMode": list[JSON](parts.safe_mode.reasons),
+            "safeModeRows": parts.safe_mode.rows,
+            "conflicts": parts.lanes.conflicts,
+            "batches": parts.lanes.batches,
+            "ddlExecuted": parts.ddl.executed,
+            "ddlAlreadyEffective": parts.ddl.already_effective,
+            "waiting": "" if trouble is None else trouble.message,
+        }
+
+    def _recent(self, transactions: int, rows: int) -> tuple[float, float]:
+        now = self._clock.monotonic()
+        self._samples.append((now, transactions, rows))
+        while self._samples[0][0] < now - RECENT_SECONDS and len(self._samples) > 1:
+            self._samples.popleft()
+        then, old_transactions, old_rows = self._samples[0]
+        elapsed = now - then
+        if elapsed <= 0:
+            return 0.0, 0.0
+        return (transactions - old_transactions) / elapsed, (rows - old_rows) / elapsed

@@ -1,0 +1,82 @@
+"""Which structure a table had at the point of the binlog we read: found once, then followed through every DDL.
+
+The checkpoint holds the structures at L. A table that is not there yet (a task that starts from a position without a
+full load) has no witness of that moment, so two of today are asked and must agree: the source's present structure has
+to fit the table map exactly, and every column it names has to stand in the target's table, in the same order. Where
+the source logs FULL metadata the map itself names the columns and is the third witness. Anything else pauses; it is
+never guessed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dm.binlog.check import mismatch
+from dm.binlog.reader import TableMap
+from dm.errors import DMError
+from dm.gtid import Flavor
+from dm.ident import TableName
+from dm.position import Position
+from dm.schema.table import TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.schema.wire import wire_columns
+
+
+class Structures:
+    """The tracked structures of the source's tables, checked against every new table map."""
+
+    def __init__(
+        self,
+        tracker: SchemaTracker,
+        flavor: Flavor,
+        read_source: Callable[[TableName], TableSchema | None],
+        read_target: Callable[[TableName], TableSchema | None],
+        found: Callable[[TableSchema], None],
+    ) -> None:
+        self.tracker = tracker
+        self._flavor: Flavor = flavor
+        self._read_source = read_source
+        self._read_target = read_target
+        self._found = found
+
+    def at(self, table_map: TableMap, position: Position) -> TableSchema:
+        """The structure behind a table map; raises DMError where it does not fit or is not known."""
+        table = TableName(table_map.schema, table_map.table)
+        tracked = self.tracker.get(table)
+        if tracked is None:
+            tracked = self._find(table, table_map, position)
+            self.tracker.set(tracked)
+            self._found(tracked)
+            return tracked
+        why = mismatch(table_map, wire_columns(tracked, self._flavor))
+        if why is not None:
+            raise DMError("structure-mismatch", table=str(table), why=why, position=position)
+        return tracked
+
+    def _find(self, table: TableName, table_map: TableMap, position: Position) -> TableSchema:
+        source = self._read_source(table)
+        if source is None:
+            raise DMError(
+                "structure-unknown", table=str(table), why="the source has no such table now", position=position
+            )
+        why = mismatch(table_map, wire_columns(source, self._flavor))
+        if why is not None:
+            raise DMError(
+                "structure-unknown",
+                table=str(table),
+                why=f"the source's present one does not fit: {why}",
+                position=position,
+            )
+        target = self._read_target(table)
+        if target is None:
+            raise DMError("structure-unknown", table=str(table), why="the target has no such table", position=position)
+        names = [column.name.lower() for column in target.columns]
+        wanted = [column.name.lower() for column in source.columns]
+        if [name for name in names if name in set(wanted)] != wanted:
+            raise DMError(
+                "structure-unknown",
+                table=str(table),
+                why=f"source and target differ in their columns: {', '.join(wanted)} and {', '.join(names)}",
+                position=position,
+            )
+        return source

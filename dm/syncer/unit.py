@@ -1,0 +1,299 @@
+"""The sync unit: follows one source's binlog into the target until it is stopped.
+
+Threads, each with one owner and one stop signal: the reader (events to transactions), the dispatcher (this unit's own
+thread: rules, decoding, placing), one per lane (batches to the target), the progress writer, the source monitor. The
+first error of any of them ends the run: nothing is flushed beyond what is committed, the error is raised by `run`, and
+the next run finds its place from what is stored (`dm.target.progress.protocol`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dm.binlog.event_source import EventSource
+from dm.changes.plan import PlanOptions
+from dm.clock import Clock, SystemClock
+from dm.config.subtask import SubtaskConfig
+from dm.errors import DMError
+from dm.position import Position
+from dm.rules.table_rules import TableRules
+from dm.syncer.apply_lane import ApplyLane
+from dm.syncer.assembler import TransactionAssembler
+from dm.syncer.completion import CompletionTracker
+from dm.syncer.conflict_detector import ConflictDetector
+from dm.syncer.ddl_lane import DdlLane
+from dm.syncer.ddl_session import DdlSession
+from dm.syncer.lane import LaneQueue
+from dm.syncer.lanes import Lanes, Stopped
+from dm.syncer.origin import Origin, open_origin
+from dm.syncer.progress_writer import ProgressWriter
+from dm.syncer.reader import Reader, TransactionQueue
+from dm.syncer.row_lane import RowLane
+from dm.syncer.safe_mode import SafeMode
+from dm.syncer.source_monitor import SourceMonitor
+from dm.syncer.status import RunningParts, SyncStatus
+from dm.syncer.structures import Structures
+from dm.syncer.transaction import RowsItem, SourceTransaction
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
+from dm.target.progress.fence import Fence
+from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, worker_lane
+from dm.target.progress.tables import SubtaskKey, create_tables
+from dm.target.progress.takeover import Takeover, store_bound, take_over
+from dm.target.target_schema import TargetSchemas
+from dm.target.weights import ServerWeights
+from dm.unit import JSON, UnitName
+
+STOP_SECONDS = 8.0  # of the 10 s a unit may take to come to rest
+
+
+class SyncUnit:
+    """One run of the sync unit of one subtask."""
+
+    name: UnitName = "Sync"
+
+    def __init__(self, subtask: SubtaskConfig, *, relay_directory: Path | None, clock: Clock | None = None) -> None:
+        self._subtask = subtask
+        self._relay_directory = relay_directory
+        self._clock = clock or SystemClock()
+        self._status = SyncStatus(self._clock)
+        self._failure: BaseException | None = None
+        self._ending = threading.Event()
+        self._queue = TransactionQueue()
+        self._connections: list[TargetConnection] = []
+
+    # -- Unit
+
+    def status(self) -> Mapping[str, JSON]:
+        """DM's fields of the sync unit."""
+        return self._status.report()
+
+    def refresh(self, timeout: float) -> None:
+        """Read the source's end now, so that the next status answers `synced` as of this call."""
+        self._status.refresh(timeout)
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the binlog until stopped; raises DMError."""
+        watcher = threading.Thread(target=self._watch, args=(stop,), name="stop", daemon=True)
+        watcher.start()
+        try:
+            self._run(stop)
+        except Stopped:
+            pass  # a lane was closed under the dispatcher; why is in `_failure`, or it was asked for
+        except DMError as error:
+            if not stop.is_set():
+                self._fail(error)
+        finally:
+            self._ending.set()
+            watcher.join()
+        if self._failure is not None:
+            raise self._failure
+
+    def _watch(self, stop: threading.Event) -> None:
+        """Bring the dispatcher to rest when the unit is told to stop: first gently, then by cutting its sessions.
+
+        A session that is cut inside a transaction is rolled back by the server; one inside a DDL statement goes on
+        there, and the next run waits for it.
+        """
+        while not self._ending.is_set():
+            if stop.wait(0.2):
+                self._queue.close()
+                if not self._ending.wait(STOP_SECONDS):
+                    for connection in self._connections:
+                        connection.abort()
+                return
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is None:
+            self._failure = error
+        self._ending.set()
+        self._queue.close()
+
+    # -- The run
+
+    def _run(self, stop: threading.Event) -> None:
+        subtask = self._subtask
+        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
+        origin = open_origin(subtask, self._relay_directory, self._clock)
+        connections = self._connect()
+        try:
+            create_tables(connections[CONTROL], key)
+            fence = Fence(key, self._clock, stop, self._status.waiting)
+            taken = take_over(connections, fence)
+            checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin)
+            writer = CheckpointWriter(connections[CONTROL], taken.claims[CONTROL])
+            bound = origin.switch_bound(checkpoint.position) or taken.bound()
+            store_bound(writer, checkpoint, bound)
+            self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)
+        finally:
+            for connection in connections.values():
+                connection.close()
+
+    def _connect(self) -> dict[str, TargetConnection]:
+        lanes = [CONTROL, DDL, KEYLESS, *(worker_lane(number) for number in range(self._subtask.syncer.worker_count))]
+        connections: dict[str, TargetConnection] = {}
+        try:
+            for lane in lanes:
+                connections[lane] = self._target(patient=lane == DDL)
+                self._connections.append(connections[lane])
+        except DMError:
+            for connection in connections.values():
+                connection.close()
+            raise
+        return connections
+
+    def _target(self, *, patient: bool = False) -> TargetConnection:
+        checks = self._subtask.foreign_key_checks
+        if patient:  # an ALTER of a large table says nothing for hours
+            return TargetConnection(self._subtask.target, foreign_key_checks=checks, read_timeout=None)
+        return TargetConnection(self._subtask.target, foreign_key_checks=checks)
+
+    def _first_checkpoint(self, control: TargetConnection, key: SubtaskKey, origin: Origin) -> Checkpoint:
+        checkpoint = Checkpoint(origin.start_of(self._subtask.meta))
+        write_new(control, key, checkpoint)
+        return checkpoint
+
+    def _follow(
+        self,
+        stop: threading.Event,
+        origin: Origin,
+        connections: Mapping[str, TargetConnection],
+        taken: Takeover,
+        checkpoint: Checkpoint,
+        writer: CheckpointWriter,
+    ) -> None:
+        subtask = self._subtask
+        settings = subtask.syncer
+        start = checkpoint.position
+        rules = TableRules(subtask)
+        completions = CompletionTracker(start)
+        safe_mode = SafeMode(
+            checkpoint.bound,
+            always=settings.safe_mode,
+            seconds=settings.safe_mode_duration or 0.0,
+            clock=self._clock,
+        )
+        progress = ProgressWriter(
+            writer,
+            completions,
+            safe_mode,
+            interval=settings.checkpoint_flush_interval,
+            clock=self._clock,
+            failed=self._fail,
+        )
+        lanes = self._lanes(connections, taken, completions, progress)
+        targets = TargetSchemas(self._target, foreign_key_checks=subtask.foreign_key_checks)
+        weights = ServerWeights(self._target)
+        tracker = origin.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
+        structures = Structures(
+            tracker,
+            origin.facts.flavor,
+            origin.read_structure,
+            lambda table: targets.read(rules.route(table)),
+            lambda schema: progress.write_found(schema.name, TablePoint(schema)),
+        )
+        points = {table: point.point for table, point in checkpoint.tables.items() if point.point is not None}
+        rows = RowLane(
+            rules,
+            structures,
+            targets,
+            lanes,
+            safe_mode,
+            flavor=origin.facts.flavor,
+            options=PlanOptions(
+                flavor=connections[CONTROL].flavor,
+                weights=weights,
+                foreign_key_checks=subtask.foreign_key_checks,
+                insert_mode=settings.insert_mode,
+                multiple_rows=bool(settings.multiple_rows),
+            ),
+            points=points,
+            keyless_done=taken.keyless_done(),
+        )
+        ddl = DdlLane(
+            rules,
+            tracker,
+            targets,
+            lanes,
+            progress,
+            DdlSession(connections[DDL]),
+            context_of=origin.context_of,
+            points=points,
+            intent=taken.intent,
+            forget=rows.forget,
+        )
+        source: EventSource = origin.event_source()
+        assembler = TransactionAssembler(start, rules.wanted)
+        reader = Reader(source, start, assembler, self._queue, self._fail)
+        monitor = SourceMonitor(subtask.source.endpoint, origin.facts, self._clock)
+        self._status.attach(RunningParts(source, reader, completions, lanes, safe_mode, progress, monitor, ddl, rows))
+        lanes.start()
+        progress.start()
+        monitor.start()
+        reader.start()
+        try:
+            while (transaction := self._queue.take()) is not None:
+                self._dispatch(transaction, rows, ddl, completions)
+            reader.stop()
+            if self._failure is None:
+                lanes.drain_within(STOP_SECONDS)
+                progress.stop()
+                progress.write()
+        finally:
+            reader.stop()
+            monitor.stop()
+            lanes.close()
+            progress.stop()
+            targets.close()
+            weights.close()
+
+    def _lanes(
+        self,
+        connections: Mapping[str, TargetConnection],
+        taken: Takeover,
+        completions: CompletionTracker,
+        progress: ProgressWriter,
+    ) -> Lanes:
+        settings = self._subtask.syncer
+
+        def above_checkpoint(end: Position) -> Position:
+            # The set up to `end` without what L holds: the two together are exact, and the row stays small.
+            return replace(end, gtid_set=end.gtid_set - progress.stored.gtid_set)
+
+        def lane(name: str, *, ordered: bool) -> ApplyLane:
+            return ApplyLane(
+                connections[name],
+                taken.claims[name],
+                LaneQueue(max(settings.queue_size, settings.batch)),
+                completions,
+                batch=settings.batch,
+                ordered=ordered,
+                clock=self._clock,
+                position_of=above_checkpoint,
+                failed=self._fail,
+            )
+
+        workers = [lane(worker_lane(number), ordered=False) for number in range(settings.worker_count)]
+        return Lanes(workers, lane(KEYLESS, ordered=True), ConflictDetector(settings.worker_count))
+
+    def _dispatch(
+        self, transaction: SourceTransaction, rows: RowLane, ddl: DdlLane, completions: CompletionTracker
+    ) -> None:
+        ticket = completions.open(transaction.end, transaction.timestamp)
+        given = 0
+        pending: list[RowsItem] = []
+        for number, item in enumerate(transaction.items):
+            if isinstance(item, RowsItem):
+                pending.append(item)
+                continue
+            steps = ddl.steps(item.query, transaction.end)
+            if steps:
+                given += rows.take(pending, ticket, transaction.begin, transaction.end)
+                pending = []
+                rows_follow = any(isinstance(later, RowsItem) for later in transaction.items[number + 1 :])
+                ddl.run(item.query, steps, transaction.end, transaction.begin if rows_follow else transaction.end)
+        given += rows.take(pending, ticket, transaction.begin, transaction.end)
+        completions.close(ticket, given)

@@ -1,0 +1,1 @@
+"""The sync unit against real servers."""

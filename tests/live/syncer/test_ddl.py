@@ -1,0 +1,108 @@
+"""DDL of the source is split, routed, announced, executed and tracked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.config.route import RouteRule
+from dm.demo.compare import compare, pair_tables
+from dm.demo.servers import ThrowawayServer
+from dm.ident import TableName
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import SyncProcess, running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+STATEMENTS = (
+    "CREATE TABLE {s}.a (id INT PRIMARY KEY, v INT)",
+    "INSERT INTO {s}.a VALUES (1, 1), (2, 2)",
+    "ALTER TABLE {s}.a ADD COLUMN w VARCHAR(10) DEFAULT 'x' AFTER id, ADD COLUMN z INT UNSIGNED FIRST, ADD INDEX iw (w)",
+    "INSERT INTO {s}.a (id, v, w, z) VALUES (3, 3, 'drei', 4000000000)",
+    "ALTER TABLE {s}.a DROP COLUMN v, MODIFY w VARCHAR(30) NOT NULL DEFAULT 'y'",
+    "UPDATE {s}.a SET w = 'geändert' WHERE id = 1",
+    "CREATE TABLE {s}.b LIKE {s}.a",
+    "INSERT INTO {s}.b SELECT * FROM {s}.a",
+    "RENAME TABLE {s}.a TO {s}.swap, {s}.b TO {s}.a, {s}.swap TO {s}.b",
+    "DELETE FROM {s}.a WHERE id = 2",
+    "ALTER TABLE {s}.b RENAME TO {s}.c, ADD COLUMN last INT",
+    "INSERT INTO {s}.c (id, w, z, last) VALUES (9, 'neun', 9, 9)",
+    "CREATE UNIQUE INDEX u ON {s}.c (last)",
+    "TRUNCATE TABLE {s}.a",
+    "INSERT INTO {s}.a (id, w, z) VALUES (5, 'fünf', 5)",
+    "CREATE TABLE {s}.gone (id INT)",
+    "INSERT INTO {s}.gone VALUES (1)",
+    "DROP TABLE {s}.gone",
+)
+
+
+def test_every_kind_of_ddl_between_rows(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        for statement in STATEMENTS:
+            upstream.execute(statement.format(s=name))
+        status = sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), target)
+    assert report.identical, str(report)
+    assert status["ddlExecuted"] == 16  # the two ALTERs are split into 3 and 2 pieces, RENAME .. ADD into 2
+
+
+def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    first, second = upstreams
+    name = schema(first, second, target)
+    for server in (*upstreams, target):
+        server.execute(f"CREATE TABLE {name}.{'merged' if server is target else 'shard'} (id INT PRIMARY KEY, v INT)")
+    rule = RouteRule(schema_pattern=name, table_pattern="shard", target_schema=name, target_table="merged")
+    subtasks = [
+        subtask_for(server, target, name, task=name, source_id=f"source-{number}", routes=(rule,))
+        for number, server in enumerate(upstreams)
+    ]
+    with running_sync(subtasks[0]) as one, running_sync(subtasks[1]) as two:
+        one.wait_synced()
+        two.wait_synced()
+        for number, server in enumerate(upstreams):
+            server.execute(
+                f"INSERT INTO {name}.shard VALUES ({number}, 0), ({number + 10}, 0)",
+                f"ALTER TABLE {name}.shard ADD COLUMN w INT NOT NULL DEFAULT 7, DROP COLUMN v",
+                f"INSERT INTO {name}.shard VALUES ({number + 20}, {number})",
+            )
+            (one if number == 0 else two).wait_synced()
+        statuses = [one.wait_synced(), two.wait_synced()]
+    report = compare(pair_tables(list(upstreams), [name], route=lambda _, table: TableName(name, "merged")), target)
+    assert report.identical, str(report)
+    assert [status["ddlAlreadyEffective"] for status in statuses] == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "point", ["syncer.before_intent", "syncer.before_ddl", "syncer.after_ddl", "syncer.after_ddl_record"]
+)
+def test_a_kill_around_a_ddl_neither_repeats_nor_forgets_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, point: str, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    subtask = subtask_for(upstream, target, name, task=name)
+    log = tmp_path / "faults"
+    armed = SyncProcess(subtask, faults=f"{point}=kill@1", fault_log=log)
+    try:
+        armed.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.t VALUES (1, 1)",
+            f"ALTER TABLE {name}.t ADD COLUMN a INT, ADD COLUMN b INT, DROP COLUMN v",
+            f"INSERT INTO {name}.t VALUES (2, 2, 2)",
+        )
+        assert armed.wait_killed()
+    finally:
+        armed.close()
+    assert log.read_text().startswith(point)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), target)
+    assert report.identical, str(report)

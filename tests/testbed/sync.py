@@ -1,0 +1,206 @@
+"""A sync unit for a test: in a thread of the test's process, or in a process of its own that can be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from dm.config.endpoint import Endpoint
+from dm.config.route import RouteRule
+from dm.config.selection import BlockAllowList
+from dm.config.source import SourceConfig
+from dm.config.subtask import SubtaskConfig
+from dm.config.syncer import SyncerConfig
+from dm.config.task import StartPoint
+from dm.demo.servers import ThrowawayServer
+from dm.syncer.unit import SyncUnit
+from dm.unit import JSON
+
+
+def endpoint_of(server: ThrowawayServer) -> Endpoint:
+    """How to log in to a throw-away server."""
+    return Endpoint(host=server.host, port=server.port, user=server.user, password=SecretStr(server.password))
+
+
+def subtask_for(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: str,
+    *,
+    task: str,
+    source_id: str = "source-1",
+    routes: tuple[RouteRule, ...] = (),
+    meta: StartPoint | None = None,
+    workers: int = 4,
+    **syncer: object,
+) -> SubtaskConfig:
+    """An incremental subtask that follows one schema."""
+    return SubtaskConfig(
+        task=task,
+        source=SourceConfig(source_id=source_id, endpoint=endpoint_of(upstream)),
+        mode="incremental",
+        target=endpoint_of(target),
+        meta_schema=f"meta_{task}",
+        meta=meta,
+        block_allow_list=BlockAllowList(do_dbs=(schema,)),
+        routes=routes,
+        syncer=SyncerConfig.model_validate({"worker_count": workers, "multiple_rows": True, **syncer}),
+    )
+
+
+def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
+    """Poll a condition of a real server or process; fails with `what` when it never holds."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"never happened within {seconds} s: {what}")
+        time.sleep(0.02)
+
+
+class RunningSync:
+    """A sync unit in a thread."""
+
+    def __init__(self, subtask: SubtaskConfig, relay_directory: Path | None) -> None:
+        self.unit = SyncUnit(subtask, relay_directory=relay_directory)
+        self.error: BaseException | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="sync-unit", daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self.unit.run(self._stop)
+        except BaseException as error:
+            self.error = error
+
+    def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:
+        """Wait until everything the source has now is applied; raises the unit's own error."""
+
+        def synced() -> bool:
+            if self.error is not None:
+                raise self.error
+            self.unit.refresh(5)
+            return self.unit.status()["synced"] is True
+
+        wait_until(synced, "synced", seconds)
+        return self.unit.status()
+
+    def wait_ended(self, seconds: float = 60) -> BaseException | None:
+        """Wait until the unit gave up; gives its error."""
+        self._thread.join(seconds)
+        assert not self._thread.is_alive(), "the unit still runs"
+        return self.error
+
+    def stop(self) -> None:
+        """Pause it."""
+        self._stop.set()
+        self._thread.join(15)
+        assert not self._thread.is_alive(), "the unit did not stop within 15 s"
+
+
+@contextmanager
+def running_sync(subtask: SubtaskConfig, relay_directory: Path | None = None) -> Iterator[RunningSync]:
+    """Run a sync unit; stops it in the end and raises its error."""
+    running = RunningSync(subtask, relay_directory)
+    try:
+        yield running
+    finally:
+        running.stop()
+    if running.error is not None:
+        raise running.error
+
+
+_PROGRAM = """
+import json, sys, threading
+from dm.config.subtask import SubtaskConfig
+from dm.syncer.unit import SyncUnit
+wire = json.loads(sys.stdin.readline())
+unit = SyncUnit(SubtaskConfig.from_wire(wire), relay_directory=None)
+stop = threading.Event()
+def report():
+    while True:
+        line = sys.stdin.readline()
+        if not line or line == "stop\\n":
+            stop.set()
+            return
+        unit.refresh(5)
+        print(json.dumps(unit.status()), flush=True)
+threading.Thread(target=report, daemon=True).start()
+unit.run(stop)
+"""
+
+
+class SyncProcess:
+    """A sync unit in a process of its own, with armed fault points."""
+
+    def __init__(self, subtask: SubtaskConfig, *, faults: str = "", fault_log: Path | None = None) -> None:
+        environment = {**os.environ, "DM_FAULTS": faults}
+        if fault_log is not None:
+            environment["DM_FAULTS_LOG"] = str(fault_log)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
+        self._write(json.dumps(subtask.to_wire()))
+
+    def _write(self, line: str) -> None:
+        assert self.process.stdin is not None
+        try:
+            self.process.stdin.write(line + "\n")
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass  # it died; whoever waits for it sees that
+
+    def status(self) -> Mapping[str, JSON] | None:
+        """The unit's status; None when the process is gone."""
+        self._write("status")
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else None
+
+    def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:
+        """Wait until everything the source has now is applied."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            status = self.status()
+            if status is None:
+                raise AssertionError(f"the sync process ended with {self.process.wait()}: {self.errors()}")
+            if status["synced"] is True:
+                return status
+        raise AssertionError("never synced")
+
+    def wait_killed(self, seconds: float = 60) -> bool:
+        """Wait for the end of the process; True when it was a SIGKILL."""
+        return self.process.wait(seconds) == -signal.SIGKILL
+
+    def errors(self) -> str:
+        """What it wrote to stderr; only once it has ended."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+    def close(self) -> None:
+        """Stop it if it still runs."""
+        if self.process.poll() is None:
+            self._write("stop")
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()

@@ -1,0 +1,77 @@
+"""A lane's queue is bounded, gives batches in order, and lets nobody wait for ever."""
+
+from __future__ import annotations
+
+import threading
+
+from dm.changes.row_change import RowChange
+from dm.position import Position
+from dm.syncer.completion import Ticket
+from dm.syncer.lane import LaneJob, LaneQueue
+
+END = Position("a", "bin.000001", 4)
+
+
+def job(changes: int) -> LaneJob:
+    return LaneJob([_CHANGE] * changes, Ticket(END, 0), END)
+
+
+_CHANGE: RowChange = RowChange.__new__(RowChange)
+
+
+def test_batches_fill_up_to_the_limit_and_keep_jobs_whole() -> None:
+    queue = LaneQueue(capacity=100)
+    for changes in (3, 4, 5, 9):
+        assert queue.put(job(changes))
+    assert [len(taken.changes) for taken in queue.take(12, whole_jobs=False)] == [3, 4, 5]
+    assert [len(taken.changes) for taken in queue.take(5, whole_jobs=False)] == [9]
+
+
+def test_the_ordered_lane_takes_one_source_transaction_at_a_time() -> None:
+    queue = LaneQueue(capacity=100)
+    queue.put(job(2))
+    queue.put(job(2))
+    assert len(queue.take(100, whole_jobs=True)) == 1
+
+
+def test_a_full_queue_holds_the_dispatcher_until_there_is_room() -> None:
+    queue = LaneQueue(capacity=2)
+    queue.put(job(2))
+    done = threading.Event()
+
+    def put() -> None:
+        queue.put(job(1))
+        done.set()
+
+    thread = threading.Thread(target=put, daemon=True)
+    thread.start()
+    assert not done.is_set() or queue.load > 2
+    queue.take(10, whole_jobs=False)
+    thread.join(timeout=10)
+    assert done.is_set()
+
+
+def test_idle_means_committed_not_merely_taken() -> None:
+    queue = LaneQueue(capacity=10)
+    queue.put(job(1))
+    queue.take(10, whole_jobs=False)
+    assert not queue.wait_idle(timeout=0)
+    queue.finished()
+    assert queue.wait_idle(timeout=0)
+
+
+def test_closing_frees_everybody_who_waits() -> None:
+    queue = LaneQueue(capacity=1)
+    queue.put(job(1))
+    results: list[object] = []
+    waits = [
+        threading.Thread(target=lambda: results.append(queue.put(job(1))), daemon=True),
+        threading.Thread(target=lambda: results.append(queue.wait_idle(timeout=60)), daemon=True),
+    ]
+    for wait in waits:
+        wait.start()
+    queue.close()
+    for wait in waits:
+        wait.join(timeout=10)
+    assert results == [False, False]
+    assert queue.take(1, whole_jobs=False) == []

@@ -1,0 +1,75 @@
+"""GTID sets behave like the sets they stand for."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.gtid import Gtid, GtidFormatError, GtidSet
+
+UUIDS = ("3e11fa47-71ca-11e1-9e33-c80aa9429562", "3e11fa47-71ca-11e1-9e33-c80aa9429563")
+SOURCES = (UUIDS[0], UUIDS[1], f"{UUIDS[0]}:tag_a")
+
+members = st.sets(st.tuples(st.sampled_from(SOURCES), st.integers(1, 25)), max_size=40)
+
+
+def gtid_set(numbers: set[tuple[str, int]]) -> GtidSet:
+    built = GtidSet.empty("mysql")
+    for source, number in sorted(numbers, key=lambda member: member[1] % 7):
+        built = built.with_gtid(Gtid("mysql", source, number))
+    return built
+
+
+@given(members, members)
+def test_algebra_agrees_with_sets_of_numbers(left: set[tuple[str, int]], right: set[tuple[str, int]]) -> None:
+    a, b = gtid_set(left), gtid_set(right)
+    assert a | b == gtid_set(left | right)
+    assert a - b == gtid_set(left - right)
+    assert (a >= b) == (left >= right)
+    assert bool(a) == bool(left)
+    for source, number in left | right:
+        assert (Gtid("mysql", source, number) in a) == ((source, number) in left)
+
+
+@given(members)
+def test_text_form_is_read_back(numbers: set[tuple[str, int]]) -> None:
+    built = gtid_set(numbers)
+    assert GtidSet.parse(str(built), "mysql") == built
+
+
+@given(
+    st.dictionaries(st.integers(0, 3), st.integers(1, 9), max_size=4),
+    st.dictionaries(st.integers(0, 3), st.integers(1, 9), max_size=4),
+)
+def test_a_mariadb_set_is_a_position_per_domain(left: dict[int, int], right: dict[int, int]) -> None:
+    def built(numbers: dict[int, int]) -> GtidSet:
+        return GtidSet.parse(",".join(f"{domain}-7-{number}" for domain, number in numbers.items()), "mariadb")
+
+    a, b = built(left), built(right)
+    union = {domain: max(left.get(domain, 0), right.get(domain, 0)) for domain in left | right}
+    assert a | b == built(union)
+    assert (a >= b) == all(left.get(domain, 0) >= number for domain, number in right.items())
+    assert ((a - b) | b) >= a
+    for domain, number in left.items():
+        assert Gtid("mariadb", str(domain), number, 99) in a
+        assert Gtid("mariadb", str(domain), number + 1, 7) not in a
+
+
+def test_the_servers_own_spelling_is_understood() -> None:
+    spelled = f"{UUIDS[0].upper()}:1-3:5:tag_a:2-4:9,\n{UUIDS[1]}:7"
+    assert str(GtidSet.parse(spelled)) == f"{UUIDS[0]}:1-3:5:tag_a:2-4:9,{UUIDS[1]}:7"
+
+
+@pytest.mark.parametrize(
+    "text", ["x", f"{UUIDS[0]}", f"{UUIDS[0]}:0", f"{UUIDS[0]}:1-x", "0-1", "0-1-2-3", f"{UUIDS[0]}:1,0-1-2"]
+)
+def test_nonsense_is_refused(text: str) -> None:
+    with pytest.raises(GtidFormatError):
+        GtidSet.parse(text)
+
+
+@given(st.sampled_from(SOURCES), st.integers(1, 2**63 - 1))
+def test_one_gtid_is_read_back(source: str, number: int) -> None:
+    gtid = Gtid("mysql", source, number)
+    assert Gtid.parse(str(gtid)) == gtid

@@ -1,0 +1,46 @@
+"""Positions compare by offset within one server and by GTID membership across servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.errors import DMError
+from dm.gtid import Gtid, GtidSet
+from dm.position import Position
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+
+
+def at(file: int, offset: int, gtids: str = "", server: str = "a") -> Position:
+    return Position(server, f"bin.{file:06d}", offset, GtidSet.parse(gtids, "mysql"))
+
+
+def test_files_order_by_number_beyond_six_digits() -> None:
+    assert at(1_000_000, 4).covers(at(999_999, 5_000_000_000))
+    assert not at(999_999, 5_000_000_000).covers(at(1_000_000, 4))
+
+
+def test_offsets_of_two_servers_are_never_compared() -> None:
+    ours, theirs = at(9, 900, f"{UUID}:1-5"), at(2, 4, f"{UUID}:1-6", server="b")
+    assert theirs.covers(ours)
+    assert not ours.covers(theirs)
+
+
+def test_without_gtids_two_servers_can_not_be_related() -> None:
+    with pytest.raises(DMError) as caught:
+        at(9, 900).covers(at(2, 4, server="b"))
+    assert caught.value.name == "position-incomparable"
+
+
+def test_a_transaction_is_known_by_place_or_by_gtid() -> None:
+    here = at(3, 100, f"{UUID}:1-5")
+    assert here.has_processed(None, at(3, 100))
+    assert not here.has_processed(None, at(3, 101))
+    assert here.has_processed(Gtid.parse(f"{UUID}:5"), at(1, 50, server="b"))
+    assert not here.has_processed(Gtid.parse(f"{UUID}:6"), at(1, 50, server="b"))
+
+
+def test_join_takes_the_later_place_and_both_sets() -> None:
+    joined = at(3, 100, f"{UUID}:1-5").join(at(2, 900, f"{UUID}:7"))
+    assert (joined.file_number, joined.offset) == (3, 100)
+    assert str(joined.gtid_set) == f"{UUID}:1-5:7"
