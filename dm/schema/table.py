@@ -90,6 +90,8 @@ class TableSchema:
     charset: str | None = None
     collation: str | None = None
     engine: str | None = None
+    checks: tuple[str, ...] = ()  # names of CHECK constraints
+    partitions: tuple[str, ...] = ()  # names of partitions, in order; empty for a table without
 
     def column(self, name: str) -> Column | None:
         """The column of that name; column names compare without case, as in the servers."""
@@ -99,4 +101,6 @@ class TableSchema:
     @property
     def unique_indexes(self) -> tuple[Index, ...]:
         """Primary key first, then the unique indexes in order."""
-        return tuple(sorted((index for index in self.indexes if index.unique), key=lambda index: index.kind != "primary"))
+        return tuple(
+            sorted((index for index in self.indexes if index.unique), key=lambda index: index.kind != "primary")
+        )

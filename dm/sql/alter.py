@@ -226,8 +226,7 @@ def _alter(cursor: Cursor) -> AlterOperation:
 
 
 def _rename(cursor: Cursor, names: list[NameRef], subject: NameRef) -> AlterOperation | RenameTable:
-    if cursor.sees("COLUMN") and cursor.word(1) not in ("", "."):
-        cursor.expect("COLUMN")
+    if cursor.accept("COLUMN"):
         if_exists = _if_exists(cursor)
         old = cursor.name()
         cursor.expect("TO")

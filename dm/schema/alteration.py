@@ -1,0 +1,192 @@
+"""Operations of an ALTER TABLE on a table structure, carried out as a whole.
+
+Within one statement the servers drop first, then change and add columns, and build indexes at the end, so names in it
+mean the table as it will be (mysql_prepare_alter_table in sql/sql_table.cc of both servers). Renames of columns happen
+at once: a swap is two of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dm.schema.charset import Collated, bytes_per_character
+from dm.schema.column_definition import read_default, read_definition
+from dm.schema.column_type import CHARACTER_TYPES, TEXT_SIZES, sized
+from dm.schema.draft import Refused, TableDraft
+from dm.schema.index_definition import IndexDefinition, read_foreign_key, read_index
+from dm.schema.parse import charset_options, check_name, options_of
+from dm.schema.partition import after_operation
+from dm.schema.table import Column
+from dm.sql.cursor import Cursor
+from dm.sql.operation import (
+    AddCheck,
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    AlterDefault,
+    AlterVisibility,
+    ChangeColumn,
+    ConvertCharset,
+    DropColumn,
+    DropConstraint,
+    DropForeignKey,
+    DropIndex,
+    DropPrimaryKey,
+    ModifyColumn,
+    Operation,
+    OtherAlter,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    TableOptions,
+)
+
+
+def _column(draft: TableDraft, name: str) -> Column:
+    at = draft.position(name)
+    if at is None:
+        raise Refused(f"there is no column {name}")
+    return draft.columns[at]
+
+
+def index_of(operation: AddIndex, cursor: Cursor) -> IndexDefinition:
+    """The index that an operation adds; CREATE INDEX has its name elsewhere."""
+    definition = read_index(operation.definition, cursor)
+    if operation.name is not None:
+        definition.name = operation.name
+    return definition
+
+
+def _drop(draft: TableDraft, operation: Operation) -> None:
+    if isinstance(operation, DropIndex):
+        if not operation.if_exists or draft.index(operation.name) is not None:
+            draft.drop_index(operation.name)
+    elif isinstance(operation, DropPrimaryKey):
+        if not operation.if_exists or draft.index("PRIMARY") is not None:
+            draft.drop_index("PRIMARY")
+    elif isinstance(operation, DropForeignKey):
+        if not operation.if_exists or any(key.name.lower() == operation.name.lower() for key in draft.foreign_keys):
+            draft.drop_foreign_key(operation.name)
+    elif isinstance(operation, DropConstraint):
+        if not operation.if_exists or draft.has_constraint(operation.name):
+            draft.drop_constraint(operation.name)
+    elif isinstance(operation, DropColumn) and (
+        not operation.if_exists or draft.position(operation.column) is not None
+    ):
+        draft.drop_column(operation.column)
+
+
+def _renames(draft: TableDraft, operations: Sequence[Operation]) -> list[tuple[str, str]]:
+    return [
+        (operation.column, operation.name)
+        for operation in operations
+        if isinstance(operation, RenameColumn | ChangeColumn)
+        and operation.column != operation.name
+        and not (operation.if_exists and draft.position(operation.column) is None)
+    ]
+
+
+def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor, renamed: dict[str, str]) -> None:
+    """MODIFY, CHANGE and ALTER of columns, which have their new names already."""
+    if isinstance(operation, ModifyColumn | ChangeColumn):
+        name = operation.name if isinstance(operation, ChangeColumn) else operation.column
+        if operation.if_exists and draft.position(name) is None:
+            return
+        name = _column(draft, name).name if isinstance(operation, ModifyColumn) else name
+        definition = read_definition(name, operation.definition, draft.collated, cursor)
+        draft.change_column(name, definition, operation.place, cursor.context.flavor)
+    elif isinstance(operation, AlterDefault):
+        name = renamed.get(operation.column.lower(), operation.column)
+        text = read_default(cursor.within(operation.default)) if operation.default.tokens else None
+        default = None if text is not None and text.upper() == "NULL" else text
+        draft.replace_column(replace(_column(draft, name), default=default))
+    elif isinstance(operation, AlterVisibility):
+        name = renamed.get(operation.column.lower(), operation.column)
+        draft.replace_column(replace(_column(draft, name), invisible=operation.invisible))
+
+
+def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
+    if isinstance(operation, AddIndex):
+        definition = index_of(operation, cursor)
+        name = "PRIMARY" if definition.kind == "primary" else definition.name
+        if name is not None and draft.index(name) is not None:
+            if operation.if_not_exists:
+                return
+            if operation.or_replace:
+                draft.drop_index(name)
+        draft.add_index(definition)
+    elif isinstance(operation, AddForeignKey):
+        key, index = read_foreign_key(operation.definition, cursor)
+        if not (
+            operation.if_not_exists and any(other.name.lower() == key.name.lower() for other in draft.foreign_keys)
+        ):
+            draft.add_foreign_key(key, index)
+    elif isinstance(operation, AddCheck):
+        draft.add_check(check_name(operation.definition), cursor.context.flavor)
+
+
+def converted(column: Column, text: Collated) -> Column:
+    """A column after CONVERT TO CHARACTER SET: TEXT types grow so that no character is lost."""
+    if column.base not in CHARACTER_TYPES:
+        return column
+    base = column.base
+    before, after = bytes_per_character(column.charset), bytes_per_character(text.charset)
+    if base.endswith("text") and after > before:
+        base = sized("text", dict(TEXT_SIZES)[base.removesuffix("text")] * after // before)
+    return replace(column, base=base, charset=text.charset, collation=text.collation)
+
+
+def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, database: Collated) -> None:
+    if isinstance(operation, ConvertCharset):
+        options, _ = options_of(operation.options, cursor)
+        text = charset_options(options, database, cursor.context)
+        draft.columns = [converted(column, text) for column in draft.columns]
+        draft.charset, draft.collation = text
+    elif isinstance(operation, TableOptions):
+        options, _ = options_of(operation.options, cursor)
+        draft.charset, draft.collation = charset_options(options, draft.collated, cursor.context)
+        for option in options:
+            if option.name in ("ENGINE", "TYPE"):
+                draft.engine = option.value
+
+
+def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, database: Collated) -> None:
+    """Carry out the operations of one statement; raises `Refused` where the structure does not allow one."""
+    for kinds in (DropIndex | DropPrimaryKey | DropForeignKey | DropConstraint, DropColumn):
+        for operation in operations:
+            if isinstance(operation, kinds):
+                _drop(draft, operation)
+    for operation in operations:
+        _table_options(draft, operation, cursor, database)
+    renames = _renames(draft, operations)
+    draft.rename_columns(renames)
+    renamed = {old.lower(): new for old, new in renames}
+    for operation in operations:
+        _redefine(draft, operation, cursor, renamed)
+    attached = []
+    for operation in operations:
+        if isinstance(operation, AddColumn):
+            if operation.if_not_exists and draft.position(operation.column) is not None:
+                continue
+            definition = read_definition(operation.column, operation.definition, draft.collated, cursor)
+            draft.insert_column(definition.column, operation.place)
+            attached.append(definition)
+    indexes = [
+        (operation.index, operation.name)
+        for operation in operations
+        if isinstance(operation, RenameIndex) and not (operation.if_exists and draft.index(operation.index) is None)
+    ]
+    draft.rename_indexes(indexes)
+    for definition in attached:
+        draft.add_attached(definition, cursor.context.flavor)
+    for operation in operations:
+        _add(draft, operation, cursor)
+        if isinstance(operation, OtherAlter):
+            partitions = after_operation(draft.partitions, operation.clause, cursor)
+            if partitions is not None:
+                draft.partitions = list(partitions)
+        elif isinstance(operation, RenameTable):
+            draft.rename_table(operation.pairs[-1][1])
+    if not draft.columns:
+        raise Refused("a table must keep a column")

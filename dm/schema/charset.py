@@ -1,0 +1,82 @@
+"""Character sets and their default collations, as both servers have them (information_schema.CHARACTER_SETS)."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from dm.sql.context import SourceContext
+
+# What differs from `<charset>_general_ci`.
+_DEFAULTS: Final = {
+    "big5": "big5_chinese_ci",
+    "binary": "binary",
+    "cp932": "cp932_japanese_ci",
+    "dec8": "dec8_swedish_ci",
+    "eucjpms": "eucjpms_japanese_ci",
+    "euckr": "euckr_korean_ci",
+    "gb18030": "gb18030_chinese_ci",
+    "gb2312": "gb2312_chinese_ci",
+    "gbk": "gbk_chinese_ci",
+    "hp8": "hp8_english_ci",
+    "latin1": "latin1_swedish_ci",
+    "latin5": "latin5_turkish_ci",
+    "sjis": "sjis_japanese_ci",
+    "swe7": "swe7_swedish_ci",
+    "tis620": "tis620_thai_ci",
+    "ujis": "ujis_japanese_ci",
+}
+_BYTES_PER_CHARACTER: Final = {
+    "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
+    "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8mb4": 4,
+}  # fmt: skip
+
+
+class Collated(NamedTuple):
+    """A character set and a collation of it."""
+
+    charset: str
+    collation: str
+
+
+def charset_name(name: str) -> str:
+    """The name a server gives to a character set; `utf8` is an alias of utf8mb3 in both."""
+    lowered = name.lower()
+    return "utf8mb3" if lowered == "utf8" else lowered
+
+
+def default_collation(charset: str, context: SourceContext) -> str:
+    """The collation that a character set has when none is named."""
+    if charset == "utf8mb4":
+        if context.utf8mb4_collation is not None:
+            return context.utf8mb4_collation
+        # MySQL changed it in 8.0 (Reference Manual, "The utf8mb4 Character Set").
+        return "utf8mb4_0900_ai_ci" if context.flavor == "mysql" and context.version >= 80000 else "utf8mb4_general_ci"
+    return _DEFAULTS.get(charset, f"{charset}_general_ci")
+
+
+def collated(charset: str | None, collation: str | None, inherited: Collated, context: SourceContext) -> Collated:
+    """What a column, table or schema has that names a character set, a collation, both, or neither."""
+    if collation is not None:
+        named = collation.lower()
+        if named == "binary":
+            return Collated("binary", "binary")
+        if named.startswith("uca1400_"):  # MariaDB: a collation of whatever the character set is
+            owner = charset_name(charset) if charset is not None else inherited.charset
+            return Collated(owner, f"{owner}_{named}")
+        if named.startswith("utf8_"):
+            named = "utf8mb3_" + named[5:]
+        return Collated(named.split("_", 1)[0], named)
+    if charset is not None and charset.lower() != "default":
+        name = charset_name(charset)
+        return Collated(name, default_collation(name, context))
+    return inherited
+
+
+def binary_collation(charset: str) -> str:
+    """The collation that the attribute BINARY of a character column means."""
+    return "binary" if charset == "binary" else f"{charset}_bin"
+
+
+def bytes_per_character(charset: str | None) -> int:
+    """The most bytes that one character takes."""
+    return _BYTES_PER_CHARACTER.get(charset or "", 1)

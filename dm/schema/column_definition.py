@@ -1,0 +1,236 @@
+"""Column definitions: the type, then attributes in any order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dm.schema.charset import Collated, binary_collation, bytes_per_character, collated
+from dm.schema.column_type import CHARACTER_TYPES, DataType, read_type, sized
+from dm.schema.index_definition import IndexDefinition, read_references
+from dm.schema.table import Column, ForeignKey, IndexKind, IndexPart
+from dm.sql.cursor import Clause, Cursor, NameRef
+
+_WITH_VALUE = (
+    "COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE",
+)  # fmt: skip
+_NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+
+
+@dataclass(slots=True)
+class Definition:
+    """A column as it is defined, and what its definition adds to the table."""
+
+    column: Column
+    primary: bool = False
+    unique: bool = False
+    parent: NameRef | None = None
+    parent_columns: tuple[str, ...] = ()
+    on_delete: str = "restrict"
+    on_update: str = "restrict"
+    checks: list[str | None] = field(default_factory=list)
+
+    def indexes(self) -> list[IndexDefinition]:
+        """The indexes that the definition holds."""
+        part = (IndexPart(self.column.name),)
+        kinds: list[IndexKind] = ["primary"] if self.primary else []
+        if self.unique:
+            kinds.append("unique")
+        return [IndexDefinition(None, kind, part) for kind in kinds]
+
+    def foreign_key(self) -> tuple[ForeignKey, IndexDefinition]:
+        """The foreign key that the definition holds, and an index for it."""
+        assert self.parent is not None
+        columns = (self.column.name,)
+        key = ForeignKey("", columns, self.parent.name, self.parent_columns or columns, self.on_delete, self.on_update)
+        return key, IndexDefinition(None, "index", (IndexPart(self.column.name),), generated=True)
+
+
+@dataclass(slots=True)
+class _Attributes:
+    nullable: bool | None = None
+    default: str | None = None
+    on_update: str | None = None
+    auto_increment: bool = False
+    generated: Literal["virtual", "stored"] | None = None
+    expression: str | None = None
+    invisible: bool = False
+    collation: str | None = None
+    primary: bool = False
+    unique: bool = False
+
+
+def _source(cursor: Cursor, start: int) -> str:
+    return cursor.part(start, cursor.at).source
+
+
+def read_default(cursor: Cursor) -> str:
+    """The source text of a default value: a literal, a function, or an expression in parentheses."""
+    start = cursor.at
+    if cursor.accept("NEXT", "VALUE", "FOR"):
+        cursor.table()
+        return _source(cursor, start)
+    cursor.accept_any("-", "+")
+    if cursor.word() == "(":
+        cursor.skip_group()
+        return _source(cursor, start)
+    token = cursor.take()
+    if token.kind == "symbol":
+        cursor.at -= 1
+        cursor.fail("expected a default value")
+    if token.kind == "string":
+        cursor.at -= 1
+        cursor.string()
+    elif token.kind in ("word", "name"):
+        following = cursor.peek()
+        if cursor.accept("."):
+            cursor.name()
+        if cursor.word() == "(":
+            cursor.skip_group()
+        elif following is not None and following.kind in ("string", "literal", "number") and token.kind == "word":
+            cursor.take()  # an introducer, or DATE '..'
+    return _source(cursor, start)
+
+
+def _enforced(cursor: Cursor) -> None:
+    if not cursor.accept("NOT", "ENFORCED"):
+        cursor.accept("ENFORCED")
+
+
+def _generated(cursor: Cursor, found: _Attributes) -> bool:
+    if not (cursor.accept("GENERATED", "ALWAYS", "AS") or cursor.accept("AS")):
+        return False
+    if cursor.word() != "(":
+        cursor.fail("only generated columns with an expression are supported")
+    found.expression = cursor.skip_group().source
+    word = cursor.accept_any("VIRTUAL", "STORED", "PERSISTENT")
+    found.generated = "stored" if word in ("STORED", "PERSISTENT") else "virtual"
+    return True
+
+
+def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> None:
+    """One attribute."""
+    if cursor.accept("NOT", "NULL"):
+        found.nullable = False
+    elif cursor.accept("NULL"):
+        found.nullable = True
+    elif cursor.accept("DEFAULT"):
+        found.default = read_default(cursor)
+    elif cursor.accept("SERIAL", "DEFAULT", "VALUE"):
+        found.nullable, found.auto_increment, found.unique = False, True, True
+    elif cursor.sees("ON", "UPDATE"):
+        cursor.at += 2
+        start = cursor.at
+        if not cursor.accept_any(*_NOW):
+            cursor.fail("expected CURRENT_TIMESTAMP")
+        if cursor.word() == "(":
+            cursor.skip_group()
+        found.on_update = _source(cursor, start)
+    elif cursor.accept("AUTO_INCREMENT"):
+        found.auto_increment = True
+    elif cursor.accept("PRIMARY", "KEY") or cursor.accept("PRIMARY") or cursor.accept("KEY"):
+        found.primary = True
+    elif cursor.accept("UNIQUE"):
+        cursor.accept("KEY")
+        found.unique = True
+    elif cursor.accept("COLLATE"):
+        cursor.accept("=")
+        found.collation = cursor.take().text
+    elif cursor.accept("INVISIBLE"):
+        found.invisible = True
+    elif cursor.accept("VISIBLE") or cursor.accept("NOT", "SECONDARY") or _generated(cursor, found):
+        pass
+    elif cursor.word() in _WITH_VALUE:
+        cursor.take()
+        cursor.accept("=")
+        cursor.take()
+    elif cursor.accept("REFERENCES"):
+        definition.parent, definition.parent_columns, definition.on_delete, definition.on_update = read_references(
+            cursor
+        )
+    elif cursor.word() == "CONSTRAINT" or cursor.word() == "CHECK":
+        name = None
+        if cursor.accept("CONSTRAINT") and cursor.word() != "CHECK":
+            name = cursor.name()
+        cursor.expect("CHECK")
+        cursor.skip_group()
+        _enforced(cursor)
+        definition.checks.append(name)
+    elif cursor.sees("WITH", "SYSTEM", "VERSIONING") or cursor.sees("WITHOUT", "SYSTEM", "VERSIONING"):
+        cursor.at += 3
+    elif cursor.word(1) == "=" and cursor.context.flavor == "mariadb":
+        cursor.at += 2  # an option that the storage engine defines
+        cursor.take()
+    else:
+        cursor.fail("this attribute of a column is not known")
+
+
+def _text_of(
+    data_type: DataType, found: _Attributes, inherited: Collated, cursor: Cursor
+) -> tuple[str | None, str | None]:
+    """The character set and collation of the column; turns character types with bytes in them into binary types."""
+    if data_type.base == "json":
+        if cursor.context.flavor == "mysql":
+            return None, None
+        data_type.base = "longtext"  # an alias in MariaDB
+        return "utf8mb4", "utf8mb4_bin"
+    if data_type.base not in CHARACTER_TYPES:
+        return None, None
+    text = collated(data_type.charset, found.collation or data_type.collation, inherited, cursor.context)
+    if data_type.binary:
+        text = Collated(text.charset, binary_collation(text.charset))
+    if text.charset == "binary" and data_type.base not in ("enum", "set"):
+        data_type.to_binary()
+        return None, None
+    return text.charset, text.collation
+
+
+def _sized(data_type: DataType, charset: str | None) -> None:
+    """TEXT(n) and BLOB(n) are the smallest type that holds n characters."""
+    if data_type.base in ("text", "blob") and data_type.length is not None:
+        data_type.base = sized(data_type.base, data_type.length * bytes_per_character(charset))
+        data_type.length = None
+
+
+def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Cursor) -> Definition:
+    """Read the definition of a column; the clause starts with its type."""
+    inner = cursor.within(clause)
+    data_type = read_type(inner)
+    found = _Attributes()
+    definition = Definition(Column(name, data_type.base))
+    while not inner.done:
+        _attribute(inner, found, definition)
+    charset, collation = _text_of(data_type, found, inherited, inner)
+    _sized(data_type, charset)
+    nullable = found.nullable is not False
+    if data_type.serial:
+        nullable, found.auto_increment, found.unique = False, True, True
+    if found.primary or found.auto_increment:
+        nullable = False
+    default = None if found.default is not None and found.default.upper() == "NULL" else found.default
+    definition.primary, definition.unique = found.primary, found.unique
+    if (
+        data_type.base == "timestamp"
+        and not inner.context.explicit_defaults_for_timestamp
+        and found.generated is None
+        and found.nullable is None
+    ):
+        nullable = False  # Reference Manual, explicit_defaults_for_timestamp
+    definition.column = Column(
+        name,
+        data_type.base,
+        data_type.length,
+        data_type.decimals,
+        data_type.unsigned,
+        charset,
+        collation,
+        data_type.members,
+        nullable,
+        default,
+        found.on_update,
+        found.auto_increment,
+        found.generated,
+        found.expression,
+        found.invisible,
+    )
+    return definition

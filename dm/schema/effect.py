@@ -1,0 +1,265 @@
+"""What a statement will do to the target's structures, and whether it has been done.
+
+Used for intents (structure before and expected after) and for the rule that a DDL whose effect the target already shows
+counts as done. The second never claims more than the structure shows: an operation that can be repeated without harm
+is simply repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dm.ident import TableName
+from dm.schema.alteration import index_of
+from dm.schema.charset import Collated
+from dm.schema.column_definition import read_definition
+from dm.schema.draft import Refused
+from dm.schema.index_definition import read_foreign_key
+from dm.schema.interpretation import Changes, Surroundings, interpret
+from dm.schema.normal import index_form, key_form, same_column, same_structure
+from dm.schema.parse import check_name, read_create
+from dm.schema.partition import after_operation
+from dm.schema.table import Column, Index, TableSchema
+from dm.sql.cursor import Clause, Cursor
+from dm.sql.operation import (
+    AddCheck,
+    AddColumn,
+    AddForeignKey,
+    AddIndex,
+    AlterDatabase,
+    AlterDefault,
+    AlterVisibility,
+    ChangeColumn,
+    ConvertCharset,
+    CreateDatabase,
+    CreateTable,
+    DropColumn,
+    DropConstraint,
+    DropDatabase,
+    DropForeignKey,
+    DropIndex,
+    DropPrimaryKey,
+    DropTable,
+    ExchangePartition,
+    ModifyColumn,
+    Operation,
+    OtherAlter,
+    RenameColumn,
+    RenameIndex,
+    RenameTable,
+    TableOptions,
+    TruncateTable,
+)
+from dm.sql.piece import Piece
+
+__all__ = ["already_effective", "expected_after", "idempotent", "same_structure", "visible"]
+
+Structures = Mapping[TableName, TableSchema | None]
+
+_UNKNOWN = Collated("", "")  # equals any, see dm.schema.normal
+_KEY_WORDS = frozenset({"UNIQUE", "PRIMARY", "KEY", "REFERENCES", "CHECK"})
+_CHANGING_PARTITIONS = frozenset({"ADD", "DROP", "COALESCE", "REORGANIZE", "REMOVE"})
+
+
+def _database(tables: Structures, schema: str) -> Collated:
+    known = tables.get(TableName(schema, ""))
+    if known is None or known.charset is None or known.collation is None:
+        return _UNKNOWN
+    return Collated(known.charset, known.collation)
+
+
+def _known(schema: TableSchema | None) -> TableSchema | None:
+    """An unknown character set is None, not an empty name."""
+    if schema is None:
+        return None
+    columns = tuple(
+        replace(column, charset=column.charset or None, collation=column.collation or None) for column in schema.columns
+    )
+    return replace(schema, columns=columns, charset=schema.charset or None, collation=schema.collation or None)
+
+
+def expected_after(tables: Structures, piece: Piece) -> Changes:
+    """The structures of these tables after the piece, all names as they are at the target.
+
+    Where the structures do not allow the piece they are returned as they are: the server will say why.
+    """
+    after: Changes = dict(tables)
+    try:
+        changes = interpret(piece, Surroundings(tables.get, lambda schema: _database(tables, schema)))
+    except Refused:
+        return after
+    after.update((name, _known(schema)) for name, schema in changes.items() if name in tables)
+    return after
+
+
+def _partition_operation(operation: OtherAlter) -> bool:
+    words = [token.upper for token in operation.clause.tokens[:2]]
+    return len(words) == 2 and words[0] in _CHANGING_PARTITIONS and words[1] in ("PARTITION", "PARTITIONING")
+
+
+def _repeatable(operation: Operation) -> bool:
+    """Whether doing this twice is the same as doing it once."""
+    if isinstance(operation, ModifyColumn):
+        return not any(token.upper in _KEY_WORDS for token in operation.definition.tokens)
+    if isinstance(operation, ChangeColumn):
+        same = operation.column.lower() == operation.name.lower()
+        return same and not any(token.upper in _KEY_WORDS for token in operation.definition.tokens)
+    if isinstance(operation, OtherAlter):
+        return not _partition_operation(operation)
+    if isinstance(operation, CreateTable):
+        return operation.if_not_exists or operation.or_replace
+    if isinstance(operation, CreateDatabase):
+        return operation.if_not_exists
+    if isinstance(operation, AddIndex):
+        return operation.or_replace or operation.if_not_exists
+    if isinstance(operation, AddColumn | AddForeignKey):
+        return operation.if_not_exists
+    if isinstance(
+        operation,
+        DropTable | DropDatabase | DropColumn | DropIndex | DropPrimaryKey | DropForeignKey | DropConstraint,
+    ):
+        return operation.if_exists
+    return isinstance(
+        operation, TruncateTable | AlterDatabase | AlterDefault | AlterVisibility | ConvertCharset | TableOptions
+    )
+
+
+def idempotent(piece: Piece) -> bool:
+    """Whether running the piece twice is the same as running it once."""
+    return all(_repeatable(operation) for operation in piece.operations)
+
+
+def visible(piece: Piece) -> bool:
+    """Whether the structure shows that the piece was run, as far as it may not be run twice."""
+    for operation in piece.operations:
+        if isinstance(operation, ExchangePartition):
+            return False
+        if isinstance(operation, TruncateTable):
+            return False
+        if isinstance(operation, OtherAlter):
+            words = [token.upper for token in operation.clause.tokens[:2]]
+            if not _partition_operation(operation) or words[0] == "REORGANIZE":
+                return False
+    return True
+
+
+def _shown_column(schema: TableSchema, column: Column) -> bool:
+    there = schema.column(column.name)
+    if there is None:
+        return False
+    primary = next((index for index in schema.indexes if index.kind == "primary"), None)
+    if primary is not None and column.name.lower() in (name.lower() for name in primary.columns):
+        column = replace(column, nullable=False)
+    return same_column(there, column)
+
+
+def _collated(schema: TableSchema) -> Collated:
+    return Collated(schema.charset or "", schema.collation or "")
+
+
+def _unknown_as_none(column: Column) -> Column:
+    return replace(column, charset=column.charset or None, collation=column.collation or None)
+
+
+def _named_index(schema: TableSchema, name: str) -> Index | None:
+    return next((index for index in schema.indexes if index.name.lower() == name.lower()), None)
+
+
+def _shown_index(schema: TableSchema, operation: AddIndex, cursor: Cursor) -> bool:
+    definition = index_of(operation, cursor)
+    wanted = index_form(definition.named(()), schema)
+    if definition.kind != "primary" and definition.name is not None:
+        there = _named_index(schema, definition.name)
+        return there is not None and index_form(there, schema) == wanted
+    return any(index_form(index, schema) == wanted for index in schema.indexes)
+
+
+def _shown_partitions(schema: TableSchema, operation: OtherAlter, cursor: Cursor) -> bool:
+    words = [token.upper for token in operation.clause.tokens[:2]]
+    now = {name.lower() for name in schema.partitions}
+    if words[0] == "REMOVE":
+        return not now
+    if words[0] == "ADD":
+        new = after_operation((), operation.clause, cursor)
+        return bool(new) and {name.lower() for name in new or ()} <= now and "PARTITIONS" not in words
+    if words[0] == "DROP":
+        return {token.text.lower() for token in operation.clause.tokens[2:]}.isdisjoint(now)
+    return False
+
+
+def _shown(schema: TableSchema, operation: Operation, cursor: Cursor) -> bool:
+    """Whether the structure is as if this operation had been done."""
+    if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
+        name = operation.name if isinstance(operation, ChangeColumn) else operation.column
+        renamed = isinstance(operation, ChangeColumn) and operation.column.lower() != operation.name.lower()
+        if renamed and schema.column(operation.column) is not None:
+            return False
+        definition = read_definition(name, operation.definition, _collated(schema), cursor)
+        return _shown_column(schema, _unknown_as_none(definition.column))
+    if isinstance(operation, DropColumn):
+        return schema.column(operation.column) is None
+    if isinstance(operation, RenameColumn):
+        return schema.column(operation.column) is None and schema.column(operation.name) is not None
+    if isinstance(operation, AddIndex):
+        return _shown_index(schema, operation, cursor)
+    if isinstance(operation, DropIndex):
+        return _named_index(schema, operation.name) is None
+    if isinstance(operation, DropPrimaryKey):
+        return _named_index(schema, "PRIMARY") is None
+    if isinstance(operation, RenameIndex):
+        return _named_index(schema, operation.index) is None and _named_index(schema, operation.name) is not None
+    if isinstance(operation, AddForeignKey):
+        key, _ = read_foreign_key(operation.definition, cursor)
+        return key_form(key) in [key_form(other) for other in schema.foreign_keys]
+    if isinstance(operation, DropForeignKey | DropConstraint):
+        names = [key.name for key in schema.foreign_keys]
+        if isinstance(operation, DropConstraint):
+            names += [*schema.checks, *(index.name for index in schema.unique_indexes)]
+        return operation.name.lower() not in (name.lower() for name in names)
+    if isinstance(operation, AddCheck):
+        check = check_name(operation.definition)
+        return check is not None and check.lower() in (known.lower() for known in schema.checks)
+    if isinstance(operation, OtherAlter) and _partition_operation(operation):
+        return _shown_partitions(schema, operation, cursor)
+    return False
+
+
+def _create_effective(tables: Structures, operation: CreateTable, cursor: Cursor) -> bool:
+    there = tables.get(operation.table)
+    if there is None or operation.or_replace:
+        return False
+    if operation.like is not None:
+        model = tables.get(operation.like)
+        if model is None:
+            return False
+        wanted = replace(model, name=operation.table, foreign_keys=(), checks=there.checks)
+        return same_structure(wanted, there)
+    wanted = read_create(operation, _database(tables, operation.table.schema), cursor)
+    known = _known(wanted)
+    assert known is not None
+    return same_structure(known, there)
+
+
+def already_effective(tables: Structures, piece: Piece) -> bool:
+    """Whether the target's structures already are what the piece would make, so that it need not be run."""
+    cursor = Cursor(Clause(piece.text), piece.context)
+    first = piece.operations[0] if piece.operations else None
+    if isinstance(first, CreateTable):
+        return _create_effective(tables, first, cursor)
+    if isinstance(first, DropTable):
+        return tables.get(first.table) is None
+    if isinstance(first, CreateDatabase):
+        return tables.get(first.name) is not None
+    if isinstance(first, DropDatabase):
+        return first.name in tables and tables[first.name] is None
+    if isinstance(first, RenameTable) and len(piece.operations) == 1:
+        if all(old == new for old, new in first.pairs):
+            return True  # routes merge both names into one
+        return len(first.pairs) == 1 and all(
+            tables.get(old) is None and tables.get(new) is not None for old, new in first.pairs
+        )
+    schema = tables.get(piece.table)
+    if schema is None or not piece.operations or idempotent(piece):
+        return False
+    return all(_shown(schema, operation, cursor) for operation in piece.operations)

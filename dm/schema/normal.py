@@ -1,0 +1,186 @@
+"""When two structures are the same: what servers print differently, or fill in, does not count.
+
+MariaDB prints `int(11)` where MySQL prints `int`; defaults are printed as strings or as numbers; names of foreign keys
+are made up; expressions are printed in a form of the server's own. A character set that is not known (None) equals any.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from typing import Final
+
+from dm.errors import DMError
+from dm.schema.table import Column, ForeignKey, Index, TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.token import Token, tokenize
+
+_PLAIN: Final = SourceContext("mysql", 90700, "")
+_NUMBERS: Final = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit", "year"},
+)
+_WITHOUT_LENGTH: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
+_TEMPORAL: Final = frozenset({"date", "time", "datetime", "timestamp"})
+_NOW: Final = frozenset({"current_timestamp", "now", "localtime", "localtimestamp"})
+_EXPRESSION: Final = "(expression)"
+
+
+def _tokens(text: str) -> list[Token]:
+    try:
+        tokens = list(tokenize(text, _PLAIN))
+    except DMError:
+        return []
+    while len(tokens) > 2 and tokens[0].upper == "(" and tokens[-1].upper == ")":
+        tokens = tokens[1:-1]  # servers drop or add parentheses around a literal
+    return tokens
+
+
+def _now(tokens: list[Token]) -> str | None:
+    if tokens and tokens[0].text.lower() in _NOW:
+        fraction = next((token.text for token in tokens if token.kind == "number"), "0")
+        return f"current_timestamp({fraction})"
+    return None
+
+
+def _bits(token: Token) -> int | None:
+    text = token.text
+    if token.kind == "literal":
+        digits = text[2:-1]
+        return int(digits or "0", 16 if text[0] in "xX" else 2)
+    if token.kind == "number" and text[:2].lower() in ("0x", "0b"):
+        return int(text, 0)
+    return None
+
+
+def _literal(tokens: list[Token]) -> str | None:
+    """The text of a literal; None for an expression."""
+    sign = ""
+    if tokens and tokens[0].upper in ("-", "+"):
+        sign = tokens[0].text.replace("+", "")
+        tokens = tokens[1:]
+    if len(tokens) == 2 and tokens[0].kind == "word" and tokens[1].kind != "symbol":
+        tokens = tokens[1:]  # an introducer, or DATE '..'
+    if tokens and all(token.kind == "string" for token in tokens):
+        return sign + "".join(token.text for token in tokens)
+    if len(tokens) == 2 and tokens[0].upper == ".":
+        return f"{sign}.{tokens[1].text}"
+    if len(tokens) != 1:
+        return None
+    token = tokens[0]
+    if token.kind in ("number", "string"):
+        return sign + token.text
+    if token.kind == "literal":
+        return token.text
+    words = {"TRUE": "1", "FALSE": "0", "NULL": "NULL"}
+    return words.get(token.upper)
+
+
+def _number(column: Column, text: str) -> str:
+    try:
+        value = Decimal(text)
+        if column.base == "decimal":
+            value = value.quantize(Decimal(1).scaleb(-(column.decimals or 0)), ROUND_HALF_UP)
+        elif column.base in ("float", "double"):
+            value = Decimal(repr(float(value)))
+        elif column.base != "bit":
+            value = value.quantize(Decimal(1), ROUND_HALF_UP)
+        return format(value.normalize() + 0, "f")
+    except (InvalidOperation, ValueError):
+        return text
+
+
+def _default(column: Column) -> str | None:
+    if column.default is None:
+        return None
+    tokens = _tokens(column.default)
+    now = _now(tokens)
+    if now is not None:
+        return now
+    literal = _literal(tokens)
+    if literal is None:
+        return _EXPRESSION
+    bits = _bits(tokens[-1]) if len(tokens) in (1, 2) else None
+    if bits is not None:
+        if column.base in _NUMBERS:
+            return str(bits)
+        size = (bits.bit_length() + 7) // 8
+        literal = bits.to_bytes(size, "big").decode("utf-8", "surrogateescape")
+    if column.base in _NUMBERS:
+        return _number(column, literal)
+    if column.base in _TEMPORAL:
+        parts = [int(part) for part in re.findall(r"\d+", literal)]
+        while parts and parts[-1] == 0:
+            parts.pop()
+        return ("-" if literal.startswith("-") else "") + ":".join(map(str, parts))
+    if column.base == "binary":
+        return literal.rstrip("\0")
+    return literal
+
+
+def _on_update(column: Column) -> str | None:
+    return None if column.on_update is None else _now(_tokens(column.on_update))
+
+
+def same_column(one: Column, other: Column) -> bool:
+    """Whether two columns are the same."""
+    return (
+        one.name.lower() == other.name.lower()
+        and one.base == other.base
+        and (one.base in _WITHOUT_LENGTH or one.length == other.length)
+        and (one.decimals or 0) == (other.decimals or 0)
+        and one.unsigned == other.unsigned
+        and _same_if_known(one.charset, other.charset)
+        and _same_if_known(one.collation, other.collation)
+        and one.members == other.members
+        and one.nullable == other.nullable
+        and _default(one) == _default(other)
+        and _on_update(one) == _on_update(other)
+        and one.auto_increment == other.auto_increment
+        and one.generated == other.generated
+        and one.invisible == other.invisible
+    )
+
+
+def _same_if_known(one: str | None, other: str | None) -> bool:
+    return one is None or other is None or one.lower() == other.lower()
+
+
+def _parts(index: Index, schema: TableSchema) -> tuple[tuple[str | None, int | None, bool], ...]:
+    found = []
+    for part in index.parts:
+        prefix = part.prefix
+        column = None if part.column is None else schema.column(part.column)
+        if column is not None and prefix == column.length:
+            prefix = None  # a prefix of the full length is none
+        found.append((None if part.column is None else part.column.lower(), prefix, part.descending))
+    return tuple(found)
+
+
+def index_form(index: Index, schema: TableSchema) -> tuple[object, ...]:
+    """An index but for its name."""
+    return (index.kind, _parts(index, schema))
+
+
+def key_form(key: ForeignKey) -> tuple[object, ...]:
+    """A foreign key but for its name; NO ACTION is RESTRICT in InnoDB."""
+    actions = tuple(action.replace("no action", "restrict") for action in (key.on_delete, key.on_update))
+    columns = tuple(column.lower() for column in key.columns)
+    return (columns, key.parent, tuple(column.lower() for column in key.parent_columns), actions)
+
+
+def same_structure(one: TableSchema, other: TableSchema) -> bool:
+    """Whether two structures are the same but for how servers print them."""
+    return (
+        one.name == other.name
+        and len(one.columns) == len(other.columns)
+        and all(same_column(left, right) for left, right in zip(one.columns, other.columns, strict=True))
+        and {index.name.lower(): index_form(index, one) for index in one.indexes}
+        == {index.name.lower(): index_form(index, other) for index in other.indexes}
+        and Counter(map(key_form, one.foreign_keys)) == Counter(map(key_form, other.foreign_keys))
+        and {check.lower() for check in one.checks} == {check.lower() for check in other.checks}
+        and [name.lower() for name in one.partitions] == [name.lower() for name in other.partitions]
+        and _same_if_known(one.charset, other.charset)
+        and _same_if_known(one.collation, other.collation)
+        and _same_if_known(one.engine, other.engine)
+    )

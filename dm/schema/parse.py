@@ -1,0 +1,125 @@
+"""CREATE TABLE, as users write it and as SHOW CREATE TABLE of both servers prints it, to a table structure."""
+
+from __future__ import annotations
+
+from dm.errors import DMError
+from dm.schema.charset import Collated, collated, default_collation
+from dm.schema.column_definition import read_definition
+from dm.schema.draft import Refused, TableDraft
+from dm.schema.index_definition import IndexDefinition, covers, read_foreign_key, read_index
+from dm.schema.partition import partition_names
+from dm.schema.table import TableSchema
+from dm.sql.alter import definition_kind
+from dm.sql.context import SourceContext
+from dm.sql.cursor import Clause, Cursor, NameRef, split_at_commas
+from dm.sql.grammar import parse
+from dm.sql.operation import CreateTable
+from dm.sql.option import TableOption, read_table_options
+
+
+def server_collation(context: SourceContext) -> Collated:
+    """What a schema has when nothing tells; utf8mb4 is the servers' default of today."""
+    return Collated("utf8mb4", default_collation("utf8mb4", context))
+
+
+def charset_options(options: list[TableOption], inherited: Collated, context: SourceContext) -> Collated:
+    """The character set and collation that a table's or schema's options give."""
+    charset = next((option.value for option in options if option.name == "CHARSET"), None)
+    collation = next((option.value for option in options if option.name == "COLLATE"), None)
+    if charset is not None and charset.lower() == "default":
+        charset = inherited.charset
+    return collated(charset, collation, inherited, context)
+
+
+def options_of(clause: Clause, cursor: Cursor) -> tuple[list[TableOption], Clause]:
+    """The options of a clause, and what is left of it: partitions."""
+    inner = cursor.within(clause)
+    names: list[NameRef] = []
+    options = []
+    while not inner.done and not inner.sees("PARTITION", "BY"):
+        before = inner.at
+        options += read_table_options(inner, names)
+        inner.accept(",")
+        if inner.at == before:
+            inner.fail("this option of a table is not known")
+    return options, inner.rest()
+
+
+def check_name(element: Clause) -> str | None:
+    """The name of a CHECK constraint, if it has one."""
+    tokens = element.tokens
+    if tokens and tokens[0].upper == "CONSTRAINT" and tokens[1].upper != "CHECK":
+        return tokens[1].text
+    return None
+
+
+def _fill(draft: TableDraft, body: Clause, cursor: Cursor) -> None:
+    """Columns first, then indexes in the order they are written: that is how servers name those without a name."""
+    indexes: list[IndexDefinition] = []
+    for element in split_at_commas(body):
+        inner = cursor.within(element)
+        kind = definition_kind(inner)
+        if kind == "column":
+            name = inner.name()
+            definition = read_definition(name, inner.rest(), draft.collated, cursor)
+            draft.columns.append(definition.column)
+            indexes += definition.indexes()
+            if definition.parent is not None:
+                key, index = definition.foreign_key()
+                draft.foreign_keys.append(draft.named_key(key))
+                indexes.append(index)
+            for check in definition.checks:
+                draft.add_column_check(check, cursor.context.flavor)
+        elif kind == "index":
+            indexes.append(read_index(element, cursor))
+        elif kind == "foreign key":
+            key, index = read_foreign_key(element, cursor)
+            draft.foreign_keys.append(draft.named_key(key))
+            indexes.append(index)
+        elif kind == "check":
+            draft.add_check(check_name(element), cursor.context.flavor)
+        else:
+            inner.fail("application-time periods are not supported")
+    for number, index in enumerate(indexes):
+        if not (index.generated and _covered(index, number, indexes)):
+            draft.add_index(index)
+
+
+def _covered(wanted: IndexDefinition, number: int, indexes: list[IndexDefinition]) -> bool:
+    """Whether another index makes one for a foreign key unnecessary: an explicit one, or an earlier generated one."""
+    columns = tuple(part.column for part in wanted.parts if part.column is not None)
+    for at, other in enumerate(indexes):
+        if at != number and (not other.generated or at < number) and covers(other.named(()), columns):
+            return True
+    return False
+
+
+def read_create(operation: CreateTable, inherited: Collated, cursor: Cursor) -> TableSchema:
+    """The structure that a CREATE TABLE with a body makes."""
+    options, partitioning = options_of(operation.options, cursor)
+    text = charset_options(options, inherited, cursor.context)
+    engine = next((option.value for option in options if option.name in ("ENGINE", "TYPE")), None)
+    draft = TableDraft(
+        TableSchema(operation.table, (), charset=text.charset, collation=text.collation, engine=engine),
+    )
+    try:
+        _fill(draft, operation.body, cursor)
+    except Refused as refusal:
+        cursor.fail(str(refusal))
+    draft.partitions = list(partition_names(partitioning, cursor))
+    return draft.freeze()
+
+
+def parse_create_table(sql: str, context: SourceContext, database: Collated | None = None) -> TableSchema:
+    """The structure that a CREATE TABLE statement makes; raises DMError `structure-not-understood`."""
+    try:
+        parsed = parse(sql, context)
+        (operation,) = parsed.operations
+        cursor = Cursor(Clause(sql), context, "structure-not-understood")
+        if not isinstance(operation, CreateTable) or operation.like is not None:
+            cursor.fail("it is no CREATE TABLE with columns")
+        return read_create(operation, database or server_collation(context), cursor)
+    except DMError as error:
+        if error.name == "structure-not-understood":
+            raise
+        raise DMError("structure-not-understood", statement=sql, why=error.details["why"]) from error

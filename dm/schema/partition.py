@@ -1,0 +1,84 @@
+"""Names of a table's partitions, before and after operations on them.
+
+Names are all that is tracked: they show whether an operation on partitions took place, and rows do not depend on more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dm.sql.cursor import Clause, Cursor, split_at_commas
+
+
+def _numbered(count: int, start: int = 0) -> tuple[str, ...]:
+    return tuple(f"p{number}" for number in range(start, start + count))
+
+
+def _listed(group: Clause, cursor: Cursor) -> tuple[str, ...]:
+    """Names in a list of partition definitions."""
+    names = []
+    for part in split_at_commas(group):
+        inner = cursor.within(part)
+        inner.expect("PARTITION")
+        names.append(inner.name())
+    return tuple(names)
+
+
+def partition_names(clause: Clause, cursor: Cursor) -> tuple[str, ...]:
+    """Names of the partitions that a PARTITION BY clause makes; empty without a clause."""
+    if not clause.tokens:
+        return ()
+    inner = cursor.within(clause)
+    count = 1
+    while inner.peek() is not None:
+        if inner.sees("(", "PARTITION"):
+            return _listed(inner.skip_group(), cursor)
+        if inner.word() == "(":
+            inner.skip_group()
+        elif inner.accept("SUBPARTITION"):
+            continue
+        elif inner.accept("PARTITIONS"):
+            count = inner.number()
+        else:
+            inner.take()
+    return _numbered(count)
+
+
+def _names(cursor: Cursor) -> list[str]:
+    names = [cursor.name()]
+    while cursor.accept(","):
+        names.append(cursor.name())
+    return names
+
+
+def after_operation(partitions: Sequence[str], clause: Clause, cursor: Cursor) -> tuple[str, ...] | None:
+    """Names after an operation on partitions; None where the clause is about something else."""
+    inner = cursor.within(clause)
+    now = list(partitions)
+    if inner.sees("PARTITION", "BY"):
+        return partition_names(clause, cursor)
+    if inner.sees("REMOVE", "PARTITIONING"):
+        return ()
+    verb = inner.word()
+    if inner.word(1) != "PARTITION" or verb not in ("ADD", "DROP", "COALESCE", "REORGANIZE"):
+        return None
+    inner.at += 2
+    if not inner.accept("NO_WRITE_TO_BINLOG"):
+        inner.accept("LOCAL")
+    inner.accept("IF", "NOT", "EXISTS")
+    inner.accept("IF", "EXISTS")
+    if verb == "ADD":
+        if inner.accept("PARTITIONS"):
+            return (*now, *_numbered(inner.number(), len(now)))
+        return (*now, *_listed(inner.skip_group(), cursor))
+    if verb == "COALESCE":
+        return tuple(now[: max(0, len(now) - inner.number())])
+    if verb == "REORGANIZE" and inner.done:
+        return tuple(now)
+    gone = [name.lower() for name in _names(inner)]
+    left = [name for name in now if name.lower() not in gone]
+    if verb == "DROP":
+        return tuple(left)
+    inner.expect("INTO")
+    at = min((place for place, name in enumerate(now) if name.lower() in gone), default=len(left))
+    return (*left[:at], *_listed(inner.skip_group(), cursor), *left[at:])

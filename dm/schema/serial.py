@@ -1,0 +1,82 @@
+"""Table structures as JSON, the form in which checkpoints and intents keep them."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from typing import Any, Final
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
+
+_VERSION: Final = 1
+
+
+def _lean(item: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in item.items() if value is not None and value is not False and value != ()}
+
+
+def schema_to_json(schema: TableSchema) -> str:
+    """A structure as JSON text; what is empty is left out."""
+    return json.dumps(
+        {
+            "v": _VERSION,
+            "name": list(schema.name),
+            "columns": [_lean(asdict(column)) | {"nullable": column.nullable} for column in schema.columns],
+            "indexes": [
+                {"name": index.name, "kind": index.kind, "parts": [_lean(asdict(part)) for part in index.parts]}
+                for index in schema.indexes
+            ],
+            "foreign_keys": [asdict(key) | {"parent": list(key.parent)} for key in schema.foreign_keys],
+            "charset": schema.charset,
+            "collation": schema.collation,
+            "engine": schema.engine,
+            "checks": list(schema.checks),
+            "partitions": list(schema.partitions),
+        },
+        separators=(",", ":"),
+    )
+
+
+def _column(item: dict[str, Any]) -> Column:
+    return Column(**{**item, "members": tuple(item.get("members", ()))})
+
+
+def _part(item: dict[str, Any]) -> IndexPart:
+    return IndexPart(**{"column": None, **item})
+
+
+def _foreign_key(item: dict[str, Any]) -> ForeignKey:
+    return ForeignKey(
+        item["name"],
+        tuple(item["columns"]),
+        TableName(*item["parent"]),
+        tuple(item["parent_columns"]),
+        item["on_delete"],
+        item["on_update"],
+    )
+
+
+def schema_from_json(text: str) -> TableSchema:
+    """The structure that `schema_to_json` wrote."""
+    try:
+        data = json.loads(text)
+        if data["v"] != _VERSION:
+            raise DMError("structure-not-understood", statement=text[:200], why=f"it has version {data['v']}")
+        return TableSchema(
+            TableName(*data["name"]),
+            tuple(_column(item) for item in data["columns"]),
+            tuple(
+                Index(item["name"], item["kind"], tuple(_part(part) for part in item["parts"]))
+                for item in data["indexes"]
+            ),
+            tuple(_foreign_key(item) for item in data["foreign_keys"]),
+            data["charset"],
+            data["collation"],
+            data["engine"],
+            tuple(data["checks"]),
+            tuple(data["partitions"]),
+        )
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise DMError("structure-not-understood", statement=text[:200], why="its stored form is damaged") from error

@@ -1,0 +1,123 @@
+"""The structures of a source's tables at the point of the binlog that is being read.
+
+Every DDL is followed, also one that filters keep from the target: the rows behind it have the new structure. A table
+that is not tracked stays so when it is altered: its structure is found when its first rows come (see the syncer), and a
+guess made here would be taken for knowledge there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from dm.ident import TableName
+from dm.schema.charset import Collated, collated
+from dm.schema.draft import Refused, renamed
+from dm.schema.interpretation import Surroundings, interpret, untrackable
+from dm.schema.parse import server_collation
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import TableSchema
+from dm.sql.context import Flavor, SourceContext
+from dm.sql.operation import CreateTable, DropDatabase, DropTable, RenameTable
+from dm.sql.piece import Piece
+
+
+class SchemaTracker:
+    """Structures by name, followed through DDL."""
+
+    def __init__(self, flavor: Flavor, databases: Mapping[str, Collated] | None = None) -> None:
+        self._context = SourceContext(flavor, 90700 if flavor == "mysql" else 101100, "")
+        self._tables: dict[TableName, TableSchema] = {}
+        self._databases: dict[str, Collated] = dict(databases or {})
+
+    def set(self, schema: TableSchema) -> None:
+        """Track this structure from now on."""
+        self._tables[schema.name] = schema
+
+    def forget(self, table: TableName) -> None:
+        """Track the table no more."""
+        self._tables.pop(table, None)
+
+    def get(self, table: TableName) -> TableSchema | None:
+        """The structure of a table; None when it is not tracked."""
+        return self._tables.get(table)
+
+    def tables(self) -> tuple[TableName, ...]:
+        """The names of all tables that are tracked."""
+        return tuple(self._tables)
+
+    def set_database(self, schema: str, charset: str | None, collation: str | None) -> None:
+        """Tell the default character set and collation of a schema of the source."""
+        self._databases[schema] = collated(charset, collation, server_collation(self._context), self._context)
+
+    def database_charset(self, schema: str) -> Collated:
+        """The default of a schema; the servers' own default where nobody told."""
+        return self._databases.get(schema, server_collation(self._context))
+
+    def drop_schema(self, name: str) -> None:
+        """Forget a schema with all its tables."""
+        self._databases.pop(name, None)
+        for table in [table for table in self._tables if table.schema == name]:
+            del self._tables[table]
+
+    def apply(self, piece: Piece) -> None:
+        """Follow one statement; raises DMError where the tracked structures do not allow it."""
+        operation = piece.operations[0] if piece.operations else None
+        if isinstance(operation, DropDatabase):
+            self.drop_schema(operation.name.schema)
+            return
+        if isinstance(operation, DropTable):
+            self.forget(operation.table)
+            return
+        if isinstance(operation, CreateTable):
+            if operation.like is not None and operation.like not in self._tables:
+                if not operation.if_not_exists:
+                    self.forget(operation.table)
+                return
+        elif isinstance(operation, RenameTable) and len(piece.operations) == 1:
+            self._rename(operation)
+            return
+        elif piece.table.table and piece.table not in self._tables:
+            for old, new in (pair for one in piece.operations if isinstance(one, RenameTable) for pair in one.pairs):
+                self.forget(old)
+                self.forget(new)
+            return
+        try:
+            changes = interpret(piece, Surroundings(self._now, self.database_charset))
+        except Refused as refusal:
+            raise untrackable(piece, str(refusal)) from refusal
+        for name, schema in changes.items():
+            self._keep(name, schema)
+
+    def _now(self, name: TableName) -> TableSchema | None:
+        # A schema counts as absent: whether it is there makes no difference to what is tracked.
+        return self._tables.get(name)
+
+    def _keep(self, name: TableName, schema: TableSchema | None) -> None:
+        if schema is None:
+            self.forget(name)
+        elif name.table:
+            self._tables[name] = schema
+        else:
+            assert schema.charset is not None
+            assert schema.collation is not None
+            self._databases[name.schema] = Collated(schema.charset, schema.collation)
+
+    def _rename(self, operation: RenameTable) -> None:
+        """RENAME TABLE pair by pair; a table that is not tracked takes the place of one that was."""
+        for old, new in operation.pairs:
+            schema = self._tables.pop(old, None)
+            self.forget(new)
+            if schema is not None:
+                self._tables[new] = renamed(schema, new)
+
+    def to_json(self) -> dict[TableName, str]:
+        """Every tracked structure in its stored form."""
+        return {name: schema_to_json(schema) for name, schema in self._tables.items()}
+
+    @classmethod
+    def from_json(cls, flavor: Flavor, stored: Iterable[str]) -> SchemaTracker:
+        """A tracker that knows stored structures."""
+        tracker = cls(flavor)
+        for text in stored:
+            tracker.set(schema_from_json(text))
+        return tracker
