@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -105,8 +106,9 @@ class Client:
                 return client.request(method, path, **arguments)
         if not self._home.directory.is_dir():
             raise httpx.ConnectError("no daemon has ever run here")
-        with self._home.socket_path() as socket:
-            transport = httpx.HTTPTransport(uds=socket)
+        with self._home.socket_path() as name:
+            _knock(name)
+            transport = httpx.HTTPTransport(uds=name)
             with httpx.Client(base_url="http://dm-worker", transport=transport, timeout=_TIMEOUT) as client:
                 return client.request(method, path, **arguments)
 
@@ -142,6 +144,15 @@ class Client:
             if process.poll() not in (None, HOME_TAKEN_STATUS) or time.monotonic() > deadline:
                 raise DMError("daemon-start-failed", log=log, cause=_last_line(log))
             time.sleep(0.05)
+
+
+def _knock(path: str) -> None:
+    """See whether somebody listens; httpx leaves its socket open when nobody does."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError as error:
+            raise httpx.ConnectError(str(error)) from error
 
 
 def _last_line(log: Path) -> str:

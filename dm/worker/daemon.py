@@ -22,7 +22,7 @@ from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
 from dm.worker.api import create_app
 from dm.worker.home import HOME_TAKEN_STATUS, Home
-from dm.worker.hosts import Hosts
+from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
 from dm.worker.operations import Operations, Servers
 from dm.worker.registry import Registry
@@ -37,6 +37,7 @@ class Parts:
     servers: Servers
     first_unit: Locate
     host_command: Sequence[str] = HOST_COMMAND
+    patience: float = PATIENCE_SECONDS
 
 
 def serve(home: Home, parts: Parts, listen: tuple[str, int] | None, stop: threading.Event) -> None:
@@ -48,7 +49,7 @@ def serve(home: Home, parts: Parts, listen: tuple[str, int] | None, stop: thread
         stack.callback(registry.close)
         clock = SystemClock()
         loop = Loop(clock)
-        hosts = Hosts(clock, loop.post, home.log_of, parts.host_command)
+        hosts = Hosts(clock, loop.post, home.log_of, parts.host_command, parts.patience)
         supervisor = Supervisor(home, registry, hosts, loop.post, clock, parts.first_unit)
         loop.start(supervisor.tick)
         stack.callback(loop.end)

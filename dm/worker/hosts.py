@@ -24,7 +24,7 @@ from dm.task.message import (
 )
 from dm.unit import JSON, UnitName
 
-GRACE_SECONDS = 5.0  # on top of what the Unit protocol promises, before a host is killed
+PATIENCE_SECONDS = STOP_SECONDS + 5.0  # a little more than the Unit protocol promises; then a host is killed
 STATUS_SECONDS = 0.5
 
 
@@ -80,11 +80,13 @@ class Hosts:
         post: Callable[[Callable[[], None]], None],
         log_of: Callable[[str], Path],
         command: Sequence[str] = HOST_COMMAND,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self._clock = clock
         self._post = post
         self._log_of = log_of
         self._command = command
+        self._patience = patience
         self._hosts: dict[str, _Host] = {}
         self._leaving: list[_Host] = []
         self._last_run = 0
@@ -104,7 +106,7 @@ class Hosts:
         for host in self._hosts.values():
             if run in host.runs:
                 host.process.send(StopUnit(run))
-                host.runs[run].kill_at = self._clock.monotonic() + STOP_SECONDS + GRACE_SECONDS
+                host.runs[run].kill_at = self._clock.monotonic() + self._patience
 
     def refresh(self, run: int, request: int) -> None:
         """Have a run report a status as of now."""
@@ -136,11 +138,11 @@ class Hosts:
             host.runs.clear()  # nobody listens any more: a run that ends because the daemon does is no news
             self._let_go(host)
         self._hosts.clear()
-        deadline = self._clock.monotonic() + STOP_SECONDS + GRACE_SECONDS
+        deadline = self._clock.monotonic() + self._patience
         for host in self._leaving:
             if not host.process.wait(max(0.1, deadline - self._clock.monotonic())):
                 host.process.kill()
-                host.process.wait(GRACE_SECONDS)
+                host.process.wait(self._patience)
         self._leaving.clear()
 
     def _start(self, name: str) -> _Host:
@@ -158,7 +160,7 @@ class Hosts:
 
     def _let_go(self, host: _Host) -> None:
         host.process.close()
-        host.kill_at = self._clock.monotonic() + STOP_SECONDS + GRACE_SECONDS
+        host.kill_at = self._clock.monotonic() + self._patience
         self._leaving.append(host)
 
     def _handle(self, name: str, host: _Host, event: Event | HostEnded) -> None:
@@ -189,7 +191,7 @@ class Hosts:
         if host in self._leaving:
             self._leaving.remove(host)
         error = (
-            DMError("host-unresponsive", host=name, seconds=STOP_SECONDS + GRACE_SECONDS)
+            DMError("host-unresponsive", host=name, seconds=self._patience)
             if host.killed
             else DMError("host-died", host=name, how=event.how, log=self._log_of(name))
         )

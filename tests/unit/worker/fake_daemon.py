@@ -53,5 +53,5 @@ def forget_progress(config: SubtaskConfig, _work: Path) -> None:
 
 
 if __name__ == "__main__":
-    parts = Parts(Servers(verify_source, check, forget_progress), first_unit, (sys.executable, str(FAKE_HOST)))
+    parts = Parts(Servers(verify_source, check, forget_progress), first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+from dm.cli.client import Client
+
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 30.0
 T = TypeVar("T")
@@ -42,15 +44,18 @@ class TestHome:
     environment: dict[str, str] = field(default_factory=dict)
 
     def start(self, *arguments: str) -> None:
+        self.daemon = self.launch(*arguments)
+        until(lambda: Client(None, self._environment(), print).running() or self._died())
+
+    def launch(self, *arguments: str) -> subprocess.Popen[bytes]:
         self.directory.mkdir(exist_ok=True)
         with (self.directory / "daemon.log").open("ab") as log:
-            self.daemon = subprocess.Popen(
+            return subprocess.Popen(
                 [sys.executable, str(Path(__file__).with_name("fake_daemon.py")), *arguments],
                 env=self._environment(),
                 stdout=log,
                 stderr=log,
             )
-        until(lambda: self.dmctl("query-status").status == 0 or self._died())
 
     def kill(self) -> None:
         assert self.daemon is not None
@@ -116,8 +121,12 @@ class TestHome:
         """The process of the unit started last."""
         return int((self.directory / "work" / task / "trace").read_text().split()[-1])
 
-    def subtask(self, task: str = "t", source: int = 0) -> Any:
-        return self.ok("query-status", task)["sources"][source]["subTaskStatus"][0]
+    def ask(self, path: str) -> Any:
+        """What the daemon answers, without the start of a `dmctl`: for looking again and again."""
+        return Client(None, self._environment(), print).get(f"/api/v1/{path}")
+
+    def subtask(self, task: str = "t") -> Any:
+        return self.ask(f"tasks/{task}/status")["sources"][0]["subTaskStatus"][0]
 
     def stage(self, task: str = "t") -> tuple[str, str]:
         status = self.subtask(task)

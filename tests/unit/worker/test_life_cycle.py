@@ -1,0 +1,234 @@
+"""The daemon with real processes: verbs, kills of hosts and of the daemon itself, and what comes back."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.worker.home import TestHome, home, until
+
+LOST = {"error": "connection-lost", "role": "upstream", "address": "127.0.0.1:3306"}
+DENIED = {"error": "access-denied", "role": "upstream", "address": "127.0.0.1:3306", "user": "dm"}
+
+
+@pytest.fixture
+def one(tmp_path: Path) -> Iterator[TestHome]:
+    """A running daemon with the source `one`."""
+    with home(tmp_path / "home") as running:
+        running.start()
+        running.ok("operate-source", "create", running.source())
+        yield running
+
+
+def test_a_task_runs_through_its_units_and_can_be_paused_resumed_and_stopped(one: TestHome) -> None:
+    one.ok("start-task", one.task(mode="all"))
+    until(lambda: one.stage() == ("Running", "Sync"))
+    assert one.trace("t") == ["Dump one", "Load one", "Sync one"]
+
+    one.ok("pause-task", "t")
+    assert one.subtask()["stage"] == "Paused"
+    assert one.subtask()["result"] == {"isCanceled": True, "errors": [], "detail": ""}
+
+    one.ok("resume-task", "t")
+    until(lambda: one.stage() == ("Running", "Sync"))
+    one.ok("stop-task", "t")
+    assert one.ok("query-status")["tasks"] == []
+
+
+def test_a_task_of_several_sources_and_a_verb_for_one_of_them(one: TestHome) -> None:
+    one.ok("operate-source", "create", one.source("two"))
+    one.ok("start-task", one.task(sources=("one", "two")))
+    until(lambda: len(one.trace("t")) == 2)
+    one.ok("pause-task", "t", "-s", "two")
+    stages = {
+        source["sourceStatus"]["source"]: source["subTaskStatus"][0]["stage"]
+        for source in one.ok("query-status", "t")["sources"]
+    }
+    assert stages == {"one": "Running", "two": "Paused"}
+    assert one.ok("query-status")["tasks"] == [{"taskName": "t", "taskStatus": "Paused", "sources": ["one", "two"]}]
+    one.ok("stop-task", "t", "-s", "one")
+    assert len(one.ok("query-status", "t")["sources"]) == 1
+
+
+def test_all_dumps_and_loads_of_a_task_share_a_process_and_every_syncer_has_its_own(one: TestHome) -> None:
+    one.ok("operate-source", "create", one.source("two"))
+    one.script("t", Dump="run")
+    one.ok("start-task", one.task(mode="all", sources=("one", "two")))
+    until(lambda: len(one.trace("t")) == 2)
+    assert len(_pids(one, "t")) == 1
+    one.ok("stop-task", "t")
+    one.ok("start-task", one.task("u", sources=("one", "two")))
+    until(lambda: len(one.trace("u")) == 2)
+    assert len(_pids(one, "u")) == 2
+
+
+def test_the_relay_of_an_all_task_receives_before_the_dump_begins(one: TestHome) -> None:
+    one.ok("start-task", one.task(mode="all"))
+    until(lambda: one.stage() == ("Running", "Sync"))
+    relay = one.ok("query-status", "t")["sources"][0]["sourceStatus"]["relayStatus"]
+    assert relay["stage"] == "Running"
+    traces = [one.directory / "relay" / "one" / "trace", one.directory / "work" / "t" / "trace"]
+    began = [trace.stat().st_mtime_ns for trace in traces]
+    assert began[0] < began[1]
+    refused = one.dmctl("stop-relay", "-s", "one")
+    assert refused.status == 1
+    assert "is needed by task t" in refused.err
+    one.ok("stop-task", "t")
+    until(lambda: one.ok("operate-source", "show")["sources"][0]["relayStatus"] is None)
+
+
+def test_relay_verbs(one: TestHome) -> None:
+    def relay() -> str | None:
+        status = one.ok("operate-source", "show")["sources"][0]["relayStatus"]
+        return None if status is None else str(status["stage"])
+
+    assert relay() is None
+    one.ok("start-relay", "-s", "one")
+    until(lambda: relay() == "Running")
+    one.ok("pause-relay", "-s", "one")
+    until(lambda: relay() == "Paused")
+    one.ok("resume-relay", "-s", "one")
+    until(lambda: relay() == "Running")
+    one.ok("stop-relay", "-s", "one")
+    until(lambda: relay() is None)
+
+
+def test_a_killed_host_comes_back_by_itself(one: TestHome) -> None:
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    os.kill(one.pid_of("t"), signal.SIGKILL)
+    until(lambda: len(one.trace("t")) == 2)
+    until(lambda: one.stage() == ("Running", "Sync"))
+    detail = one.subtask()["result"]["detail"]
+    assert "killed by SIGKILL" in detail, "for a while it is said why it was started again"
+
+
+def test_a_frozen_host_is_killed_when_it_should_rest(one: TestHome) -> None:
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    os.kill(one.pid_of("t"), signal.SIGSTOP)
+    one.ok("pause-task", "t")
+    status = one.subtask()
+    assert status["stage"] == "Paused"
+    assert "did not stop within 2" in status["result"]["errors"][0]["Message"]
+
+
+def test_a_retryable_error_is_retried_and_said_meanwhile(one: TestHome) -> None:
+    one.script("t", Sync=LOST)
+    one.ok("start-task", one.task())
+    status = until(lambda: one.subtask()["result"] and one.subtask())
+    assert "the connection to upstream 127.0.0.1:3306 broke" in str(status["result"])
+    until(lambda: len(one.trace("t")) >= 3)
+    one.script("t")
+    until(lambda: one.stage() == ("Running", "Sync"))
+
+
+def test_a_pause_wins_over_auto_resume(one: TestHome) -> None:
+    one.script("t", Sync=LOST)
+    one.ok("start-task", one.task())
+    until(lambda: len(one.trace("t")) >= 2)
+    until(lambda: one.dmctl("pause-task", "t").status == 0)  # refused only while it is just coming to rest
+    tries = len(one.trace("t"))
+    one.script("t")
+    until(lambda: one.subtask()["result"]["isCanceled"])
+    one.kill()
+    one.start()
+    assert one.stage() == ("Paused", "Sync"), "also after the daemon came back"
+    assert len(one.trace("t")) == tries
+    one.ok("resume-task", "t")
+    until(lambda: one.stage() == ("Running", "Sync"))
+
+
+def test_an_error_that_needs_a_person_stays(one: TestHome) -> None:
+    one.script("t", Sync=DENIED)
+    one.ok("start-task", one.task())
+    until(lambda: one.stage() == ("Paused", "Sync"))
+    error = one.subtask()["result"]["errors"][0]
+    assert (error["ErrCode"], error["Workaround"] != "") == (10900, True)
+    summary = one.ok("query-status")["tasks"][0]["taskStatus"]
+    assert summary.startswith("Error - Some error occurred in subtask")
+
+
+def test_a_full_task_finishes_and_stays_finished(one: TestHome) -> None:
+    one.ok("start-task", one.task(mode="full"))
+    until(lambda: one.stage() == ("Finished", "Load"))
+    one.kill()
+    one.start()
+    assert one.stage() == ("Finished", "Load")
+    assert one.trace("t") == ["Dump one", "Load one"]
+    assert one.ok("query-status")["tasks"][0]["taskStatus"] == "Finished"
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_the_daemon_comes_back_to_where_it_was(one: TestHome, how: str) -> None:
+    one.ok("start-task", one.task(mode="all"))
+    one.ok("start-task", one.task("paused"))
+    until(lambda: one.trace("t")[-1:] == ["Sync one"])
+    one.ok("pause-task", "paused")
+    old = one.pid_of("t")
+    descriptor = os.pidfd_open(old)
+    one.kill() if how == "kill" else one.stop()
+    until(lambda: _is_gone(descriptor))
+    (one.directory / "servers.json").write_text('{"first_unit": {"t": "Sync"}}')
+    one.start()
+    until(lambda: one.trace("t") == ["Dump one", "Load one", "Sync one", "Sync one"])
+    assert one.stage() == ("Running", "Sync")
+    assert one.stage("paused") == ("Paused", "Sync")
+
+
+def test_sigterm_ends_the_daemon_in_order(one: TestHome) -> None:
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    assert one.stop() == 0
+    assert not (one.directory / "dm-worker.sock").exists()
+
+
+def test_a_killed_daemon_leaves_no_host_behind(one: TestHome) -> None:
+    one.script("t", Sync="ignore-stop")
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    descriptor = os.pidfd_open(one.pid_of("t"))
+    one.kill()
+    until(lambda: _is_gone(descriptor))
+
+
+def test_a_task_that_was_stopped_does_not_come_back(one: TestHome) -> None:
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    one.ok("stop-task", "t")
+    one.kill()
+    one.start()
+    assert one.ok("query-status")["tasks"] == []
+
+
+def test_a_source_is_updated_only_while_no_task_runs_on_it(one: TestHome) -> None:
+    one.ok("start-task", one.task())
+    refused = one.dmctl("operate-source", "update", one.source(enable_relay=True))
+    assert refused.status == 1
+    assert "source one is in use by task t" in refused.err
+    until(lambda: one.dmctl("pause-task", "t").status == 0)
+    one.ok("operate-source", "update", one.source(enable_relay=True))
+    show = one.ok("operate-source", "show", "one")["sources"][0]
+    assert show["relayStatus"]["stage"] == "Running"
+    assert one.dmctl("operate-source", "stop", "one").status == 1, "a paused task still needs its source"
+
+
+def test_a_second_daemon_in_the_same_home_is_refused(one: TestHome) -> None:
+    other = one.launch()
+    assert other.wait(30) == 4
+    assert "another dm-worker (pid " in (one.directory / "daemon.log").read_text()
+    assert one.dmctl("query-status").status == 0
+
+
+def _pids(one: TestHome, task: str) -> set[str]:
+    return {line.split()[-1] for line in (one.directory / "work" / task / "trace").read_text().splitlines()}
+
+
+def _is_gone(descriptor: int) -> bool:
+    import select
+
+    return bool(select.select([descriptor], [], [], 0)[0])
