@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm.errors import binlog, config, ddl, demo, full, general, relay, sync, worker
+from dm.errors import binlog, config, ddl, demo, full, general, relay, sync, syncer, worker
 from dm.errors.kind import ErrorKind
 
 
@@ -27,6 +27,7 @@ CATALOGUE = _collect(
     relay.KINDS,
     ddl.KINDS,
     sync.KINDS,
+    syncer.KINDS,
     full.KINDS,
     worker.KINDS,
     demo.KINDS,
