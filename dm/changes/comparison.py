@@ -8,7 +8,7 @@ row, so every column is compared for the same bytes:
   column is indexed the plain comparison stands beside it, so that the index can be used.
 - JSON compares numbers by value (1 = 1.0); its printed form does not. The literal takes the way through the type.
 - A FLOAT is compared with the exact decimal expansion of its double, which the literal encoder gives.
-- 0 and -0 are equal to the server: the printed sign tells them apart.
+- 0 and -0 are equal to MySQL: the printed sign tells them apart. MariaDB stores 0 for both.
 - Geometries and vectors are compared as bytes, since `=` knows them as shapes or not at all.
 """
 
@@ -36,7 +36,7 @@ def exact(column: MappedColumn, flavor: Flavor, *, indexed: bool) -> Comparison:
     if base in TEXTS and column.target.charset != "binary":
         return _null_safe(column, _text(column, indexed=indexed))
     if base in ("float", "double"):
-        return _null_safe(column, _floating(column))
+        return _null_safe(column, _floating(column, signed_zero=flavor == "mysql"))
     if base == "json":
         return _null_safe(column, _json(column))
     if base in _SIMPLE or base in BYTES or base in CHARACTERS:
@@ -80,13 +80,13 @@ def _text(column: MappedColumn, *, indexed: bool) -> Comparison:
     return compare
 
 
-def _floating(column: MappedColumn) -> Comparison:
+def _floating(column: MappedColumn, *, signed_zero: bool) -> Comparison:
     start, encode = column.sql + b"=", column.encode
     sign = b" AND LEFT(CONCAT(" + column.sql + b"),1)="
 
     def compare(value: Value) -> bytes:
         condition = start + encode(value)
-        if value == 0:
+        if value == 0 and signed_zero:
             condition += sign + (b"'-'" if str(value).startswith("-") else b"'0'")
         return condition
 

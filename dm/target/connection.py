@@ -64,6 +64,7 @@ class TargetConnection:
             self._connection: Any = _open(endpoint, read_timeout)
         except (pymysql.err.Error, OSError, ValueError, RuntimeError) as error:
             raise connect_failure(error, self.address, self._user, role=role) from None
+        self._cursor = self._connection.cursor()
         try:
             self.execute(session_statement(endpoint.session, foreign_key_checks=foreign_key_checks))
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -98,20 +99,12 @@ class TargetConnection:
 
     def run(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> Outcome:
         """Run one statement; gives all the server reported."""
-        data = self._rendered(sql, params)
-        try:
-            self._connection.query(data)
-        except (pymysql.err.Error, OSError) as error:
-            raise self._failed(error, data) from None
+        self._send(self._rendered(sql, params))
         return _outcome(self._connection)
 
     def query(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> list[Row]:
         """The rows of one SELECT or SHOW."""
-        data = self._rendered(sql, params)
-        try:
-            self._connection.query(data)
-        except (pymysql.err.Error, OSError) as error:
-            raise self._failed(error, data) from None
+        self._send(self._rendered(sql, params))
         result = self._connection._result
         return list(result.rows or ()) if result is not None else []
 
@@ -171,16 +164,21 @@ class TargetConnection:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
+    def _send(self, data: bytes) -> None:
+        try:
+            self._connection.query(data)
+        except (pymysql.err.Error, OSError) as error:
+            raise self._failed(error, data) from None
+        except BaseException:
+            # Something struck while an answer was being read: what comes next on this connection has no meaning.
+            self._connection._force_close()
+            raise
+
     def _rendered(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None) -> bytes:
         if params is None:
             return sql if isinstance(sql, bytes) else sql.encode()
         text = sql.decode() if isinstance(sql, bytes) else sql
-        arguments: object = (
-            {name: self._connection.literal(value) for name, value in params.items()}
-            if isinstance(params, Mapping)
-            else tuple(self._connection.literal(value) for value in params)
-        )
-        return (text % arguments).encode("utf-8", "surrogateescape")
+        return str(self._cursor.mogrify(text, params)).encode("utf-8", "surrogateescape")
 
     def _failed(self, error: Exception, sql: bytes) -> DMError:
         if is_lost(error):
