@@ -173,6 +173,7 @@ def test_what_has_no_exact_counterpart_here_is_refused_when_the_file_is_read(exp
         "b = c",
         "at = day",
         "f % 2 = 1",
+        "d % 2 = 1",
         "i IN (1, 2e0)",
         "'a' = 'b'",
         "e LIKE 'd%'",
