@@ -184,13 +184,4 @@ KINDS: tuple[ErrorKind, ...] = (
         "the source is another server now ({theirs}, it was {ours}) and the checkpoint has no GTID set to go on from",
         "start the task again from an explicit position on the new server (`meta`, with --remove-meta)",
     ),
-    ErrorKind(
-        "target-table-missing",
-        36070,
-        "sync-unit",
-        "downstream",
-        "high",
-        "the target has no table {table}",
-        "create it with the source's structure, or exclude the source's table, and resume the task",
-    ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,8 +20,8 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.upstream.connection import connect
-from dm.upstream.facts import ServerFacts, binlog_end, read_facts, read_structure
+from dm.upstream.connection import Connection, connect
+from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_facts, read_structure
 from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
 
@@ -40,23 +40,14 @@ class Origin:
         """Relay files where there are any, else the server itself."""
         return self._source
 
-    def start_of(self, meta: StartPoint | None) -> Position:
-        """Where a task without a checkpoint starts: at `meta`, else at the source's present end; raises DMError."""
+    def start_of(self, meta: StartPoint) -> Position:
+        """The position that `meta` means; raises DMError."""
         start = Position("", "", MAGIC_SIZE, GtidSet.empty(self.facts.flavor))
-        if meta is not None:
-            by_gtid = meta.binlog_gtid and (self._subtask.source.enable_gtid or not meta.binlog_name)
-            if by_gtid:
-                start = replace(start, gtid_set=GtidSet.parse(meta.binlog_gtid, self.facts.flavor))
-            else:
-                start = replace(
-                    start,
-                    server_uuid=self.facts.server_uuid,
-                    file=meta.binlog_name,
-                    offset=max(meta.binlog_pos, MAGIC_SIZE),
-                )
-        elif isinstance(self._source, RelayEventSource):
-            # The relay may be behind; where the source is now can only be said by the source.
-            return self.end()
+        if meta.binlog_gtid and (self._subtask.source.enable_gtid or not meta.binlog_name):
+            start = replace(start, gtid_set=GtidSet.parse(meta.binlog_gtid, self.facts.flavor))
+        else:
+            offset = max(meta.binlog_pos, MAGIC_SIZE)
+            start = replace(start, server_uuid=self.facts.server_uuid, file=meta.binlog_name, offset=offset)
         return self._source.complete(start)
 
     def end(self) -> Position:
@@ -66,6 +57,38 @@ class Origin:
             return binlog_end(connection, self.facts)
         finally:
             connection.close()
+
+    def present(self, wanted: Callable[[TableName], bool]) -> tuple[Position, dict[TableName, TableSchema]]:
+        """The present end, and the structures that the wanted tables have exactly there.
+
+        Structures are read before and after the end; when both readings agree no DDL lies between them.
+        """
+        connection = connect(self._subtask.source.endpoint)
+        try:
+            before = self._texts(connection, wanted)
+            while True:
+                end = binlog_end(connection, self.facts)
+                after = self._texts(connection, wanted)
+                if before == after:
+                    break
+                before = after
+        finally:
+            connection.close()
+        return end, {
+            table: parse_create_table(text, self.structure_context(table.schema)) for table, text in after.items()
+        }
+
+    @staticmethod
+    def _texts(connection: Connection, wanted: Callable[[TableName], bool]) -> dict[TableName, str]:
+        texts: dict[TableName, str] = {}
+        for table in list_tables(connection):
+            if wanted(table):
+                try:
+                    texts[table] = read_structure(connection, table)
+                except DMError as error:
+                    if not _absent(error):  # dropped since it was listed
+                        raise
+        return texts
 
     def switch_bound(self, start: Position) -> Position | None:
         """After a switch to another server: its end now bounds what may be applied already; None without a switch."""
@@ -97,7 +120,7 @@ class Origin:
         try:
             text = read_structure(connection, table)
         except DMError as error:
-            if any(str(code) in error.cause for code in _NO_SUCH_TABLE):
+            if _absent(error):
                 return None
             raise
         finally:
@@ -110,6 +133,10 @@ class Origin:
         for structure in structures:
             tracker.set(structure)
         return tracker
+
+
+def _absent(error: DMError) -> bool:
+    return any(str(code) in error.cause for code in _NO_SUCH_TABLE)
 
 
 def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> Origin:

@@ -152,7 +152,12 @@ class SyncUnit:
         return TargetConnection(self._subtask.target, foreign_key_checks=checks)
 
     def _first_checkpoint(self, control: TargetConnection, key: SubtaskKey, origin: Origin) -> Checkpoint:
-        checkpoint = Checkpoint(origin.start_of(self._subtask.meta))
+        meta = self._subtask.meta
+        if meta is not None:
+            checkpoint = Checkpoint(origin.start_of(meta))
+        else:
+            end, structures = origin.present(TableRules(self._subtask).wanted)
+            checkpoint = Checkpoint(end, tables={table: TablePoint(schema) for table, schema in structures.items()})
         write_new(control, key, checkpoint)
         return checkpoint
 
