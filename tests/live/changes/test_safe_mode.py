@@ -1,0 +1,145 @@
+"""Safe mode: replaying a stretch of history over a target that is already somewhere inside it ends at its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.plan import PlanOptions, TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.demo.installation import FLAVORS, Flavor
+from dm.ident import TableName
+from dm.schema.table import Column
+from dm.target.apply import apply_batch
+from dm.target.connection import TargetConnection
+from tests.live.changes.tables import Shape, contents, endpoint_of, fill, primary, unique
+from tests.testbed.park import ServerPark
+
+pytestmark = pytest.mark.live
+
+_ID = Column("id", "int", nullable=False)
+_NUMBER = Column("n", "int")
+_PAIR = Column("m", "int", nullable=False)
+_REST = Column("c", "int")
+_OWN = Column("own", "int", nullable=False, default="7")
+_COLUMNS = (_ID, _NUMBER, _PAIR, _REST)
+_DDL = "id INT NOT NULL PRIMARY KEY, n INT, m INT NOT NULL, c INT"
+
+SHAPES = {
+    "one key": Shape(_DDL, _COLUMNS, (primary("id"),)),
+    "three keys": Shape(
+        f"{_DDL}, UNIQUE KEY n (n), UNIQUE KEY nm (m, n)",
+        _COLUMNS,
+        (primary("id"), unique("n", "n"), unique("nm", "m", "n")),
+    ),
+    "column of the target's own": Shape(
+        f"{_DDL}, own INT NOT NULL DEFAULT 7, UNIQUE KEY n (n)",
+        _COLUMNS,
+        (primary("id"), unique("n", "n")),
+        (_OWN,),
+    ),
+}
+
+History = list[tuple[Row | None, Row | None]]
+
+
+def _legal(rows: list[Row], new: Row, *, several: bool) -> bool:
+    """Whether the source's unique keys allow the row beside the others."""
+    if any(row[0] == new[0] for row in rows):
+        return False
+    return not several or new[1] is None or all(row[1] != new[1] for row in rows)
+
+
+@st.composite
+def _histories(draw: st.DrawFn, *, several: bool) -> History:
+    """What a source may do: every change fits the rows that are there."""
+    rows: list[Row] = []
+    history: History = []
+    for _ in range(draw(st.integers(1, 16))):
+        new = (draw(st.integers(1, 4)), draw(st.none() | st.integers(1, 3)), draw(st.integers(1, 2)), len(history))
+        old = draw(st.none() | st.sampled_from(rows)) if rows else None
+        others = [row for row in rows if row is not old]
+        if old is not None and draw(st.integers(0, 3)) == 0:
+            history.append((old, None))
+            rows = others
+        elif _legal(others, new, several=several):
+            history.append((old, new))
+            rows = [*others, new]
+    return history
+
+
+def _changes(plan: TablePlan, history: History, *, safe: bool) -> list[RowChange]:
+    kinds = {(True, False): ChangeKind.INSERT, (False, False): ChangeKind.UPDATE, (False, True): ChangeKind.DELETE}
+    return [RowChange(plan, kinds[before is None, after is None], before, after, safe) for before, after in history]
+
+
+@pytest.fixture(scope="module", params=FLAVORS)
+def ground(request: pytest.FixtureRequest, park: ServerPark) -> Iterator[tuple[TargetConnection, dict[str, TablePlan]]]:
+    flavor: Flavor = request.param
+    server = park.shared(flavor, "target")
+    server.execute("CREATE DATABASE in_safe_mode")
+    plans = {}
+    for number, (name, shape) in enumerate(SHAPES.items()):
+        table = TableName("in_safe_mode", f"t{number}")
+        shape.create(server, table)
+        plans[name] = shape.plan(table, PlanOptions(flavor))
+    with TargetConnection(endpoint_of(server)) as connection:
+        yield connection, plans
+    server.execute("DROP DATABASE in_safe_mode")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_replay_from_any_point_over_any_later_state_ends_at_the_end(
+    ground: tuple[TargetConnection, dict[str, TablePlan]], shape: str
+) -> None:
+    connection, plans = ground
+    plan = plans[shape]
+
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(_histories(several=shape != "one key"), st.data())
+    def check(history: History, data: st.DataObject) -> None:
+        reached = data.draw(st.integers(0, len(history)))
+        again = data.draw(st.integers(0, reached))
+        fill(connection, plan, [])
+        apply_batch(connection, _changes(plan, history, safe=False))
+        final = contents(connection, plan.target)
+        fill(connection, plan, [])
+        apply_batch(connection, _changes(plan, history[:reached], safe=False))
+        apply_batch(connection, _changes(plan, history[again:], safe=True))
+        assert contents(connection, plan.target) == final
+
+    check()
+
+
+def test_safe_mode_keeps_what_only_the_target_knows(
+    ground: tuple[TargetConnection, dict[str, TablePlan]],
+) -> None:
+    connection, plans = ground
+    plan = plans["column of the target's own"]
+    fill(connection, plan, [(1, 1, 1, 1), (2, 2, 2, 2)])
+    connection.execute(f"UPDATE {plan.target.sql} SET own = id + 10")
+    history: History = [
+        (None, (1, 1, 1, 5)),
+        ((2, 2, 2, 2), (3, 2, 2, 6)),
+        (None, (4, 4, 4, 4)),
+    ]
+    for _ in range(2):
+        apply_batch(connection, _changes(plan, history, safe=True))
+        assert contents(connection, plan.target) == [(1, 1, 1, 5, 11), (3, 2, 2, 6, 12), (4, 4, 4, 4, 7)]
+
+
+def test_a_partial_image_changes_what_it_holds(ground: tuple[TargetConnection, dict[str, TablePlan]]) -> None:
+    connection, plans = ground
+    plan = plans["one key"]
+    fill(connection, plan, [(1, 1, 1, 1), (2, 2, 2, 2)])
+    partial: History = [((1, ABSENT, ABSENT, ABSENT), (ABSENT, ABSENT, ABSENT, 9))]
+    for safe in (False, True):
+        apply_batch(connection, _changes(plan, partial, safe=safe))
+        assert contents(connection, plan.target) == [(1, 1, 1, 9), (2, 2, 2, 2)]
+        connection.execute(f"UPDATE {plan.target.sql} SET c = 1 WHERE id = 1")
+    apply_batch(connection, _changes(plan, [((2, ABSENT, ABSENT, ABSENT), None)], safe=False))
+    assert contents(connection, plan.target) == [(1, 1, 1, 1)]
