@@ -1,0 +1,74 @@
+"""The start of a run: end the older one, take its lanes, read what it left, fix the bound.
+
+See I1 and I3 of `protocol.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dm import faults
+from dm.position import Position
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, read_checkpoint
+from dm.target.progress.fence import Fence
+from dm.target.progress.intent import Intent, read_intent
+from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, LaneClaim, LaneRow, raise_epoch, read_lanes
+
+
+@dataclass(frozen=True, slots=True)
+class Takeover:
+    """What a run starts with."""
+
+    claims: Mapping[str, LaneClaim]
+    checkpoint: Checkpoint | None  # None: there never was one
+    intent: Intent | None
+    rows: Sequence[LaneRow]
+
+    def bound(self) -> Position | None:
+        """B: the stored bound joined with everything any worker committed; None when L covers it."""
+        if self.checkpoint is None:
+            return None
+        start = self.checkpoint.position
+        bound = self.checkpoint.bound
+        for row in self.rows:
+            if row.position is None or row.lane == KEYLESS or row.position.server_uuid != start.server_uuid:
+                continue  # of a server before a switch: the bound of the switch covers it
+            bound = row.position if bound is None else bound.join(row.position)
+        if bound is None or start.covers(bound):
+            return None
+        return replace(bound, gtid_set=bound.gtid_set | start.gtid_set)
+
+    def keyless_done(self) -> Position | None:
+        """The exact position of the keyless lane; None when it never committed or L is beyond it."""
+        if self.checkpoint is None:
+            return None
+        start = self.checkpoint.position
+        for row in self.rows:
+            if row.lane == KEYLESS and row.position is not None:
+                done = replace(row.position, gtid_set=row.position.gtid_set | start.gtid_set)
+                return None if start.covers(done) else done
+        return None
+
+
+def take_over(connections: Mapping[str, TargetConnection], fence: Fence) -> Takeover:
+    """Make the given session the holder of each lane, raise the epoch, read what is stored; raises DMError."""
+    # The workers of the older run go first: its DDL may be waiting for a lock that one of them holds.
+    for lane in sorted(connections, key=lambda lane: lane == DDL):
+        fence.take(connections[lane], lane)
+    control = connections[CONTROL]
+    for row in read_lanes(control, fence.key):
+        if row.lane not in connections:
+            fence.take(control, row.lane)  # an older run with more workers
+    epoch, rows = raise_epoch(control, fence.key, list(connections))
+    batches = {row.lane: row.batch for row in rows}
+    claims = {lane: LaneClaim(fence.key, lane, epoch, batches.get(lane, 0)) for lane in connections}
+    return Takeover(claims, read_checkpoint(control, fence.key), read_intent(control, fence.key), rows)
+
+
+def store_bound(writer: CheckpointWriter, checkpoint: Checkpoint, bound: Position | None) -> None:
+    """Store B before the first dispatch of the run; raises DMError."""
+    if bound != checkpoint.bound:
+        writer.write(checkpoint.position, bound)
+    faults.hit("syncer.bound_persisted")
