@@ -190,15 +190,15 @@ class _Translation:
         if following in _PERL:
             self.out.append(f"[{_PERL[following]}]")
         elif following in _PERL_NEGATED:
-            self.out.append(f"[{_PERL_NEGATED[following]}]")
-        elif following in "bB":
-            self.out.append(f"(?a:\\{following})")
+            self.out.append(f"[^{_PERL[following.lower()]}]")
+        elif following == "b":
+            self.out.append(r"(?a:\b)")
+        elif following == "B":
+            self.out.append(r"(?:(?a:\B)|\A\Z)")  # Python's \B does not match in an empty text
         elif following == "A":
             self.out.append(r"\A")
         elif following == "z":
             self.out.append(r"\Z")
-        elif following == "E":
-            return  # the end of a quotation that never began
         else:
             self.at -= 2
             self.out.append(self._literal_escape())
@@ -222,7 +222,7 @@ class _Translation:
             return f"\\U{int(octal[0], 8):08x}"
         if following.isdigit():
             raise RegexError(f"RE2 has no back-references (\\{following})")
-        if following.isascii() and not following.isalnum() and following != "_":
+        if following.isascii() and not following.isalnum():
             self.at += 2
             return re.escape(following)
         raise RegexError(f"an unknown escape (\\{following})")

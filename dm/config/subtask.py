@@ -18,6 +18,7 @@ from dm.config.spark import SparkConfig
 from dm.config.syncer import SyncerConfig
 from dm.config.task import CheckingItem, Collation, ShardMode, StartPoint, TaskConfig, TaskMode
 from dm.config.validator import ValidatorConfig
+from dm.errors import DMError
 from dm.unit import JSON
 
 
@@ -80,9 +81,11 @@ class SubtaskConfig(BaseModel):
 
 
 def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig]) -> SubtaskConfig:
-    """The subtask of a task on one of its sources."""
-    instance = next(instance for instance in task.mysql_instances if instance.source_id == source_id)
-    source = sources[source_id]
+    """The subtask of a task on one of its sources; raises DMError when the task or `sources` does not have it."""
+    instance = next((instance for instance in task.mysql_instances if instance.source_id == source_id), None)
+    source = sources.get(source_id)
+    if instance is None or source is None:
+        raise DMError("config-source-unknown", value=repr(source_id))
     dumper = instance.mydumper or task.mydumpers.get(instance.mydumper_config_name) or DumperConfig()
     loader = instance.loader or task.loaders.get(instance.loader_config_name) or LoaderConfig()
     syncer = task.syncer_of(instance)

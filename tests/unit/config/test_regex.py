@@ -48,6 +48,8 @@ MEANINGS = [
     (r"^\.\-\/$", [".-/"], ["a-/"]),
     (r"(?U)^a+?$", ["aa"], ["b"]),
     ("", ["", "a"], []),
+    (r"^\B$", [""], ["a"]),
+    (r"^a\_b$", ["a_b"], ["ab"]),
 ]
 
 
@@ -89,7 +91,7 @@ def test_the_meaning_is_re2s(pattern: str, matching: list[str], others: list[str
         r"\C",
         r"\Z",
         r"\y",
-        r"\_",
+        r"a\E",
         "\\",
         "[[:word",
         "[[:nope:]]",

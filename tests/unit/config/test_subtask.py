@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.config.source import Purge
+from dm.errors import DMError
 from tests.unit.config.test_models import EVERY_SOURCE_KEY, EVERY_TASK_KEY
 from tests.unit.config.texts import SOURCE, TASK, source, task
 
@@ -77,6 +80,12 @@ def test_everything_survives_the_wire() -> None:
     assert SourceConfig.from_wire(json.loads(json.dumps(source(EVERY_SOURCE_KEY).to_wire()))) == source(
         EVERY_SOURCE_KEY
     )
+
+
+def test_a_source_that_is_not_of_the_task_or_not_known_is_an_error() -> None:
+    for name, sources in (("mysql-02", {"mysql-02": source()}), ("mysql-01", {})):
+        with pytest.raises(DMError, match="there is no source"):
+            task().subtask(name, sources)
 
 
 def test_sources_given_later_win() -> None:
