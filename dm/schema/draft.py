@@ -31,9 +31,14 @@ def renamed(schema: TableSchema, name: TableName) -> TableSchema:
 
 
 class TableDraft:
-    """A table structure that can be changed."""
+    """A table structure that can be changed.
 
-    def __init__(self, schema: TableSchema) -> None:
+    A lenient one lets indexes and constraints be other than an operation expects. So the tracker follows them: servers
+    make and drop indexes for foreign keys by rules that no structure shows, and rows are read without them.
+    """
+
+    def __init__(self, schema: TableSchema, *, lenient: bool = False) -> None:
+        self._lenient = lenient
         self.name = schema.name
         self.columns: list[Column] = list(schema.columns)
         self.indexes: list[Index] = list(schema.indexes)
@@ -62,6 +67,11 @@ class TableDraft:
             tuple(self.checks),
             tuple(self.partitions),
         )
+
+    def _refuse(self, why: str) -> None:
+        """What only indexes and constraints speak against."""
+        if not self._lenient:
+            raise Refused(why)
 
     @property
     def collated(self) -> Collated:
@@ -167,8 +177,10 @@ class TableDraft:
             if part.column is not None:
                 self._at(part.column)
         index = definition.named(index.name for index in self.indexes)
-        if self.index(index.name) is not None:
-            raise Refused(f"there is an index {index.name} already")
+        there = self.index(index.name)
+        if there is not None:
+            self._refuse(f"there is an index {index.name} already")
+            self.indexes.remove(there)
         if index.kind == "primary":
             self.indexes.insert(0, index)
         else:
@@ -184,7 +196,7 @@ class TableDraft:
         """A foreign key under the name the server gives it if it has none."""
         if key.name:
             if any(other.name.lower() == key.name.lower() for other in self.foreign_keys):
-                raise Refused(f"there is a foreign key {key.name} already")
+                self._refuse(f"there is a foreign key {key.name} already")
             return key
         prefix = f"{self.name.table}_ibfk_"
         numbers = [
@@ -201,7 +213,7 @@ class TableDraft:
             prefix = f"{self.name.table}_chk_" if flavor == "mysql" else "CONSTRAINT_"
             name = next(free for number in range(1, 10000) if (free := f"{prefix}{number}").lower() not in taken)
         elif name.lower() in taken:
-            raise Refused(f"there is a check {name} already")
+            self._refuse(f"there is a check {name} already")
         self.checks.append(name)
 
     def add_column_check(self, name: str | None, flavor: Flavor) -> None:
@@ -213,21 +225,22 @@ class TableDraft:
         """DROP INDEX."""
         index = self.index(name)
         if index is None:
-            raise Refused(f"there is no index {name}")
-        self.indexes.remove(index)
+            self._refuse(f"there is no index {name}")
+        else:
+            self.indexes.remove(index)
 
     def drop_foreign_key(self, name: str) -> None:
         """DROP FOREIGN KEY; its index stays."""
         keys = [key for key in self.foreign_keys if key.name.lower() != name.lower()]
         if len(keys) == len(self.foreign_keys):
-            raise Refused(f"there is no foreign key {name}")
+            self._refuse(f"there is no foreign key {name}")
         self.foreign_keys = keys
 
     def drop_check(self, name: str) -> None:
         """DROP CHECK."""
         checks = [check for check in self.checks if check.lower() != name.lower()]
         if len(checks) == len(self.checks):
-            raise Refused(f"there is no check {name}")
+            self._refuse(f"there is no check {name}")
         self.checks = checks
 
     def drop_constraint(self, name: str) -> None:
@@ -239,7 +252,7 @@ class TableDraft:
         elif (index := self.index(name)) is not None and index.unique:
             self.indexes.remove(index)
         else:
-            raise Refused(f"there is no constraint {name}")
+            self._refuse(f"there is no constraint {name}")
 
     def has_constraint(self, name: str) -> bool:
         """Whether something is there that DROP CONSTRAINT of this name drops."""
@@ -253,13 +266,14 @@ class TableDraft:
 
     def rename_indexes(self, names: Sequence[tuple[str, str]]) -> None:
         """RENAME INDEX, all at once: indexes may swap their names."""
-        places = []
-        for old, _ in names:
+        places: list[tuple[int, str]] = []
+        for old, new in names:
             index = self.index(old)
             if index is None:
-                raise Refused(f"there is no index {old}")
-            places.append(self.indexes.index(index))
-        for at, (_, new) in zip(places, names, strict=True):
+                self._refuse(f"there is no index {old}")
+            else:
+                places.append((self.indexes.index(index), new))
+        for at, new in places:
             self.indexes[at] = replace(self.indexes[at], name=new)
 
     def rename_table(self, name: TableName) -> None:

@@ -26,13 +26,14 @@ class IndexDefinition:
     name: str | None
     kind: IndexKind
     parts: tuple[IndexPart, ...]
+    hash: bool = False
     generated: bool = False  # made for a foreign key: it goes when another index covers the same columns
 
     def named(self, taken: Iterable[str]) -> Index:
         """The index, under the name the server gives it if it has none."""
         if self.kind == "primary":
             return Index("PRIMARY", "primary", self.parts)
-        return Index(self.name or _free_name(self.parts, taken), self.kind, self.parts)
+        return Index(self.name or _free_name(self.parts, taken), self.kind, self.parts, self.hash)
 
 
 def _free_name(parts: tuple[IndexPart, ...], taken: Iterable[str]) -> str:
@@ -86,12 +87,16 @@ def read_index(clause: Clause, cursor: Cursor) -> IndexDefinition:
     name = None
     if inner.word() != "(" and not (inner.word() in ("USING", "TYPE") and inner.word(1) in ("BTREE", "HASH", "RTREE")):
         name = inner.name()
+    by_hash = inner.word() in ("USING", "TYPE") and inner.word(1) == "HASH"
     if inner.accept_any("USING", "TYPE"):
         inner.take()
     group = inner.skip_group()
     parts = tuple(_part(part, inner) for part in split_at_commas(group))
-    # What follows (USING, COMMENT, VISIBLE, WITH PARSER, ..) changes no structure that a row change depends on.
-    return IndexDefinition(name or symbol, kind, parts)
+    while not inner.done:
+        by_hash = by_hash or inner.sees("USING", "HASH")
+        inner.take()
+    # The rest (COMMENT, VISIBLE, WITH PARSER, ..) changes no structure that a row change depends on.
+    return IndexDefinition(name or symbol, kind, parts, by_hash)
 
 
 def read_foreign_key(clause: Clause, cursor: Cursor) -> tuple[ForeignKey, IndexDefinition]:
@@ -111,7 +116,9 @@ def read_foreign_key(clause: Clause, cursor: Cursor) -> tuple[ForeignKey, IndexD
     key = ForeignKey(
         symbol or index_name or "", tuple(columns), parent.name, parent_columns or tuple(columns), on_delete, on_update
     )
-    return key, IndexDefinition(symbol or index_name, "index", tuple(IndexPart(column) for column in columns), True)
+    return key, IndexDefinition(
+        symbol or index_name, "index", tuple(IndexPart(column) for column in columns), generated=True
+    )
 
 
 def read_references(cursor: Cursor) -> tuple[NameRef, tuple[str, ...], str, str]:

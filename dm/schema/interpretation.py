@@ -40,6 +40,7 @@ class Surroundings:
 
     table: Callable[[TableName], TableSchema | None]
     database: Callable[[str], Collated]
+    lenient: bool = False  # see TableDraft
 
 
 def database_schema(name: TableName, text: Collated) -> TableSchema:
@@ -108,7 +109,7 @@ def _alter(piece: Piece, operations: tuple[Operation, ...], around: Surroundings
     schema = around.table(name)
     if schema is None:
         raise Refused(f"the structure of {name} is not known")
-    draft = TableDraft(schema)
+    draft = TableDraft(schema, lenient=around.lenient)
     alter(draft, operations, cursor, around.database(name.schema))
     changed = draft.freeze()
     return {name: changed} if changed.name == name else {name: None, changed.name: changed}

@@ -169,14 +169,23 @@ def key_form(key: ForeignKey) -> tuple[object, ...]:
     return (columns, key.parent, tuple(column.lower() for column in key.parent_columns), actions)
 
 
+def _indexes(schema: TableSchema) -> dict[str, tuple[object, ...]]:
+    """Indexes by name, without those that servers make and drop for foreign keys as they see fit."""
+    served = {tuple(column.lower() for column in key.columns) for key in schema.foreign_keys}
+    return {
+        index.name.lower(): index_form(index, schema)
+        for index in schema.indexes
+        if index.kind != "index" or tuple(column.lower() for column in index.columns) not in served
+    }
+
+
 def same_structure(one: TableSchema, other: TableSchema) -> bool:
     """Whether two structures are the same but for how servers print them."""
     return (
         one.name == other.name
         and len(one.columns) == len(other.columns)
         and all(same_column(left, right) for left, right in zip(one.columns, other.columns, strict=True))
-        and {index.name.lower(): index_form(index, one) for index in one.indexes}
-        == {index.name.lower(): index_form(index, other) for index in other.indexes}
+        and _indexes(one) == _indexes(other)
         and Counter(map(key_form, one.foreign_keys)) == Counter(map(key_form, other.foreign_keys))
         and {check.lower() for check in one.checks} == {check.lower() for check in other.checks}
         and [name.lower() for name in one.partitions] == [name.lower() for name in other.partitions]

@@ -26,6 +26,7 @@ def schema_to_json(schema: TableSchema) -> str:
             "columns": [_lean(asdict(column)) | {"nullable": column.nullable} for column in schema.columns],
             "indexes": [
                 {"name": index.name, "kind": index.kind, "parts": [_lean(asdict(part)) for part in index.parts]}
+                | ({"hash": True} if index.hash else {})
                 for index in schema.indexes
             ],
             "foreign_keys": [asdict(key) | {"parent": list(key.parent)} for key in schema.foreign_keys],
@@ -68,7 +69,7 @@ def schema_from_json(text: str) -> TableSchema:
             TableName(*data["name"]),
             tuple(_column(item) for item in data["columns"]),
             tuple(
-                Index(item["name"], item["kind"], tuple(_part(part) for part in item["parts"]))
+                Index(item["name"], item["kind"], tuple(_part(part) for part in item["parts"]), item.get("hash", False))
                 for item in data["indexes"]
             ),
             tuple(_foreign_key(item) for item in data["foreign_keys"]),

@@ -50,6 +50,7 @@ class Index:
     name: str  # "PRIMARY" for the primary key
     kind: IndexKind
     parts: tuple[IndexPart, ...]
+    hash: bool = False  # USING HASH was written
 
     @property
     def unique(self) -> bool:

@@ -8,6 +8,7 @@ guess made here would be taken for knowledge there.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from dm.ident import TableName
 from dm.schema.charset import Collated, collated
@@ -82,11 +83,14 @@ class SchemaTracker:
                 self.forget(new)
             return
         try:
-            changes = interpret(piece, Surroundings(self._now, self.database_charset))
+            changes = interpret(piece, Surroundings(self._now, self.database_charset, lenient=True))
         except Refused as refusal:
             raise untrackable(piece, str(refusal)) from refusal
         for name, schema in changes.items():
             self._keep(name, schema)
+        for one in piece.operations:
+            if isinstance(one, RenameTable):
+                self._follow_parents(one)
 
     def _now(self, name: TableName) -> TableSchema | None:
         # A schema counts as absent: whether it is there makes no difference to what is tracked.
@@ -109,6 +113,15 @@ class SchemaTracker:
             self.forget(new)
             if schema is not None:
                 self._tables[new] = renamed(schema, new)
+        self._follow_parents(operation)
+
+    def _follow_parents(self, operation: RenameTable) -> None:
+        """Foreign keys of other tables go with their parent when it is renamed."""
+        for old, new in operation.pairs:
+            for name, schema in self._tables.items():
+                if any(key.parent == old for key in schema.foreign_keys):
+                    keys = (replace(key, parent=new) if key.parent == old else key for key in schema.foreign_keys)
+                    self._tables[name] = replace(schema, foreign_keys=tuple(keys))
 
     def to_json(self) -> dict[TableName, str]:
         """Every tracked structure in its stored form."""
