@@ -16,12 +16,16 @@ from dm.binlog.header import (
     LOG_EVENT_BINLOG_IN_USE_F,
     EventHeader,
     EventType,
+    new_header,
 )
 from dm.errors import DMError
 
 MAGIC: Final = b"\xfebin"
 MAX_EVENT_SIZE: Final = 0xFFFFFFFF
 _FLAGS_AT: Final = 17
+
+# The CRC-32 of any bytes followed by their own CRC-32 is this number, so that one call checks an event.
+CRC_RESIDUE: Final = 0x2144DF1C
 
 
 def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[tuple[int, EventHeader]]:
@@ -32,7 +36,7 @@ def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[t
     """
     unpack = HEADER.unpack_from
     while at + HEADER_SIZE <= end:
-        header = EventHeader(*unpack(buf, at))
+        header = new_header(unpack(buf, at))
         if header.size < HEADER_SIZE:
             raise DMError("event-corrupt", event=header.type, end=header.end, what=f"its size is {header.size}")
         if at + header.size > end:
@@ -47,13 +51,9 @@ def verify_crc(event: bytes | bytearray | memoryview) -> bool:
     A format description is summed with its in-use flag off, because the server clears the flag in place when it
     closes the file (MySQL source, Log_event_footer::event_checksum_test).
     """
-    view = memoryview(event)
-    if len(view) < HEADER_SIZE + CHECKSUM_SIZE:
+    if len(event) < HEADER_SIZE + CHECKSUM_SIZE:
         return False
-    stored = int.from_bytes(view[-CHECKSUM_SIZE:], "little")
-    body = view[:-CHECKSUM_SIZE]
-    if view[4] == EventType.FORMAT_DESCRIPTION and view[_FLAGS_AT] & LOG_EVENT_BINLOG_IN_USE_F:
-        copy = bytearray(body)
-        copy[_FLAGS_AT] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
-        return zlib.crc32(copy) == stored
-    return zlib.crc32(body) == stored
+    if event[4] == EventType.FORMAT_DESCRIPTION and event[_FLAGS_AT] & LOG_EVENT_BINLOG_IN_USE_F:
+        event = bytearray(event)
+        event[_FLAGS_AT] &= ~LOG_EVENT_BINLOG_IN_USE_F & 0xFF
+    return zlib.crc32(event) == CRC_RESIDUE

@@ -11,8 +11,7 @@ bounds the work.
 from __future__ import annotations
 
 import base64
-import re
-from struct import Struct, unpack_from
+from struct import Struct
 from typing import Final
 
 from dm.binlog.cursor import Malformed
@@ -33,7 +32,9 @@ _SCALARS: Final = {
     _UINT64: Struct("<Q"),
 }
 _DOUBLE_STRUCT: Final = Struct("<d")
-_SPECIAL: Final = re.compile(r'["\\\x00-\x1f]')
+_SMALL_HEAD: Final = Struct("<HH")  # number of elements, bytes of the container
+_LARGE_HEAD: Final = Struct("<II")
+_LAYOUT_COUNT: Final = 64  # layouts of containers with more elements are not kept
 _ESCAPES: Final = {
     **{code: f"\\u{code:04x}" for code in range(32)},
     8: "\\b",
@@ -50,7 +51,9 @@ _BASE64_LINE: Final = 76
 
 def quote(text: str) -> str:
     """A JSON string, escaped as the server does it."""
-    return f'"{text.translate(_ESCAPES)}"' if _SPECIAL.search(text) else f'"{text}"'
+    if text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
+    return f'"{text.translate(_ESCAPES)}"'
 
 
 class _Keys(dict[bytes, str]):
@@ -70,6 +73,8 @@ _keys: Final = _Keys()
 def double_text(number: float) -> str:
     """A double as the server prints it in JSON: shortest digits, positional up to 15 places."""
     text = repr(number)
+    if 1e-4 <= abs(number) < 1e15 or number == 0.0:
+        return text  # in this range Python writes what the server writes
     if text.endswith("inf") or text == "nan":
         raise Malformed("a JSON number is not finite")
     mantissa, _, exponent = text.partition("e")
@@ -150,60 +155,93 @@ class _Budget:
         self.text = size
 
 
+class _Layouts(dict[tuple[int, int], Struct]):
+    """The tables of offsets at the head of a container: key entries (offset, length), then value entries (type, value)."""
+
+    def __missing__(self, key: tuple[int, int]) -> Struct:
+        kind, count = key
+        large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
+        keys = ("IH" if large else "HH") * count if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else ""
+        layout = Struct(f"<{keys}{('BI' if large else 'BH') * count}")
+        if count <= _LAYOUT_COUNT:
+            self[key] = layout
+        return layout
+
+
+_layouts: Final = _Layouts()
+
+
 def _container(doc: bytes, kind: int, base: int, depth: int, budget: _Budget) -> str:
     if depth > MAX_DEPTH:
         raise Malformed("a JSON document is too deep")
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    count, size = unpack_from("<II" if large else "<HH", doc, base)
-    if base + size > len(doc) or count > size:
+    count, size = (_LARGE_HEAD if large else _SMALL_HEAD).unpack_from(doc, base)
+    doc_size = len(doc)
+    if base + size > doc_size or count > size:
         raise Malformed("a JSON container is longer than its document")
     budget.elements -= count
     if budget.elements < 0:
         raise Malformed("a JSON document has more elements than bytes")
-    at = base + (8 if large else 4)
-    keys: list[str] = []
-    if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
-        entry = "IH" if large else "HH"
-        places = unpack_from("<" + entry * count, doc, at)
-        at += count * (6 if large else 4)
-        for offset, length in zip(places[::2], places[1::2], strict=True):
+    entries = _layouts[kind, count].unpack_from(doc, base + (8 if large else 4))
+    is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
+    values = 2 * count if is_object else 0
+    text_left = budget.text
+    parts: list[str] = []
+    for code, value in zip(entries[values::2], entries[values + 1 :: 2], strict=True):
+        if code == _STRING:
+            start = base + value
+            length = doc[start]
+            if length < 0x80:
+                start += 1
+            else:
+                length, start = _length(doc, start)
+            end = start + length
+            text_left -= length
+            if end > doc_size or text_left < 0:
+                raise Malformed("a JSON string ends behind its document")
+            parts.append(quote(doc[start:end].decode()))
+        elif code == _INT16:
+            value &= 0xFFFF
+            parts.append(str(value if value < 0x8000 else value - 0x10000))
+        elif code == _UINT16:
+            parts.append(str(value & 0xFFFF))
+        elif large and code == _UINT32:
+            parts.append(str(value))
+        elif code == _LITERAL:
+            parts.append(_LITERALS[value & 0xFF])
+        elif large and code == _INT32:
+            parts.append(str(value if value < 0x80000000 else value - 0x100000000))
+        elif code == _DOUBLE:
+            parts.append(double_text(_DOUBLE_STRUCT.unpack_from(doc, base + value)[0]))
+        else:
+            budget.text = text_left
+            parts.append(_value(doc, code, base + value, depth + 1, budget))
+            text_left = budget.text
+    if is_object:
+        named: list[str] = []
+        for offset, length, part in zip(entries[0:values:2], entries[1:values:2], parts, strict=True):
             start = base + offset
             raw = doc[start : start + length]
-            if len(raw) != length:
+            text_left -= length
+            if len(raw) != length or text_left < 0:
                 raise Malformed("a JSON key ends behind its document")
-            budget.text -= length
-            keys.append(_keys[raw])
-        if budget.text < 0:
-            raise Malformed("a JSON document has more text than bytes")
-    parts: list[str] = []
-    width = 4 if large else 2
-    for _ in range(count):
-        code = doc[at]
-        at += 1
-        if code == _LITERAL:
-            parts.append(_LITERALS[doc[at]])
-        elif code in (_INT16, _UINT16) or (large and code in (_INT32, _UINT32)):
-            parts.append(str(_SCALARS[code].unpack_from(doc, at)[0]))
-        else:
-            offset = int.from_bytes(doc[at : at + width], "little")
-            parts.append(_value(doc, code, base + offset, depth + 1, budget))
-        at += width
-    if keys:
-        return "{" + ", ".join([key + part for key, part in zip(keys, parts, strict=True)]) + "}"
-    if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
-        return "{}"
+            named.append(_keys[raw] + part)
+        budget.text = text_left
+        return "{" + ", ".join(named) + "}"
+    budget.text = text_left
     return "[" + ", ".join(parts) + "]"
 
 
 def _value(doc: bytes, code: int, at: int, depth: int, budget: _Budget) -> str:
-    if code == _STRING:
-        length, start = _length(doc, at)
+    if code <= _LARGE_ARRAY:
+        return _container(doc, code, at, depth, budget)
+    if code in (_STRING, _OPAQUE):
+        length, start = _length(doc, at if code == _STRING else at + 1)
         budget.text -= length
         if start + length > len(doc) or budget.text < 0:
             raise Malformed("a JSON string ends behind its document")
-        return quote(doc[start : start + length].decode())
-    if code <= _LARGE_ARRAY:
-        return _container(doc, code, at, depth, budget)
+        raw = doc[start : start + length]
+        return quote(raw.decode()) if code == _STRING else opaque_text(doc[at], raw)
     scalar = _SCALARS.get(code)
     if scalar is not None:
         return str(scalar.unpack_from(doc, at)[0])
@@ -211,12 +249,6 @@ def _value(doc: bytes, code: int, at: int, depth: int, budget: _Budget) -> str:
         return double_text(_DOUBLE_STRUCT.unpack_from(doc, at)[0])
     if code == _LITERAL:
         return _LITERALS[doc[at]]
-    if code == _OPAQUE:
-        length, start = _length(doc, at + 1)
-        budget.text -= length
-        if start + length > len(doc) or budget.text < 0:
-            raise Malformed("an opaque value ends behind its document")
-        return opaque_text(doc[at], doc[start : start + length])
     raise Malformed(f"JSON value type {code} is not known")
 
 

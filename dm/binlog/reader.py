@@ -14,9 +14,9 @@ An event type that is not known passes only if the server marked it as ignorable
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Callable
 from typing import Final
+from zlib import crc32
 
 from dm.binlog import control, gtid_list, payload, query, transaction
 from dm.binlog.control import (
@@ -30,7 +30,7 @@ from dm.binlog.control import (
 )
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.event import InnerEvent, RawEvent
-from dm.binlog.frame import verify_crc
+from dm.binlog.frame import CRC_RESIDUE, verify_crc
 from dm.binlog.gtid_list import GtidList, PreviousGtids
 from dm.binlog.header import (
     CHECKSUM_SIZE,
@@ -93,6 +93,8 @@ Event = (
 
 _DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
 _TABLE_MAPS_KEPT: Final = 4096
+_TYPE, _SIZE = 1, 3  # fields of a header, by number because this is the way of every event
+_FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
 
 _STATEMENT_LOAD = "LOAD DATA was logged as a statement (binlog_format is not ROW)"
@@ -124,7 +126,7 @@ class EventParser:
         self._checksum: bool | None = None
         self._flavor: Flavor = "mysql"
         self._table_maps: dict[bytes, TableMap] = {}
-        self._handlers: dict[int, _Handler] = {
+        handlers: dict[int, _Handler] = {
             EventType.QUERY: self._query,
             EventType.MARIADB_QUERY_COMPRESSED: self._compressed_query,
             EventType.STOP: lambda data, at, end, header: Stop(),
@@ -166,6 +168,7 @@ class EventParser:
             ),
             **dict.fromkeys(ROWS_TYPES, self._rows),
         }
+        self._handlers = [handlers.get(code) for code in range(256)]
 
     @property
     def flavor(self) -> Flavor:
@@ -180,27 +183,21 @@ class EventParser:
     def parse(self, raw: RawEvent) -> Event:
         """The typed event; raises DMError for anything that is not one."""
         header, data = raw
-        size = len(data)
-        if header.size != size or size < HEADER_SIZE:
+        size = end = len(data)
+        code = header[_TYPE]
+        if header[_SIZE] != size or size < HEADER_SIZE:
             raise _corrupt(header, f"it has {size} bytes and tells a size of {header.size}")
-        code = header.type
-        if code == EventType.FORMAT_DESCRIPTION:
+        if code == _FORMAT_DESCRIPTION:
             return self._format_description(raw)
-        end = size
-        if isinstance(raw, InnerEvent):
-            pass
-        elif self._checksum:
+        if self._checksum:
             end -= CHECKSUM_SIZE
-            if end < HEADER_SIZE:
-                raise _corrupt(header, "it has no room for its checksum")
-            if self._verify and zlib.crc32(memoryview(data)[:end]) != int.from_bytes(data[end:], "little"):
+            if self._verify and crc32(data) != CRC_RESIDUE:
                 end = self._unsummed_end(raw)
+            elif not self._verify and isinstance(raw, InnerEvent):
+                end = size
         elif self._checksum is None and verify_crc(data):
             end -= CHECKSUM_SIZE
-        return self._typed(header, data, end)
-
-    def _typed(self, header: EventHeader, data: bytes, end: int) -> Event:
-        handler = self._handlers.get(header.type)
+        handler = self._handlers[code]
         if handler is None:
             return self._unhandled(header)
         try:
@@ -209,12 +206,14 @@ class EventParser:
             raise _corrupt(header, str(error)) from error
 
     def _unsummed_end(self, raw: RawEvent) -> int:
-        """Where the body of an event with a wrong checksum ends; only a fake rotate may come without one.
+        """Where the body of an event without a right checksum ends; inner events have none, fake rotates may have none.
 
         At a file change the dump thread makes up a rotate before it has read the new file's format, so it may use the
         other setting. A name that ends in a number has no checksum bytes behind it.
         """
         header, data = raw
+        if isinstance(raw, InnerEvent):
+            return len(data)
         if header.type == EventType.ROTATE and header.artificial and data[-CHECKSUM_SIZE:].isdigit():
             return len(data)
         raise DMError("checksum-mismatch", event=type_name(header.type), end=header.end)

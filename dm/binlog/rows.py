@@ -24,7 +24,7 @@ _FIXED_V1 = Struct("<IHH")  # table id (4 + 2 bytes), flags
 _FIXED_V2 = Struct("<IHHH")  # the same, length of the extra data (its own two bytes included)
 
 # event type -> (kind, has version 2's extra data, compressed, partial JSON)
-ROWS_TYPES: Final[dict[int, tuple[RowsKind, bool, bool, bool]]] = {
+_TYPES: Final[dict[EventType, tuple[RowsKind, bool, bool, bool]]] = {
     EventType.WRITE_ROWS_V1: ("insert", False, False, False),
     EventType.UPDATE_ROWS_V1: ("update", False, False, False),
     EventType.DELETE_ROWS_V1: ("delete", False, False, False),
@@ -39,6 +39,9 @@ ROWS_TYPES: Final[dict[int, tuple[RowsKind, bool, bool, bool]]] = {
     EventType.MARIADB_UPDATE_ROWS_COMPRESSED: ("update", True, True, False),
     EventType.MARIADB_DELETE_ROWS_COMPRESSED: ("delete", True, True, False),
 }
+
+# Plain integers are the faster keys.
+ROWS_TYPES: Final = {int(code): form for code, form in _TYPES.items()}
 
 
 @dataclass(slots=True)
@@ -57,9 +60,13 @@ class Rows:
     data: bytes
     start: int
     end: int
-    stmt_end: bool
     flags: int
     partial: bool
+
+    @property
+    def stmt_end(self) -> bool:
+        """Whether these are the last rows of their statement."""
+        return bool(self.flags & STMT_END_F)
 
     @property
     def body(self) -> memoryview:
@@ -96,6 +103,4 @@ def parse_rows(data: bytes, at: int, end: int, event_type: int) -> Rows:
     if compressed:
         data = decompress_event(data[at:end])
         at, end = 0, len(data)
-    return Rows(
-        kind, low | high << 32, count, present, present_after, data, at, end, bool(flags & STMT_END_F), flags, partial
-    )
+    return Rows(kind, low | high << 32, count, present, present_after, data, at, end, flags, partial)

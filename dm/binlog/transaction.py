@@ -100,22 +100,24 @@ def parse_gtid(data: bytes, at: int, end: int, anonymous: bool) -> GtidEvent:
         raise Malformed(f"{number} is no transaction number")
     else:
         gtid = Gtid("mysql", uuid_texts[uuid], number)
-    event = GtidEvent(gtid, last_committed=last_committed, sequence_number=sequence_number)
     if at + 7 > end:
-        return event
+        return GtidEvent(gtid, None, None, None, last_committed, sequence_number)
     immediate = int.from_bytes(data[at : at + 7], "little")
-    at += 7
     original = immediate & 0x7FFFFFFFFFFFFF
+    at += 7
     if immediate >> 55:
         if at + 7 > end:
             raise Malformed("the original commit timestamp is cut off")
         immediate, original = original, int.from_bytes(data[at : at + 7], "little")
         at += 7
-    event.commit_timestamp_us = immediate
-    event.original_commit_timestamp_us = original
+    length = None
     if at < end:
-        event.transaction_length = ByteCursor(data, at, end).packed()
-    return event
+        first = data[at]
+        if first == 0xFC and at + 3 <= end:  # nearly every transaction's; ByteCursor reads the others
+            length = data[at + 1] | data[at + 2] << 8
+        else:
+            length = ByteCursor(data, at, end).packed()
+    return GtidEvent(gtid, immediate, original, length, last_committed, sequence_number)
 
 
 def parse_gtid_tagged(cursor: ByteCursor) -> GtidEvent:

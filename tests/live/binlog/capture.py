@@ -17,9 +17,9 @@ from tests.live.binlog.recording import flush
 SAMPLES = Path(__file__).parents[2] / "unit" / "binlog" / "samples"
 _WIDE = (
     "CREATE TABLE s.wide (id INT UNSIGNED PRIMARY KEY AUTO_INCREMENT, a TINYINT, b SMALLINT UNSIGNED, c MEDIUMINT, "
-    " d BIGINT, e FLOAT, f DOUBLE, g DECIMAL(20,6), h BIT(10), i YEAR, j DATE, k TIME(3), l DATETIME(6), m TIMESTAMP(2) NULL,"
-    " n ENUM('x','y'), o SET('p','q','r'), p CHAR(10), q VARCHAR(300), r BINARY(4), s VARBINARY(20), t BLOB, u TEXT,"
-    " v GEOMETRY, w JSON, x MEDIUMINT UNSIGNED)"
+    " d BIGINT, e FLOAT, f DOUBLE, g DECIMAL(20,6), h BIT(10), i YEAR, j DATE, k TIME(3), l DATETIME(6),"
+    " m TIMESTAMP(2) NULL, n ENUM('x','y'), o SET('p','q','r'), p CHAR(10), q VARCHAR(300), r BINARY(4),"
+    " s VARBINARY(20), t BLOB, u TEXT, v GEOMETRY, w JSON, x MEDIUMINT UNSIGNED)"
 )
 _VALUES = (
     "(1, -2, 3, -4, 5, 1.5, -2.25, -12345.678901, 513, 2024, '2024-02-03', '-01:02:03.5', '2024-02-03 04:05:06.789',"
