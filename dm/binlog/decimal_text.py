@@ -47,16 +47,22 @@ def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], str]:
     template = "".join(f"%0{digits}d" for digits in after)
     from_bytes = int.from_bytes
 
-    if len(whole) <= 1 and len(fraction) == 1:
+    if len(whole) <= 2 and len(fraction) == 1:
         fraction_mask = fraction[0][1]
         short = f"%d.%0{scale}d"
+        low_bits = _BYTES[9] * 8 if len(whole) == 2 else 0  # of the lower group of two
+        low_mask = (1 << low_bits) - 1
 
         def decode_short(raw: bytes) -> str:
             number = from_bytes(raw, "big") ^ sign
+            minus = ""
             if number & sign:
                 number ^= ones
-                return "-" + short % (number >> fraction_bits, number & fraction_mask)
-            return short % (number >> fraction_bits, number & fraction_mask)
+                minus = "-"
+            integer = number >> fraction_bits
+            if low_bits:
+                integer = (integer >> low_bits) * 1_000_000_000 + (integer & low_mask)
+            return minus + short % (integer, number & fraction_mask)
 
         return decode_short
 

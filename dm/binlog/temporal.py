@@ -123,6 +123,9 @@ def _time_text(packed: int) -> str:
     return f"{packed >> 12 & 1023:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
 
 
+TIMES: Final = _Memo(_time_text, 86_400)  # a TIME without sign and fraction
+
+
 @lru_cache(maxsize=8)
 def time2_decoder(digits: int) -> Callable[[bytes], str]:
     """A function from TIME(digits)."""
@@ -135,10 +138,14 @@ def time2_decoder(digits: int) -> Callable[[bytes], str]:
         number = from_bytes(raw, "big") - zero
         minus = "-" if number < 0 else ""
         number = abs(number)
-        text = minus + _time_text(number >> bits)
-        return f"{text}.{number & mask:0{size * 2}d}"[: len(text) + 1 + digits] if digits else text
+        text = minus + TIMES[number >> bits]
+        return f"{text}.{number & mask:0{size * 2}d}"[: len(text) + 1 + digits]
 
-    return decode
+    def decode_whole(raw: bytes) -> str:
+        number = from_bytes(raw, "big") - 0x800000
+        return TIMES[number] if number >= 0 else "-" + TIMES[-number]
+
+    return decode if digits else decode_whole
 
 
 # Layouts from before the version 2 types.
