@@ -116,11 +116,24 @@ class Puller:
                 plan.writer.abandon()
             else:
                 plan.writer.close()
+            if error.name == "dump-refused" and plan.offset > MAGIC_SIZE:
+                self._compare_beginning(plan)
             raise
         except BaseException:
             plan.writer.abandon()
             raise
         plan.writer.close()
+
+    def _compare_beginning(self, plan: _Plan) -> None:
+        """The source can't start where the stored file ends: see whether its file of this name is another one."""
+        place = StreamPosition()
+        with DumpStream(self._endpoint, self._identity, (plan.file, MAGIC_SIZE)) as stream:
+            for batch in stream.batches():
+                for event in batch:
+                    place.advance(event)
+                    if event[4] == EventType.FORMAT_DESCRIPTION:
+                        _same_file(event, plan.writer, place.file)
+                        return
 
     @staticmethod
     def _store(stream: DumpStream, plan: _Plan, progressed: Callable[[], None]) -> None:

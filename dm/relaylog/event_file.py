@@ -62,7 +62,7 @@ class EventFile:
         data = self._bytes(offset, min(piece, limit - offset))
         length = len(data)
         if length >= HEADER_SIZE:
-            first = self._event_size(data, 0, offset)
+            first = self._first_size(data, offset)
             if first > length:
                 if offset + first > limit:
                     return []
@@ -71,19 +71,18 @@ class EventFile:
         events: list[bytes] = []
         at = 0
         while length - at >= HEADER_SIZE:
-            stop = at + self._event_size(data, at, offset)
-            if stop > length:
+            stop = at + _size_at(data, at + 9)[0]
+            # What can't be an event is an error only when it is the first: what stands before it is good.
+            if stop > length or stop - at < HEADER_SIZE:
                 break
             events.append(data[at:stop])
             at = stop
         return events
 
-    def _event_size(self, data: bytes, at: int, offset: int) -> int:
-        size: int = _size_at(data, at + 9)[0]
+    def _first_size(self, data: bytes, offset: int) -> int:
+        size: int = _size_at(data, 9)[0]
         if size < HEADER_SIZE:
-            raise DMError(
-                "relay-file-corrupt", file=self.path.name, offset=offset + at, what=f"an event of {size} bytes"
-            )
+            raise DMError("relay-file-corrupt", file=self.path.name, offset=offset, what=f"an event of {size} bytes")
         return size
 
     def _bytes(self, offset: int, count: int) -> bytes:

@@ -13,7 +13,7 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from dm.binlog.gtid_history import GtidHistory, format_has_checksum
+from dm.binlog.gtid_history import GtidHistory, empty_history, format_has_checksum
 from dm.binlog.header import CHECKSUM_SIZE, EventType
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
@@ -48,7 +48,7 @@ def scan(path: Path, idx: Path, flavor: Flavor, *, upto: int | None = None) -> F
     """Read a file to its last complete transaction, at most to `upto`; None when it has no format description yet."""
     with EventFile(path) as file:
         size = file.size if upto is None else min(upto, file.size)
-        first = file.first_event() if file.has_magic() else None
+        first = _beginning(file)
         if first is None or first[4] != EventType.FORMAT_DESCRIPTION or not intact(first, True):
             return None
         created = int.from_bytes(first[:4], "little")
@@ -60,6 +60,16 @@ def scan(path: Path, idx: Path, flavor: Flavor, *, upto: int | None = None) -> F
         _read_on(file, index, history, size)
         index.gtid_set = str(history.gtid_set)
         return index
+
+
+def _beginning(file: EventFile) -> bytes | None:
+    """The first event, if there is one; a torn one counts as none."""
+    try:
+        return file.first_event() if file.has_magic() else None
+    except DMError as error:
+        if error.name != "relay-file-corrupt":
+            raise
+        return None
 
 
 def _read_on(file: EventFile, index: FileIndex, history: GtidHistory, size: int) -> None:
@@ -124,8 +134,28 @@ def _truncate(path: Path, size: int) -> None:
         os.close(descriptor)
 
 
+_LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST})
+
+
+def gtids_before_file(sub: SubDirectory, name: str) -> GtidSet | None:
+    """What the file itself says came before it; None while it has not said so yet."""
+    history = empty_history("mysql")
+    with EventFile(sub.file(name)) as file:
+        if not file.has_magic():
+            return None
+        offset = MAGIC_SIZE
+        seen_list = False
+        for event in file.read(offset):
+            if event[4] not in _LEADING:
+                return history.gtid_set
+            history.feed(event)
+            seen_list = seen_list or event[4] != EventType.FORMAT_DESCRIPTION
+    return history.gtid_set if seen_list else None
+
+
 def gtids_at(sub: SubDirectory, name: str, offset: int, flavor: Flavor) -> GtidSet:
     """The set of everything complete at an offset of a file, from its index or by reading up to there."""
-    offset = max(MAGIC_SIZE, offset)
+    if offset <= MAGIC_SIZE:
+        return gtids_before_file(sub, name) or GtidSet.empty(flavor)
     found = scan(sub.file(name), sub.idx(name), flavor, upto=offset)
     return GtidSet.empty(flavor) if found is None else found.gtids

@@ -13,36 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from dm.binlog.event_source import Origin, SourceEvent
-from dm.binlog.gtid_history import empty_history
-from dm.binlog.header import EventType
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.change_watch import ChangeWatch
-from dm.relaylog.event_file import EventFile
 from dm.relaylog.file_reader import FileReader, Place
 from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
-from dm.relaylog.recovery import gtids_at
+from dm.relaylog.recovery import gtids_at, gtids_before_file
 
 IDLE_SECONDS = 2.0
-_LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST})
-
-
-def gtids_before_file(sub: SubDirectory, name: str) -> GtidSet | None:
-    """What the file itself says came before it; None while it has not said so yet."""
-    history = empty_history("mysql")
-    with EventFile(sub.file(name)) as file:
-        if not file.has_magic():
-            return None
-        offset = MAGIC_SIZE
-        seen_list = False
-        for event in file.read(offset):
-            if event[4] not in _LEADING:
-                return history.gtid_set
-            history.feed(event)
-            seen_list = seen_list or event[4] != EventType.FORMAT_DESCRIPTION
-    return history.gtid_set if seen_list else None
 
 
 class RelayEventSource:

@@ -184,6 +184,8 @@ class DumpStream:
         number = struct.unpack_from("<H", verdict, 1)[0]
         words = verdict[9 if verdict[3:4] == b"#" else 3 :].decode("utf-8", "replace")
         lowered = words.lower()
+        if "same server_uuid" in lowered or "same server_id" in lowered:  # MySQL sends 1236, MariaDB 4052
+            return DMError("replica-id-taken", server_id=self._identity.server_id, cause=words)
         if number != 1236:  # ER_SOURCE_FATAL_ERROR_READING_BINLOG
             known = server_error(
                 OSError(number, words),
@@ -195,8 +197,6 @@ class DumpStream:
             if known.name != "connection-lost" or number in {1053, 1317, 1927}:
                 return known
             return DMError("dump-refused", wanted=self.wanted, number=number, cause=words)
-        if "same server_uuid" in lowered or "same server_id" in lowered:
-            return DMError("replica-id-taken", server_id=self._identity.server_id, cause=words)
         if "more gtids than" in lowered or "not in the master's binlog" in lowered or "diverge" in lowered:
             return DMError("source-gtid-diverged", missing=self.wanted, cause=words)
         if "impossible position" in lowered or "> file size" in lowered:

@@ -1,0 +1,205 @@
+"""The source goes away, comes back, is another one, or has lost its past."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from dm.binlog.header import EventType
+from dm.demo.installation import Flavor
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.position import Position
+from dm.relay.unit import RelayUnit
+from dm.relaylog.layout import RelayDirectory
+from dm.relaylog.relay_source import RelayEventSource
+from dm.upstream.dump_stream import DumpStream
+from dm.upstream.remote_source import RemoteEventSource
+from dm.upstream.replica_identity import identity_for
+from tests.live.relay.relaying import (
+    HEARTBEAT,
+    PATIENCE,
+    binlogs,
+    differences,
+    end_of,
+    endpoint_of,
+    flush_logs,
+    read_to,
+    relaying,
+    source_of,
+    wait_equal,
+    wait_until,
+)
+from tests.testbed.fixtures import ServerFactory
+from tests.testbed.proxy import FaultProxy
+
+pytestmark = pytest.mark.live
+
+
+def test_a_source_that_is_down_is_waited_for(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT PRIMARY KEY)")
+    described = source_of(source)
+    with relaying(described, tmp_path) as unit:
+        wait_equal(tmp_path, source)
+        source.kill()
+        wait_until(lambda: unit.trouble is not None, "the relay to notice")
+        result = unit.status()["result"]
+        assert isinstance(result, dict)
+        assert "connect" in str(result["errors"])
+        source.start()
+        source.execute("INSERT INTO x.a VALUES (1)")
+        wait_equal(tmp_path, source)
+        wait_until(lambda: unit.trouble is None, "the status to be well again")
+
+
+def test_connections_cut_inside_a_transaction_leave_no_seam(
+    server: ServerFactory, flavor: Flavor, tmp_path: Path
+) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT, b LONGBLOB)")
+    source.execute("BEGIN", *(f"INSERT INTO x.a VALUES ({n}, REPEAT('x', 200000))" for n in range(20)), "COMMIT")
+    first, end = Position("", binlogs(source)[0][0]), end_of(source)
+    undisturbed = RemoteEventSource(endpoint_of(source), identity_for("a", "s"), heartbeat_seconds=HEARTBEAT)
+    with FaultProxy(source.host, source.port) as proxy:
+        disturbed = RemoteEventSource(
+            endpoint_of(source, proxy.port), identity_for("b", "s"), heartbeat_seconds=HEARTBEAT
+        )
+        with relaying(source_of(source, proxy.port, first=first.file), tmp_path):
+            for after in (1_500_000, 3_000_000):
+                proxy.truncate(after, "down")
+                assert proxy.truncated.wait(PATIENCE)
+            wait_equal(tmp_path, source)
+        proxy.truncate(2_000_000, "down")
+        assert read_to(disturbed, first, end) == read_to(undisturbed, first, end)
+
+
+def test_a_frozen_source_is_noticed_by_its_silence(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT PRIMARY KEY)")
+    with relaying(source_of(source), tmp_path) as unit:
+        wait_equal(tmp_path, source)
+        source.freeze()
+        wait_until(lambda: unit.trouble is not None, "the relay to notice")
+        source.thaw()
+        source.execute("INSERT INTO x.a VALUES (1)")
+        wait_equal(tmp_path, source)
+
+
+def test_a_purged_start_names_what_is_missing(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE x")
+    described = source_of(source)
+    with relaying(described, tmp_path):
+        wait_equal(tmp_path, source)
+    for _ in range(3):
+        source.execute("CREATE TABLE x.t (id INT)", "DROP TABLE x.t")
+        flush_logs(source)
+    last = end_of(source)[0]
+    wait_until(lambda: _purged(source, last), "the purge")
+    with pytest.raises(DMError) as raised:
+        RelayUnit(described, tmp_path).run(threading.Event())
+    assert raised.value.name == "source-binlog-purged"
+    assert last in raised.value.message
+    assert not raised.value.retryable
+
+
+def _purged(source: ThrowawayServer, last: str) -> bool:
+    source.execute(f"PURGE BINARY LOGS TO '{last}'")
+    return binlogs(source)[0][0] == last
+
+
+def test_a_reset_source_is_refused(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT)", "INSERT INTO x.a VALUES (1)")
+    described = source_of(source)
+    with relaying(described, tmp_path):
+        wait_equal(tmp_path, source)
+    source.execute("RESET BINARY LOGS AND GTIDS" if flavor == "mysql" else "RESET MASTER")
+    source.execute(*(f"INSERT INTO x.a VALUES ({n})" for n in range(30)))
+    with pytest.raises(DMError) as raised:
+        RelayUnit(described, tmp_path).run(threading.Event())
+    assert raised.value.name == "source-reset", str(raised.value)
+
+
+def test_a_switch_to_a_replica_goes_on_in_a_new_directory(
+    server: ServerFactory, flavor: Flavor, tmp_path: Path
+) -> None:
+    old = server(flavor)
+    new = server(flavor) if flavor == "mysql" else server(flavor, log_slave_updates=True)
+    old.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT PRIMARY KEY)", "INSERT INTO x.a VALUES (1)")
+    _replicate(old, new)
+    first = binlogs(old)[0][0]
+    with relaying(source_of(old, first=first), tmp_path):
+        wait_equal(tmp_path, old)
+    checkpoint = RelayEventSource(tmp_path, flavor).complete(Position("", *end_of(old)))
+    wait_until(lambda: new.query("SELECT COUNT(*) FROM x.a") == ((1,),), "the replica")
+    new.execute("STOP REPLICA", "INSERT INTO x.a VALUES (2)")
+    flush_logs(new)
+    new.execute("INSERT INTO x.a VALUES (3)")
+    moved = source_of(old, new.port, first=first)
+    with relaying(moved, tmp_path):
+        wait_equal(tmp_path, new)
+        subs = RelayDirectory(tmp_path).sub_directories()
+        assert [sub.number for sub in subs] == [1, 2]
+        end = end_of(new)
+        for source in (
+            RelayEventSource(tmp_path, flavor),
+            RemoteEventSource(endpoint_of(new), identity_for("t", "s"), heartbeat_seconds=HEARTBEAT),
+        ):
+            events = read_to(source, checkpoint, end)
+            rows = [event for event in events if event[3] in {EventType.WRITE_ROWS, EventType.WRITE_ROWS_V1}]
+            assert [event[0] for event in rows][-2:] == [subs[1].server_uuid] * 2
+            assert len(rows) >= 2
+    assert differences(tmp_path, new) == []
+
+
+def _replicate(old: ThrowawayServer, new: ThrowawayServer) -> None:
+    login = f"'{old.host}', {{}}_PORT = {old.port}, {{}}_USER = '{old.user}', {{}}_PASSWORD = '{old.password}'"
+    if old.flavor == "mysql":
+        new.execute(
+            "RESET BINARY LOGS AND GTIDS",
+            "CHANGE REPLICATION SOURCE TO SOURCE_HOST = "
+            + login.replace("{}", "SOURCE")
+            + ", SOURCE_AUTO_POSITION = 1, GET_SOURCE_PUBLIC_KEY = 1",
+        )
+    else:
+        new.execute("CHANGE MASTER TO MASTER_HOST = " + login.replace("{}", "MASTER") + ", MASTER_USE_GTID = slave_pos")
+    new.execute("START REPLICA")
+
+
+def test_close_ends_a_blocked_read_at_once(server: ServerFactory, flavor: Flavor) -> None:
+    source = server(flavor)
+    stream = DumpStream(endpoint_of(source), identity_for("t", "s"), (binlogs(source)[0][0], 4), heartbeat_seconds=60)
+    drained = threading.Event()
+
+    def read() -> None:
+        with stream:
+            for batch in stream.batches():
+                if not batch:
+                    drained.set()
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    assert drained.wait(10)
+    stream.close()
+    reader.join(5)
+    assert not reader.is_alive()
+
+
+def test_the_same_identity_takes_its_predecessors_place(server: ServerFactory, flavor: Flavor) -> None:
+    source = server(flavor)
+    identity = identity_for("relay", "s")
+    start = (binlogs(source)[0][0], 4)
+    with DumpStream(endpoint_of(source), identity, start, heartbeat_seconds=HEARTBEAT) as zombie:
+        old = zombie.batches()
+        while next(old):
+            pass
+        with DumpStream(endpoint_of(source), identity, start, heartbeat_seconds=HEARTBEAT) as heir:
+            assert any(batch for _, batch in zip(range(5), heir.batches(), strict=False))
+            with pytest.raises(DMError) as raised:
+                for _ in old:
+                    pass
+    assert raised.value.name == "replica-id-taken", str(raised.value)

@@ -1,0 +1,1 @@
+"""Relay files, without a server."""

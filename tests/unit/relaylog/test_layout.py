@@ -1,0 +1,65 @@
+"""DM's directory layout, and names that must not become paths."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.relaylog.layout import INDEX_NAME, RelayDirectory, is_binlog_name
+from dm.relaylog.meta import read_meta, write_meta
+from tests.unit.relaylog.binlog_bytes import SERVER
+
+
+def test_sub_directories_are_numbered_through_and_listed(tmp_path: Path) -> None:
+    directory = RelayDirectory(tmp_path)
+    assert directory.last() is None
+    first, second, third = directory.add(SERVER), directory.add("0-12"), directory.add(SERVER)
+    assert (tmp_path / INDEX_NAME).read_text() == f"{SERVER}.000001\n0-12.000002\n{SERVER}.000003\n"
+    assert RelayDirectory(tmp_path).sub_directories() == [first, second, third]
+    assert directory.after(first) == second
+    assert directory.after(third) is None
+
+
+def test_files_are_ordered_by_number_not_by_text(tmp_path: Path) -> None:
+    sub = RelayDirectory(tmp_path).add(SERVER)
+    for name in ("mysql-bin.1000000", "mysql-bin.999999", "mysql-bin.000002", "mysql-bin.000002.idx", "relay.meta"):
+        (sub.path / name).touch()
+    assert sub.files() == ["mysql-bin.000002", "mysql-bin.999999", "mysql-bin.1000000"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../../etc/passwd.000001", "/x.000001", "a/b.000001", "x", "x.1", ".hidden.000001", "a\0.000001", "a\n.000001"],
+)
+def test_hostile_names_are_refused(tmp_path: Path, name: str) -> None:
+    assert not is_binlog_name(name)
+    with pytest.raises(DMError, match="not a binlog file name"):
+        RelayDirectory(tmp_path).add(SERVER).file(name)
+
+
+def test_a_hostile_server_uuid_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DMError):
+        RelayDirectory(tmp_path).add("../outside")
+
+
+def test_an_index_of_something_else_is_not_touched(tmp_path: Path) -> None:
+    (tmp_path / INDEX_NAME).write_text("shopping list\n")
+    with pytest.raises(DMError, match="not a relay directory"):
+        RelayDirectory(tmp_path).sub_directories()
+
+
+@pytest.mark.parametrize("gtids", ["", f"{SERVER}:1-5:tag:7", "0-1-2,5-1-9"])
+def test_meta_reads_back_what_was_written(tmp_path: Path, gtids: str) -> None:
+    position = Position(SERVER, 'a"quoted\\bin.000001', 4711, GtidSet.parse(gtids))
+    write_meta(tmp_path / "relay.meta", position)
+    assert read_meta(tmp_path / "relay.meta", SERVER) == position
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"binlog-name = 1", b'binlog-name = "x"\nbinlog-pos = "y"'])
+def test_a_meta_that_is_no_meta_is_none(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "relay.meta").write_bytes(content)
+    assert read_meta(tmp_path / "relay.meta", SERVER) is None

@@ -1,0 +1,1 @@
+"""The dump stream, without a server."""

@@ -1,0 +1,86 @@
+"""File and offset of each event of a dump stream."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
+from dm.errors import DMError
+from dm.upstream.stream_position import StreamPosition, rotate_target
+from tests.unit.relaylog.binlog_bytes import event, format_description, placed, rotate, rows, transaction
+
+NAME = "mysql-bin.000007"
+
+
+def at(offset: int, name: str = NAME) -> StreamPosition:
+    place = StreamPosition()
+    assert not place.advance(rotate(name, offset, artificial=True))
+    return place
+
+
+def test_offsets_follow_the_events() -> None:
+    place = at(4)
+    expected = 4
+    for data in placed([format_description(), *transaction(1)]):
+        assert place.advance(data)
+        expected += len(data)
+        assert (place.file, place.offset, place.hole) == (NAME, expected, 0)
+
+
+def test_offsets_stay_right_above_4_gib() -> None:
+    start = (1 << 32) - 30
+    place = at(start)
+    for data in placed([rows(), rows(), rows()], start):
+        assert place.advance(data)
+    assert place.offset == start + 3 * len(rows())
+    assert place.offset > 1 << 32
+
+
+def test_what_stands_in_no_file_moves_nothing() -> None:
+    place = at(500)
+    for data in (
+        format_description(),
+        event(EventType.HEARTBEAT, NAME.encode(), 500),
+        event(EventType.HEARTBEAT_V2, b"\x01\x02", 0),
+        event(EventType.MARIADB_GTID_LIST, bytes(4), 476, flags=LOG_EVENT_ARTIFICIAL_F),
+    ):
+        assert not place.advance(data)
+        assert place.offset == 500
+
+
+def test_left_out_bytes_are_a_hole() -> None:
+    place = at(500)
+    (later,) = placed([rows()], 800)
+    assert place.advance(later)
+    assert (place.hole, place.offset) == (300, 800 + len(later))
+
+
+def test_a_real_rotation_stands_in_its_file() -> None:
+    place = at(500)
+    (data,) = placed([rotate("mysql-bin.000008")], 500)
+    assert place.advance(data)
+    assert (place.file, place.offset) == (NAME, 500 + len(data))
+
+
+@pytest.mark.parametrize("checksum", [True, False])
+def test_a_rotation_names_its_file_with_and_without_checksum(checksum: bool) -> None:
+    data = rotate(NAME, 1234)
+    assert rotate_target(data if checksum else data[:-4]) == (NAME, 1234)
+
+
+@pytest.mark.parametrize("name", ["../../etc/x.000001", "/etc/x.000001", "x", "", "a\nb.000001", ".x.000001"])
+def test_a_hostile_file_name_is_refused(name: str) -> None:
+    with pytest.raises(DMError, match="not a binlog file name"):
+        StreamPosition().advance(rotate(name, artificial=True))
+
+
+@pytest.mark.parametrize("data", [b"", b"short", rows()[:-1], rows() + b"x", placed([rows()], 100)[0]])
+def test_what_can_not_be_is_refused(data: bytes) -> None:
+    with pytest.raises(DMError, match="not a binlog stream") as raised:
+        at(500).advance(data)
+    assert raised.value.retryable
+
+
+def test_an_event_before_any_file_name_is_refused() -> None:
+    with pytest.raises(DMError, match="before the name of its file"):
+        StreamPosition().advance(placed([rows()])[0])
