@@ -113,7 +113,7 @@ def _progress(subtask: Answer) -> tuple[str, str, str, str, str]:
             f"{sync.get('totalRows', sync.get('totalEvents', 0))} rows",
             str(sync.get("syncerBinlog", "")),
             str(sync.get("recentRps", sync.get("recentTps", ""))),
-            f"{sync.get('secondsBehindMaster', '?')} s",
+            _seconds(sync.get("secondsBehindMaster")),
             "yes" if sync.get("synced") else "no",
         )
     part = subtask.get("dump") or subtask.get("load")
@@ -121,6 +121,10 @@ def _progress(subtask: Answer) -> tuple[str, str, str, str, str]:
         return "", "", "", "", ""
     rate = part.get("rowsPerSecond", part.get("rps", ""))
     return str(part.get("progress", "")), str(part.get("metaBinlog", "")), str(rate), "", ""
+
+
+def _seconds(lag: object) -> str:
+    return "" if lag is None else f"{lag} s"
 
 
 def _waits(subject: str, subtask: Answer) -> list[str]:

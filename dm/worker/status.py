@@ -68,10 +68,16 @@ def subtask_status(job: Job) -> dict[str, JSON]:
 
 
 def _plain(status: Mapping[str, JSON], as_text: frozenset[str]) -> dict[str, JSON]:
-    return {
-        key: str(value) if key in as_text and isinstance(value, int) and not isinstance(value, bool) else value
-        for key, value in status.items()
-    }
+    plain: dict[str, JSON] = {}
+    for key, value in status.items():
+        if key in as_text and isinstance(value, int | float) and not isinstance(value, bool):
+            plain[key] = str(int(value))
+        else:
+            plain[key] = value
+    lag = status.get("secondsBehindMaster")
+    if isinstance(lag, float):  # DM's field counts whole seconds
+        plain["lagSeconds"] = lag
+    return plain
 
 
 def task_status(supervisor: Supervisor, name: str, sources: list[str]) -> dict[str, JSON]:

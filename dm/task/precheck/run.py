@@ -9,6 +9,7 @@ from typing import Literal
 
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.errors import DMError
+from dm.target.connection import TargetConnection
 from dm.task.precheck import access, binlog, tables
 from dm.task.precheck.context import Answers, Check, Context
 from dm.task.precheck.result import CheckResult
@@ -56,7 +57,7 @@ def prechecks(task: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
 def _subtask(config: SubtaskConfig) -> Iterator[CheckResult]:
     with ExitStack() as stack:
         source = _reach(stack, config.source.endpoint, f"source {config.source_id}")
-        target = _reach(stack, config.target, "target")
+        target = _reach_target(stack, config)
         unreachable = [one for one in (source, target) if isinstance(one, CheckResult)]
         if isinstance(source, CheckResult) or isinstance(target, CheckResult):
             yield from unreachable
@@ -73,6 +74,15 @@ def _reach(stack: ExitStack, endpoint: Endpoint, role: str) -> Server | CheckRes
         return stack.enter_context(open_server(endpoint, role))
     except DMError as error:
         return _failed(answers, error)
+
+
+def _reach_target(stack: ExitStack, config: SubtaskConfig) -> Server | CheckResult:
+    """Log in as the units do, session variables and all; the checks themselves need a plain session."""
+    try:
+        TargetConnection(config.target, foreign_key_checks=config.foreign_key_checks).close()
+    except DMError as error:
+        return _failed(Answers("connection", f"target ({config.target.address})"), error)
+    return _reach(stack, config.target.model_copy(update={"session": {}}), "target")
 
 
 def _applies(item: Item, context: Context) -> bool:

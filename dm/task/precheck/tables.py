@@ -122,6 +122,12 @@ def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
         )
     )
     here = _by_table(_of_schemas(context.source, query, "table_schema", context.schemas))
+    absent = [routed for routed in map(context.rules.route, context.tables) if routed not in there]
+    if absent and not context.dumps:
+        yield answers.warning(
+            f"the target does not have {some(dict.fromkeys(absent))}; without a full load nothing creates them",
+            "create them there, or start with `task-mode: all`",
+        )
     for table in context.tables:
         routed = context.rules.route(table)
         if routed in there:

@@ -1,0 +1,265 @@
+"""Every finding is found on real servers, and the statement it names puts it right."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+
+import pytest
+
+from dm.config import SourceConfig, read_source, read_task
+from dm.demo.servers import ThrowawayServer
+from dm.task.precheck import prechecks
+from dm.task.precheck.result import CheckResult
+from dm.task.precheck.run import ITEMS
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
+
+pytestmark = pytest.mark.live
+
+
+@dataclass
+class Migration:
+    """A task between two servers, as its files would say it."""
+
+    upstream: ThrowawayServer
+    target: ThrowawayServer
+    schema: str
+    source_user: str = "root"
+    target_user: str = "root"
+    mode: str = "all"
+    source_lines: str = ""
+    task_lines: str = ""
+    meta: str = ""
+    target_session: str = "{}"
+    passwords: dict[str, str] = field(default_factory=dict)
+
+    def check(self) -> dict[str, list[CheckResult]]:
+        source = self._source()
+        text = (
+            f"name: t\ntask-mode: {self.mode}\n{self.task_lines}"
+            f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: {self.target_user},"
+            f" password: '{self._password(self.target, self.target_user)}', session: {self.target_session}}}\n"
+            f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n{self.meta}"
+            f"block-allow-list: {{b: {{do-dbs: ['{self.schema}']}}}}\n"
+        )
+        task = read_task(text, {"one": source})
+        found: dict[str, list[CheckResult]] = {}
+        for result in prechecks(task, ["one"]):
+            found.setdefault(result.item, []).append(result)
+        return found
+
+    def only(self, item: str) -> CheckResult:
+        (result,) = self.check()[item]
+        return result
+
+    def _source(self) -> SourceConfig:
+        password = self._password(self.upstream, self.source_user)
+        return read_source(
+            f"source-id: one\n{self.source_lines}from: {{host: 127.0.0.1, port: {self.upstream.port},"
+            f" user: {self.source_user}, password: '{password}'}}\n"
+        )
+
+    def _password(self, server: ThrowawayServer, user: str) -> str:
+        return self.passwords.get(user, server.password)
+
+    def user(self, server: ThrowawayServer, *grants: str) -> str:
+        name = f"u{secrets.token_hex(4)}"
+        self.passwords[name] = secrets.token_hex(8)
+        server.create_user(name, self.passwords[name], *grants)
+        return name
+
+
+@pytest.fixture
+def migration(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> Migration:
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT)")
+    return Migration(upstream, target, name)
+
+
+def put_right(server: ThrowawayServer, instruction: str) -> None:
+    """Do what a finding says."""
+    server.execute(*(statement.strip() for statement in instruction.split(";")))
+
+
+def test_a_sound_set_up_passes(migration: Migration) -> None:
+    found = migration.check()
+    assert set(found) == {item.name for item in ITEMS}
+    bad = [result for results in found.values() for result in results if result.state == "failure"]
+    assert bad == []
+
+
+def test_missing_replication_privileges(migration: Migration) -> None:
+    migration.source_user = migration.user(migration.upstream, "SELECT ON *.*")
+    finding = migration.only("replication_privilege")
+    assert finding.state == "failure"
+    assert "REPLICATION SLAVE, REPLICATION CLIENT" in finding.message
+    put_right(migration.upstream, finding.instruction)
+    assert migration.only("replication_privilege").state == "success"
+
+
+def test_missing_privileges_to_dump(migration: Migration) -> None:
+    migration.source_user = migration.user(
+        migration.upstream, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"INSERT ON `{migration.schema}`.*"
+    )
+    finding = migration.only("dump_privilege")
+    assert finding.state == "failure"
+    assert f"SELECT on {migration.schema}.a" in finding.message
+    put_right(migration.upstream, finding.instruction)
+    assert migration.only("dump_privilege").state == "success"
+
+
+def test_missing_privileges_at_the_target(migration: Migration) -> None:
+    migration.target_user = migration.user(migration.target, f"SELECT ON `{migration.schema}`.*")
+    finding = migration.only("target_privilege")
+    assert finding.state == "failure"
+    put_right(migration.target, finding.instruction)
+    assert migration.only("target_privilege").state == "success"
+
+
+def test_privileges_through_a_role_count(migration: Migration) -> None:
+    role = f"r{secrets.token_hex(4)}"
+    user = migration.user(migration.upstream)
+    migration.upstream.execute(
+        f"CREATE ROLE {role}",
+        f"GRANT SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {role}",
+        f"GRANT {role} TO {user}@'%'",
+        f"SET DEFAULT ROLE {role} {'TO' if migration.upstream.flavor == 'mysql' else 'FOR'} {user}@'%'",
+    )
+    migration.source_user = user
+    assert migration.only("replication_privilege").state == "success"
+    assert migration.only("dump_privilege").state == "success"
+    migration.upstream.execute(f"DROP ROLE {role}")
+
+
+def test_a_wrong_password_is_a_finding_and_not_shown(migration: Migration) -> None:
+    migration.source_user = migration.user(migration.upstream)
+    migration.passwords[migration.source_user] = "canary-6b1d"
+    (finding,) = [result for result in migration.check()["connection"] if result.state == "failure"]
+    assert f"refuses user {migration.source_user}" in finding.message
+    assert "canary-6b1d" not in repr(finding)
+
+
+def test_an_unreachable_target(migration: Migration, server: ServerFactory) -> None:
+    migration.target = server(migration.upstream.flavor, start=False)
+    migration.target.port = 1
+    (finding,) = [result for result in migration.check()["connection"] if result.state == "failure"]
+    assert finding.subject == "target (127.0.0.1:1)"
+
+
+def test_a_table_without_a_key_is_a_warning(migration: Migration) -> None:
+    migration.upstream.execute(
+        f"CREATE TABLE {migration.schema}.keyless (v INT)",
+        f"CREATE TABLE {migration.schema}.nullable (v INT, UNIQUE KEY (v))",
+        f"CREATE TABLE {migration.schema}.sound (v INT NOT NULL, UNIQUE KEY (v))",
+    )
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert f"{migration.schema}.keyless, {migration.schema}.nullable;" in finding.message
+
+
+def test_foreign_keys_that_act_on_their_own(migration: Migration) -> None:
+    migration.upstream.execute(
+        f"CREATE TABLE {migration.schema}.child (id INT PRIMARY KEY, p INT,"
+        f" FOREIGN KEY (p) REFERENCES {migration.schema}.a (id) ON DELETE CASCADE)"
+    )
+    logged = migration.upstream.flavor == "mysql"  # 9.6 and later write what cascades do to the binlog
+    assert migration.only("table_schema").state == ("success" if logged else "failure")
+    migration.target_session = "{foreign_key_checks: 1}"
+    assert migration.only("table_schema").state == "success"
+
+
+def test_a_target_table_that_cannot_roll_back(migration: Migration) -> None:
+    migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY, v INT) ENGINE = MyISAM")
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert f"{migration.schema}.a (myisam)" in finding.message
+
+
+def test_a_target_table_that_lacks_a_column(migration: Migration) -> None:
+    migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY)")
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert "lacks columns of" in finding.message
+
+
+def test_an_incremental_task_whose_target_has_no_table(migration: Migration) -> None:
+    migration.mode = "incremental"
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert f"the target does not have {migration.schema}.a" in finding.message
+
+
+def test_settings_of_the_binlog(server: ServerFactory, migration: Migration) -> None:
+    flavor = migration.upstream.flavor
+    migration.upstream = server(
+        flavor, binlog_format="STATEMENT", binlog_row_image="MINIMAL", binlog_row_metadata="MINIMAL"
+    )
+    for item, state in (
+        ("binlog_format", "failure"),
+        ("binlog_row_image", "failure"),
+        ("binlog_row_metadata", "warning"),
+    ):
+        finding = migration.only(item)
+        assert finding.state == state
+        put_right(migration.upstream, finding.instruction.partition(";")[0])
+        assert migration.only(item).state == "success"
+    migration.task_lines = "ignore-checking-items: [binlog_format]\n"
+    assert "binlog_format" not in migration.check()
+    migration.task_lines = "ignore-checking-items: [all]\n"
+    assert migration.check() == {}
+
+
+def test_a_server_without_a_binlog(server: ServerFactory, migration: Migration) -> None:
+    migration.upstream = server(migration.upstream.flavor, skip_log_bin=True)
+    found = migration.check()
+    assert found["binlog_enable"][0].state == "failure"
+    migration.mode = "full"
+    assert "binlog_enable" not in migration.check(), "a full copy needs no binlog"
+
+
+def test_too_few_connections(server: ServerFactory, migration: Migration) -> None:
+    migration.target = server(migration.upstream.flavor, max_connections=12)
+    (finding,) = [result for result in migration.check()["conn_number"] if result.state == "failure"]
+    assert "target takes 12 connections" in finding.message
+    put_right(migration.target, finding.instruction.partition(";")[0])
+    assert migration.only("conn_number").state == "success"
+
+
+def test_gtid_is_asked_for_and_off(server: ServerFactory, migration: Migration) -> None:
+    if migration.upstream.flavor == "mariadb":
+        migration.source_lines = "enable-gtid: true\n"
+        assert migration.only("gtid_mode").state == "success", "MariaDB has GTIDs always"
+        return
+    migration.upstream = server("mysql", gtid=False)
+    assert migration.only("gtid_mode").state == "success"
+    migration.source_lines = "enable-gtid: true\n"
+    assert migration.only("gtid_mode").state == "failure"
+
+
+def test_the_place_to_start_is_tried(migration: Migration) -> None:
+    migration.mode = "incremental"
+    status = "SHOW BINARY LOG STATUS" if migration.upstream.flavor == "mysql" else "SHOW MASTER STATUS"
+    file, end = migration.upstream.query(status)[0][:2]
+
+    def at(name: str, position: int) -> CheckResult:
+        migration.meta = f"    meta: {{binlog-name: {name}, binlog-pos: {position}}}\n"
+        return migration.only("meta_position")
+
+    assert at(file, end).state == "success"
+    assert at(file, 4).state == "success"
+    assert "ends at" in at(file, end + 100_000).message
+    assert "has no binlog file" in at("binlog.999999", 4).message
+
+
+def test_what_stays_behind_is_listed(migration: Migration) -> None:
+    schema = migration.schema
+    migration.upstream.execute(
+        f"CREATE VIEW {schema}.seen AS SELECT 1",
+        f"CREATE TRIGGER {schema}.trg BEFORE INSERT ON {schema}.a FOR EACH ROW SET NEW.v = 1",
+        f"CREATE PROCEDURE {schema}.proc() SELECT 1",
+        f"CREATE EVENT {schema}.evt ON SCHEDULE EVERY 1 YEAR DO SELECT 1",
+    )
+    finding = migration.only("not_migrated")
+    assert finding.state == "success"
+    for what in (f"{schema}.seen", f"{schema}.trg", f"{schema}.proc", f"{schema}.evt", "users"):
+        assert what in finding.message
