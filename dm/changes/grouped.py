@@ -28,7 +28,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import Enum
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row
@@ -46,26 +45,27 @@ from dm.changes.statement import (
     known,
     row_statements,
     row_values,
-    update_row,
 )
 
 DEFAULT_BYTES: Final = 1 << 20
 # Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
 DEFAULT_ROWS: Final = 500
 
+_ONE_ROW: Final = b" LIMIT 1"
 
-class _Verb(Enum):
-    INSERT = "insert"
-    REPLACE = "replace"
-    UPDATE = "update"  # INSERT .. ON DUPLICATE KEY UPDATE
-    DELETE = "delete"
+
+# Plain texts rather than an Enum: they are hashed once per change.
+_INSERT: Final = "insert"
+_REPLACE: Final = "replace"
+_UPDATE: Final = "update"  # INSERT .. ON DUPLICATE KEY UPDATE
+_DELETE: Final = "delete"
 
 
 @dataclass(slots=True, eq=False)
 class _Group:
     """One statement in the making."""
 
-    verb: _Verb
+    verb: str
     plan: TablePlan
     safe: bool
     changes: list[RowChange]
@@ -81,7 +81,7 @@ class _Batch:
         self._limit = limit
         self._rows = rows
         self._done: list[_Group | list[ApplyStatement]] = []
-        self._open: dict[tuple[int, _Verb, bool], int] = {}
+        self._open: dict[tuple[int, str, bool], int] = {}
         self._last: dict[Key, int] = {}
         self._floor = -1  # nothing may join a statement at or before this one
         self._safe: bool | None = None
@@ -109,40 +109,44 @@ class _Batch:
     def _insert(self, change: RowChange, keys: tuple[Key, ...]) -> None:
         plan, after = change.plan, change.after
         assert after is not None
-        if has_zero_enum(plan, after) or any(value is ABSENT for value in after):
+        rendered = _whole(plan, after)
+        if rendered is None:
             self._append(row_statements(change), keys)
             return
         replaces = (change.safe and plan.keyed) or (plan.insert_replaces and not plan.upsert)
-        verb = _Verb.REPLACE if replaces else _Verb.INSERT
-        self._join(verb, change, after, row_values(plan.columns, after), keys)
+        self._join(_REPLACE if replaces else _INSERT, change, after, rendered, keys)
 
     def _delete(self, change: RowChange, before: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
         if not plan.keyed or (not change.safe and any(before[column.at] is None for column in plan.verified)):
             self._append(_verified_delete(change, before), keys)
             return
-        self._join(_Verb.DELETE, change, before, _key_values(plan.row_key, before), keys)
+        self._join(_DELETE, change, before, _key_values(plan.row_key, before), keys)
 
     def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
-        special = not plan.keyed or has_zero_enum(plan, after) or any(value is ABSENT for value in after)
-        if special:
-            self._append(row_statements(change), keys)
-        elif change.safe:
-            if key_changed(plan, before, after):
-                self._join(_Verb.DELETE, change, before, _key_values(plan.row_key, before), keys)
-            self._join(_Verb.REPLACE, change, after, row_values(plan.columns, after), keys)
-        elif plan.updates_by_insert and all(before[column.at] == after[column.at] for column in plan.row_key):
-            self._join(_Verb.UPDATE, change, after, row_values(plan.columns, after), keys)
+        by_insert = plan.updates_by_insert and not change.safe and not key_changed(plan, before, after)
+        rendered = _whole(plan, after) if plan.keyed and (change.safe or by_insert) else None
+        if rendered is None:
+            single = row_statements(change)
+            if plan.keyed and plan.verified and not change.safe:
+                sql = _with_other_keys(single[0].sql, plan, before)
+                single = [ApplyStatement(sql, single[0].expected, single[0].changes)]
+            self._append(single, keys)
+        elif by_insert:
+            self._join(_UPDATE, change, after, rendered, keys)
         else:
-            sql = update_row(plan, before, after, verify=True)
-            self._append([ApplyStatement(sql, Expected(matched=1), (change,))], keys)
+            if key_changed(plan, before, after):
+                self._join(_DELETE, change, before, _key_values(plan.row_key, before), keys)
+            self._join(_REPLACE, change, after, rendered, keys)
 
-    def _join(self, verb: _Verb, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
+    def _join(self, verb: str, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
         last, plan = self._last, change.plan
-        after = max([last.get(key, -1) for key in keys], default=-1)
-        after = max(after, self._floor)
-        if verb is _Verb.INSERT and not plan.keyed:
+        after = self._floor
+        for key in keys:
+            at = last.get(key, -1)
+            after = at if at > after else after
+        if verb is _INSERT and not plan.keyed:
             after -= 1  # rows of a keyless table stay in order inside one INSERT as well
         signature = (id(plan), verb, change.safe)
         at = self._open.get(signature, -1)
@@ -193,14 +197,14 @@ def grouped(
 
 def _statement(group: _Group) -> ApplyStatement:
     plan, changes, count = group.plan, tuple(group.changes), len(group.rows)
-    if group.verb is _Verb.DELETE:
+    if group.verb is _DELETE:
         expected = ANY if group.safe else Expected(affected=count)
         return ApplyStatement(_delete(group), expected, changes)
-    head = insert_head(plan, b"REPLACE" if group.verb is _Verb.REPLACE else b"INSERT", plan.columns)
+    head = insert_head(plan, b"REPLACE" if group.verb is _REPLACE else b"INSERT", plan.columns)
     sql = head + b",".join(group.rows)
-    if group.verb is _Verb.UPDATE:
+    if group.verb is _UPDATE:
         return ApplyStatement(sql + _on_duplicate(plan.columns), Expected(affected=2 * count), changes)
-    if group.verb is _Verb.REPLACE and (group.safe or plan.unique_indexes == 1):
+    if group.verb is _REPLACE and (group.safe or plan.unique_indexes == 1):
         return ApplyStatement(sql, ANY, changes)
     return ApplyStatement(sql, Expected(affected=count), changes)
 
@@ -219,12 +223,28 @@ def _delete(group: _Group) -> bytes:
 def _verified_delete(change: RowChange, before: Row) -> list[ApplyStatement]:
     """A DELETE that a NULL in a key keeps out of the IN list."""
     statement = row_statements(change)[0]
-    plan = change.plan
-    if plan.keyed and not change.safe:
-        extra = b"".join([b" AND " + column.sql + b"<=>" + known(column, before) for column in plan.verified])
-        sql = statement.sql.removesuffix(b" LIMIT 1") + extra + b" LIMIT 1"
-        return [ApplyStatement(sql, statement.expected, statement.changes)]
-    return [statement]
+    if not change.plan.keyed or change.safe:
+        return [statement]
+    sql = _with_other_keys(statement.sql, change.plan, before)
+    return [ApplyStatement(sql, statement.expected, statement.changes)]
+
+
+def _with_other_keys(sql: bytes, plan: TablePlan, before: Row) -> bytes:
+    """The statement of one row, only if that row has all the keys of the before image."""
+    extra = b"".join([b" AND " + column.sql + b"<=>" + known(column, before) for column in plan.verified])
+    return sql.removesuffix(_ONE_ROW) + extra + _ONE_ROW
+
+
+def _whole(plan: TablePlan, row: Row) -> bytes | None:
+    """The row as one of many in an INSERT; None if it needs a statement of its own."""
+    if plan.zero_enums and has_zero_enum(plan, row):
+        return None
+    try:
+        return row_values(plan.columns, row)
+    except TypeError:  # what the encoders raise for ABSENT; looking for it first would cost every row
+        if any(value is ABSENT for value in row):
+            return None
+        raise
 
 
 def _names(columns: tuple[MappedColumn, ...]) -> bytes:

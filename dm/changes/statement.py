@@ -109,7 +109,7 @@ def replace_row(plan: TablePlan, row: Row) -> bytes:
     return insert_head(plan, b"REPLACE", columns) + row_values(columns, row)
 
 
-def update_row(plan: TablePlan, before: Row, after: Row, *, verify: bool = False) -> bytes:
+def update_row(plan: TablePlan, before: Row, after: Row) -> bytes:
     """UPDATE of one row to its after image."""
     assignments = b",".join(
         [
@@ -118,7 +118,7 @@ def update_row(plan: TablePlan, before: Row, after: Row, *, verify: bool = False
             if after[column.at] is not ABSENT
         ]
     )
-    where = find(plan, before, verify=verify)
+    where = find(plan, before)
     return b"UPDATE " + plan.target.sql.encode() + b" SET " + assignments + b" WHERE " + where + b" LIMIT 1"
 
 
@@ -127,14 +127,11 @@ def delete_row(plan: TablePlan, before: Row) -> bytes:
     return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + find(plan, before) + b" LIMIT 1"
 
 
-def find(plan: TablePlan, row: Row, *, verify: bool = False) -> bytes:
-    """The condition that finds the row; with `verify` only if its other unique keys are the image's as well."""
+def find(plan: TablePlan, row: Row) -> bytes:
+    """The condition that finds the row."""
     if not plan.keyed:
         return b" AND ".join([compare(row[at]) for at, compare in plan.comparisons])
-    conditions = [column.sql + b"=" + known(column, row) for column in plan.row_key]
-    if verify:
-        conditions += [column.sql + b"<=>" + known(column, row) for column in plan.verified]
-    return b" AND ".join(conditions)
+    return b" AND ".join([column.sql + b"=" + known(column, row) for column in plan.row_key])
 
 
 def known(column: MappedColumn, row: Row) -> bytes:
