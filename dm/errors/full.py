@@ -77,6 +77,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "knows, then resume the task; RawCause has the target's words",
     ),
     ErrorKind(
+        "load-values-changed", 34907, "load-unit", "downstream", "high",
+        "table {table} did not take values as they are: {warnings} warnings where {expected} were expected (an ENUM's "
+        "error value gives one)",
+        "compare the table's columns at source and target; the rows were not committed",
+    ),
+    ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",
         "a newer run of the load of task {task} took over",
         "nothing is lost; the newer run does the work",

@@ -20,6 +20,7 @@ import pyarrow
 from pyarrow import compute
 
 from dm.schema.table import Column
+from dm.spark.chunk_plan import counted
 
 _QUOTE: Final = ("'", "'")
 _BYTES: Final = ("_binary'", "'")
@@ -47,12 +48,24 @@ def _wrapping(column: Column) -> tuple[str, str]:
 
 
 def _literals(values: pyarrow.Array, column: Column) -> pyarrow.Array:
+    if counted(column):  # a number, which in quotes would be the text of a member
+        return compute.fill_null(values, pyarrow.scalar(b"NULL", pyarrow.binary()))
     if column.base not in _UNESCAPED:
         values = compute.replace_substring(values, pattern=b"\\", replacement=b"\\\\")
         values = compute.replace_substring(values, pattern=b"'", replacement=b"\\'")
     before, after = (pyarrow.scalar(text.encode(), pyarrow.binary()) for text in _wrapping(column))
     quoted = compute.binary_join_element_wise(before, values, after, pyarrow.scalar(b"", pyarrow.binary()))
     return compute.fill_null(quoted, pyarrow.scalar(b"NULL", pyarrow.binary()))
+
+
+def error_values(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> int:
+    """How many values are an ENUM's error value, which only a lenient session takes back."""
+    found = 0
+    for at, column in enumerate(columns):
+        if column.base == "enum":
+            error = pyarrow.scalar(b"0" if counted(column) else b"", pyarrow.binary())
+            found += compute.sum(compute.equal(batch.column(at), error)).as_py() or 0
+    return found
 
 
 def _slices(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:

@@ -187,6 +187,6 @@ class LoadUnit:
         self._progress.finish()
         if self._subtask.clean_dump_file:
             found = plan or load_plan(self._directory)
-            ours = found is not None and (found.task, found.source_id) == (self._key.task, self._key.source_id)
-            if ours:
+            # Without a plan the files are what a removal left that was cut short.
+            if found is None or (found.task, found.source_id) == (self._key.task, self._key.source_id):
                 remove_files(self._directory)

@@ -88,13 +88,21 @@ def walked_key(schema: TableSchema) -> WalkedKey | None:
     return None
 
 
+def counted(column: Column) -> bool:
+    """Whether a member's text does not tell which member it is, so that its number is stored.
+
+    An empty member prints like an ENUM's error value (number 0) and like an empty SET.
+    """
+    return column.base in ("enum", "set") and "" in column.members
+
+
 def value_expression(column: Column) -> str:
     """How a column is selected so that its text is exact."""
     name = Ident(column.name).sql
     if column.base == "float":
         # The text form of a FLOAT has six digits; as a double it has all of them. `+ 0e0` would lose the sign of -0.
         return f"{name} * 1e0"
-    if column.base == "bit":
+    if column.base == "bit" or counted(column):
         return f"{name} + 0"
     return name
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
 
 import pytest
 
+from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
+from tests.spark.full_load import FullLoad
+from tests.testbed.fixtures import SchemaFactory
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +19,27 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkProvider]:
     provider = SparkProvider("local[2]", scratch=tmp_path_factory.mktemp("spark"))
     yield provider
     provider.close()
+
+
+class LoadFactory(Protocol):
+    """Makes a full load of a fresh schema, with these statements run in it first."""
+
+    def __call__(
+        self, upstream: ThrowawayServer, target: ThrowawayServer, *statements: str, **settings: Any
+    ) -> FullLoad: ...
+
+
+@pytest.fixture
+def full_load(spark: SparkProvider, schema: SchemaFactory, tmp_path: Path) -> Iterator[LoadFactory]:
+    made: list[FullLoad] = []
+
+    def create(upstream: ThrowawayServer, target: ThrowawayServer, *statements: str, **settings: Any) -> FullLoad:
+        name = schema(upstream)
+        upstream.execute(f"USE `{name}`", *statements)
+        made.append(FullLoad(upstream, target, name, tmp_path / f"dump-{len(made)}", spark, settings=settings))
+        return made[-1]
+
+    yield create
+    for load in made:
+        if load.target.running:
+            load.forget()

@@ -1,0 +1,136 @@
+"""A full load between two servers of the test bed, as the tests of dump and load use it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import SecretStr
+
+from dm.config.endpoint import Endpoint
+from dm.config.route import RouteRule
+from dm.config.selection import BlockAllowList
+from dm.config.source import SourceConfig
+from dm.config.subtask import SubtaskConfig
+from dm.demo.compare import Report, compare, pair_tables
+from dm.demo.servers import ThrowawayServer
+from dm.dumper.unit import DumpUnit
+from dm.ident import TableName
+from dm.loader.unit import LoadUnit
+from dm.spark.dump_files import DumpPlan, load_plan
+from dm.spark.session import SparkProvider
+
+
+def endpoint(server: ThrowawayServer) -> Endpoint:
+    """The configuration's word for the server."""
+    return Endpoint(host=server.host, port=server.port, user=server.user, password=SecretStr(server.password))
+
+
+@dataclass
+class FullLoad:
+    """One schema of one server on its way into a schema of another."""
+
+    upstream: ThrowawayServer
+    target: ThrowawayServer
+    schema: str
+    directory: Path
+    spark: SparkProvider
+    source_id: str = "source-1"
+    task: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def target_schema(self) -> str:
+        """Another name, so that routing always takes part."""
+        return f"{self.schema}_copy"
+
+    @property
+    def meta_schema(self) -> str:
+        """Progress of this test."""
+        return f"{self.schema}_meta"
+
+    def subtask(self) -> SubtaskConfig:
+        """The configuration."""
+        dumper = {"rows": self.settings.get("rows", 1000)}
+        if "where" in self.settings:
+            dumper["where"] = self.settings["where"]
+        config = SubtaskConfig(
+            task=self.task or self.schema,
+            source=SourceConfig(source_id=self.source_id, endpoint=endpoint(self.upstream)),
+            mode=self.settings.get("mode", "all"),
+            target=endpoint(self.target),
+            meta_schema=self.meta_schema,
+            block_allow_list=BlockAllowList(do_dbs=(self.schema,)),
+            routes=(RouteRule(schema_pattern=self.schema, target_schema=self.target_schema),),
+            clean_dump_file=self.settings.get("clean_dump_file", False),
+        )
+        loader = config.loader.model_copy(update={"on_duplicate_logical": self.settings.get("on_duplicate", "replace")})
+        return config.model_copy(update={"dumper": config.dumper.model_copy(update=dumper), "loader": loader})
+
+    def dump(self, stop: threading.Event | None = None) -> DumpPlan:
+        """Run the dump; gives its plan."""
+        unit = DumpUnit(self.subtask(), self.directory, self.spark)
+        unit.run(stop or threading.Event())
+        plan = load_plan(self.directory)
+        assert plan is not None
+        return plan
+
+    def load(self, stop: threading.Event | None = None) -> LoadUnit:
+        """Run the load."""
+        unit = LoadUnit(self.subtask(), self.directory, self.spark)
+        unit.run(stop or threading.Event())
+        return unit
+
+    def start(self, unit: str, fault: str, log: Path) -> subprocess.Popen[str]:
+        """Run a unit in a process of its own with a fault armed there; `log` hears of the strike."""
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.spark.kill", unit, str(self.directory)],
+            stdin=subprocess.PIPE,
+            env=os.environ | {"DM_FAULTS": fault, "DM_FAULTS_LOG": str(log)},
+            text=True,
+        )
+        assert process.stdin is not None
+        with process.stdin:
+            json.dump(self.subtask().to_wire(), process.stdin)
+        return process
+
+    def report(self, *, structures: bool = True) -> Report:
+        """How the copy compares with the original."""
+
+        def route(_server: object, table: TableName) -> TableName:
+            return TableName(self.target_schema, table.table)
+
+        pairs = pair_tables([self.upstream], [self.schema], route)
+        assert pairs
+        return compare(pairs, self.target, structures=structures)
+
+    def forget(self) -> None:
+        """Drop what the load made at the target."""
+        for name in (self.target_schema, self.meta_schema):
+            self.target.execute(f"DROP DATABASE IF EXISTS `{name}`")
+
+
+def rows(server: ThrowawayServer, sql: str) -> list[tuple[Any, ...]]:
+    """What the server answers."""
+    connection = server.connect()
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+    finally:
+        connection.close()
+
+
+def wait_for(path: Path, process: subprocess.Popen[str] | None = None) -> str:
+    """Wait until the file has a line; gives its text. Ends with the process, or with the test's own time limit."""
+    while not (path.exists() and path.read_text().endswith("\n")):
+        assert process is None or process.poll() is None, f"the process ended with {process.returncode}"
+        time.sleep(0.02)
+    return path.read_text()

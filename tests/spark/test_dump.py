@@ -1,0 +1,311 @@
+"""A dump meets its points while the source moves, and goes on after a crash where it was."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from dm import faults
+from dm.demo.servers import ThrowawayServer
+from dm.dumper.unit import DumpUnit
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.spark.dump_files import DumpPlan, finished_chunk, load_plan, read_footer
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
+from tests.testbed.fixtures import ServerFactory
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+KEYED = ("CREATE TABLE keyed (id INT PRIMARY KEY, v INT)", "INSERT INTO keyed VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+KEYLESS = ("CREATE TABLE keyless (v INT)", "INSERT INTO keyless VALUES (1), (1)")
+
+
+@pytest.fixture(autouse=True)
+def disarmed() -> None:
+    faults.arm("")
+
+
+def dump_while(load: FullLoad, tmp_path: Path, act: Callable[[], None]) -> DumpPlan:
+    """Dump, and act between P0 and the first chunk."""
+    go, log = tmp_path / "go", tmp_path / "struck"
+    failure: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            load.dump()
+        except BaseException as error:
+            failure.append(error)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("DM_FAULTS_LOG", str(log))
+        faults.arm(f"dumper.after_p0=hang:{go}")
+        thread = threading.Thread(target=run)
+        thread.start()
+        wait_for(log)
+        act()
+        go.touch()
+        thread.join()
+    if failure:
+        raise failure[0]
+    plan = load_plan(load.directory)
+    assert plan is not None
+    return plan
+
+
+def entry(plan: DumpPlan, load: FullLoad, table: str) -> tuple[int, bool]:
+    """Generation of the table, and whether it has a point of its own."""
+    found = next(dumped for dumped in plan.tables if dumped.name == TableName(load.schema, table))
+    return found.generation, found.point is not None
+
+
+def test_points_enclose_what_was_read(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(upstream, target, *KEYED, *KEYLESS, rows=2)
+    plan = load.dump()
+    assert plan.p1 is not None
+    assert plan.p1.covers(plan.p0)
+    assert plan.p0.gtid_set
+    keyless = next(table for table in plan.tables if table.name.table == "keyless")
+    assert keyless.keyless
+    assert keyless.point is not None
+    assert keyless.point.covers(plan.p0)
+    assert plan.p1.covers(keyless.point)
+    keyed = next(table for table in plan.tables if table.name.table == "keyed")
+    assert keyed.point is None
+    footers = [finished_chunk(load.directory, plan, keyed, chunk) for chunk in range(keyed.chunks)]
+    assert [footer.rows for footer in footers if footer is not None] == [2, 2, 0]
+
+
+def test_rows_that_change_meanwhile_are_read_as_they_are(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
+    plan = dump_while(load, tmp_path, lambda: mariadb.execute(f"INSERT INTO `{load.schema}`.keyless VALUES (9)"))
+    keyless = next(table for table in plan.tables if table.name.table == "keyless")
+    footer = finished_chunk(load.directory, plan, keyless, 0)
+    assert footer is not None
+    assert footer.rows == 3
+    assert keyless.point is not None
+    # The row that came after P0 is in the file, so the table's own point must cover it.
+    assert keyless.point.gtid_set != plan.p0.gtid_set
+
+
+def test_tables_that_move_are_read_again_from_their_own_point(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(
+        upstream,
+        target,
+        *KEYED,
+        *KEYLESS,
+        "CREATE TABLE altered (id INT PRIMARY KEY, gone INT)",
+        "INSERT INTO altered VALUES (1, 2)",
+        "CREATE TABLE dropped (id INT PRIMARY KEY)",
+        "CREATE TABLE renamed (id INT PRIMARY KEY)",
+        "INSERT INTO renamed VALUES (5)",
+        "CREATE TABLE counter (id INT AUTO_INCREMENT PRIMARY KEY)",
+    )
+
+    def move() -> None:
+        upstream.execute(
+            f"USE `{load.schema}`",
+            "ALTER TABLE altered DROP COLUMN gone, ADD COLUMN came INT DEFAULT 7",
+            "ALTER TABLE keyless ADD COLUMN w INT DEFAULT 8",
+            "DROP TABLE dropped",
+            "RENAME TABLE renamed TO arrived",
+            "CREATE TABLE created (id INT PRIMARY KEY)",
+            "INSERT INTO created VALUES (6)",
+            "INSERT INTO counter VALUES (NULL)",
+        )
+
+    plan = dump_while(load, tmp_path, move)
+    assert entry(plan, load, "keyed") == (0, False)
+    assert entry(plan, load, "counter") == (0, False)  # its AUTO_INCREMENT is no change of structure
+    assert entry(plan, load, "altered") == (1, True)
+    assert entry(plan, load, "keyless") == (1, True)
+    assert entry(plan, load, "arrived") == (0, True)
+    assert entry(plan, load, "created") == (0, True)
+    assert {name.table for name in plan.vanished} == {"dropped", "renamed"}
+    assert plan.p1 is not None
+    for point in plan.vanished.values():
+        assert plan.p1.covers(point)
+        assert point.gtid_set != plan.p0.gtid_set
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
+def test_without_gtids_the_point_is_taken_under_a_short_global_lock(
+    server: ServerFactory, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    upstream = server("mysql", gtid=False)
+    load = full_load(upstream, upstream, *KEYED, *KEYLESS)
+    status = rows(upstream, "SHOW BINARY LOG STATUS")[0]
+    plan = load.dump()
+    assert (plan.p0.file, plan.p0.offset) == (status[0], status[1])
+    assert not plan.p0.gtid_set
+    upstream.execute(f"INSERT INTO `{load.schema}`.keyed VALUES (9, 9)")  # no lock is left behind
+
+
+def test_a_killed_driver_keeps_the_chunks_that_are_done(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1)
+    process = load.start("Dump", "dumper.chunk_recorded=kill@3", tmp_path / "log")
+    assert process.wait() == -signal.SIGKILL
+    before = load_plan(load.directory)
+    assert before is not None
+    assert not before.finished
+    kept = {path: path.stat().st_mtime_ns for path in load.directory.glob("*.parquet")}
+    assert len(kept) >= 3
+    plan = load.dump()
+    assert plan.dump_id == before.dump_id
+    assert plan.p0 == before.p0
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert not list(load.directory.glob("*.tmp"))
+    load.load()
+    assert load.report().identical
+
+
+@pytest.mark.parametrize("point", ["dumper.after_p0", "dumper.before_p1"])
+def test_a_driver_killed_between_phases_goes_on(
+    point: str, mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
+    process = load.start("Dump", f"{point}=kill", tmp_path / "log")
+    assert process.wait() == -signal.SIGKILL
+    before = load_plan(load.directory)
+    assert before is not None
+    plan = load.dump()
+    assert plan.p0 == before.p0
+    assert plan.finished
+
+
+def test_a_pause_leaves_a_dump_that_goes_on(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1)
+    stop = threading.Event()
+    unit = DumpUnit(load.subtask(), load.directory, load.spark)
+
+    class StopAfterFirst(threading.Event):
+        """Set as soon as a chunk is done."""
+
+        def is_set(self) -> bool:
+            return unit.status()["finishedRows"] != "0" or super().is_set()
+
+    unit.run(StopAfterFirst())
+    plan = load_plan(load.directory)
+    assert plan is not None
+    assert not plan.finished
+    assert load.dump(stop).finished
+
+
+def test_prepared_xa_transactions_stop_the_dump(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dm.dumper import unit
+    from dm.upstream.snapshot import wait_for_no_prepared_xa
+
+    load = full_load(upstream, target, *KEYED)
+    monkeypatch.setattr(
+        unit,
+        "wait_for_no_prepared_xa",
+        lambda connection, user, stop: wait_for_no_prepared_xa(connection, user, stop, seconds=0.1),
+    )
+    xid = f"'{load.schema}'"
+    upstream.execute(
+        f"XA START {xid}", f"INSERT INTO `{load.schema}`.keyed VALUES (8, 8)", f"XA END {xid}", f"XA PREPARE {xid}"
+    )
+    try:
+        with pytest.raises(DMError) as caught:
+            load.dump()
+    finally:
+        upstream.execute(f"XA COMMIT {xid}")
+    assert caught.value.name == "dump-xa-prepared"
+    assert caught.value.retryable
+    load.dump()
+
+
+def test_a_table_locked_for_long_is_named(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    from dm.dumper.chunk_reader import question_session, row_session
+    from dm.upstream import snapshot
+    from dm.upstream.facts import read_facts
+
+    load = full_load(mariadb, mariadb, *KEYLESS)
+    holder = mariadb.connect(autocommit=False)
+    where = endpoint(mariadb)
+    connection = question_session(where)
+    try:
+        with holder.cursor() as cursor:
+            cursor.execute(f"INSERT INTO `{load.schema}`.keyless VALUES (2)")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(snapshot._locked, "__defaults__", (0.5,))
+            with (
+                pytest.raises(DMError) as caught,
+                snapshot.table_snapshot(
+                    lambda: question_session(where),
+                    lambda: row_session(where),
+                    read_facts(connection),
+                    TableName(load.schema, "keyless"),
+                    transactional=True,
+                ),
+            ):
+                raise AssertionError("the lock was given")
+    finally:
+        holder.close()
+        connection.close()
+    assert caught.value.name == "dump-lock-refused"
+    assert "keyless" in caught.value.message
+
+
+def test_a_dump_directory_of_another_task_is_left_alone(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    load.dump()
+    load.task = "other"
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-directory-foreign"
+    plan = load_plan(load.directory)
+    assert plan is not None
+    assert plan.task == load.schema
+
+
+def test_another_server_behind_the_address_starts_the_dump_anew(
+    mysql: ThrowawayServer, mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mysql, mysql, *KEYED, rows=1)
+    process = load.start("Dump", "dumper.before_p1=kill", tmp_path / "log")
+    assert process.wait() == -signal.SIGKILL
+    before = load_plan(load.directory)
+    assert before is not None
+    mariadb.execute(f"CREATE DATABASE `{load.schema}`", f"USE `{load.schema}`", *KEYED)
+    try:
+        load.upstream = mariadb
+        plan = load.dump()
+    finally:
+        mariadb.execute(f"DROP DATABASE `{load.schema}`")
+    assert plan.dump_id != before.dump_id
+    assert plan.server_uuid != before.server_uuid
+
+
+def test_no_password_is_in_any_file_of_the_dump(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
+    load.dump()
+    files = [path for path in load.directory.iterdir() if path.is_file()]
+    assert files
+    for path in files:
+        assert mariadb.password.encode() not in path.read_bytes()
+
+
+def test_chunk_files_tell_what_they_are(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    plan = load.dump()
+    (path,) = load.directory.glob("*.parquet")
+    footer = read_footer(path)
+    assert footer is not None
+    assert (footer.dump_id, footer.table.table, footer.chunk, footer.rows) == (plan.dump_id, "keyed", 0, 4)

@@ -1,0 +1,303 @@
+"""Every row of a dump is in the target once, whatever happened on the way, and then the syncer is told."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.loader.unit import LoadUnit
+from dm.spark.dump_files import load_plan
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import read_checkpoint
+from dm.target.progress.chunks import PartKey, begin_run, claim_part, load_is_finished, loaded_parts
+from dm.target.progress.tables import SubtaskKey, create_tables, remove_progress
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+KEYED = ("CREATE TABLE keyed (id INT PRIMARY KEY, v INT)", "INSERT INTO keyed VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+KEYLESS = ("CREATE TABLE keyless (v INT)", "INSERT INTO keyless VALUES (1), (1)")
+
+
+def key_of(load: FullLoad) -> SubtaskKey:
+    return SubtaskKey(load.meta_schema, load.subtask().task, load.source_id)
+
+
+def kill_while_loading(load: FullLoad, log: Path, point: str, passage: int) -> None:
+    """Load in another process, and kill it while a worker hangs at the point."""
+    process = load.start("Load", f"{point}=hang:{log.parent / 'never'}@{passage}", log)
+    wait_for(log, process)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+
+
+def test_a_load_killed_twice_doubles_nothing_and_loses_nothing(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1)
+    load.dump()
+    for point in ("loader.chunk_inserted", "loader.chunk_committed"):
+        kill_while_loading(load, tmp_path / point, point, 1)
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
+def test_a_lost_worker_is_tried_again(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dm.spark import job
+
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
+    load.dump()
+    monkeypatch.setattr(job, "_workers_lost", False)
+    monkeypatch.setenv("DM_FAULTS", "loader.chunk_inserted=kill")
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "spark-job-failed"
+    assert caught.value.retryable
+    load.load()
+    assert load.report().identical
+
+
+def test_the_syncer_gets_points_and_structures(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(upstream, target, *KEYED, *KEYLESS)
+    plan = load.dump()
+    load.load()
+    connection = TargetConnection(endpoint(target))
+    try:
+        found = read_checkpoint(connection, key_of(load))
+    finally:
+        connection.close()
+    assert found is not None
+    assert found.position == plan.p0
+    # Where nothing was written meanwhile there is nothing to be safe from.
+    assert found.bound == (plan.p1 if plan.p1 != plan.p0 else None)
+    keyed = found.tables[TableName(load.schema, "keyed")]
+    assert keyed.point is None
+    assert keyed.schema is not None
+    assert [column.name for column in keyed.schema.columns] == ["id", "v"]
+    keyless = found.tables[TableName(load.schema, "keyless")]
+    assert keyless.point is not None
+
+
+def test_a_full_only_task_leaves_no_checkpoint_and_is_finished(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, mode="full", clean_dump_file=True)
+    load.dump()
+    load.load()
+    assert not load.directory.exists()
+    connection = TargetConnection(endpoint(mariadb))
+    try:
+        assert load_is_finished(connection, key_of(load))
+        create_tables(connection, key_of(load))
+        assert read_checkpoint(connection, key_of(load)) is None
+    finally:
+        connection.close()
+    mariadb.execute(f"INSERT INTO `{load.target_schema}`.keyed VALUES (99, 99)")
+    unit = load.load()  # once more: nothing happens
+    assert unit.status()["progress"] == "100.00 %"
+    assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.target_schema}`.keyed") == [(5,)]
+
+
+def test_a_pause_leaves_a_load_that_goes_on(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1)
+    load.dump()
+    unit = LoadUnit(load.subtask(), load.directory, load.spark)
+
+    class StopAfterFirst(threading.Event):
+        """Set as soon as a part is loaded."""
+
+        def is_set(self) -> bool:
+            return unit.status()["finishedRows"] != "0" or super().is_set()
+
+    unit.run(StopAfterFirst())
+    connection = TargetConnection(endpoint(mariadb))
+    try:
+        assert not load_is_finished(connection, key_of(load))
+    finally:
+        connection.close()
+    load.load()
+    assert load.report().identical
+
+
+def test_two_sources_fill_one_table(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    one = full_load(upstreams[0], target, *KEYED, "CREATE TABLE z (v INT)", "INSERT INTO z VALUES (1)")
+    two = FullLoad(upstreams[1], target, one.schema, one.directory.with_name("two"), one.spark, "source-2", one.schema)
+    upstreams[1].execute(
+        f"CREATE DATABASE `{one.schema}`",
+        f"USE `{one.schema}`",
+        KEYED[0],
+        "INSERT INTO keyed VALUES (100, 1), (4, 40)",
+        "CREATE TABLE z (v INT)",
+        "INSERT INTO z VALUES (1)",
+    )
+    try:
+        for load in (one, two):
+            load.dump()
+            load.load()
+    finally:
+        upstreams[1].execute(f"DROP DATABASE `{one.schema}`")
+    query = f"SELECT id, v FROM `{one.target_schema}`.keyed ORDER BY id"
+    assert rows(target, query) == [(1, 1), (2, 2), (3, 3), (4, 40), (100, 1)]
+    assert rows(target, f"SELECT v FROM `{one.target_schema}`.z") == [(1,), (1,)]
+
+
+@pytest.mark.parametrize(("mode", "value"), [("replace", 1), ("ignore", 77)])
+def test_rows_that_are_there_already(mode: str, value: int, mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, on_duplicate=mode)
+    load.dump()
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"USE `{load.target_schema}`",
+        KEYED[0],
+        "INSERT INTO keyed VALUES (1, 77)",
+    )
+    load.load()
+    assert rows(mariadb, f"SELECT v FROM `{load.target_schema}`.keyed WHERE id = 1") == [(value,)]
+    assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.target_schema}`.keyed") == [(4,)]
+
+
+@pytest.mark.parametrize(
+    ("definition", "why"),
+    [
+        ("id INT PRIMARY KEY", "it has no column v"),
+        ("id INT PRIMARY KEY, v BIGINT", "column v is bigint"),
+        ("id INT PRIMARY KEY, v INT NOT NULL", "column v is NOT NULL there"),
+        ("id INT PRIMARY KEY, v INT AS (1)", "column v is generated there"),
+        ("id INT PRIMARY KEY, v INT, w INT NOT NULL", "its column w demands a value"),
+    ],
+)
+def test_a_table_that_rows_do_not_fit_into_is_refused(
+    definition: str, why: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    load.dump()
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`", f"CREATE TABLE `{load.target_schema}`.keyed ({definition})"
+    )
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-table-differs"
+    assert why in caught.value.message
+
+
+def test_a_target_table_with_columns_and_indexes_of_its_own_is_used(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    load.dump()
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"CREATE TABLE `{load.target_schema}`.keyed (n BIGINT AUTO_INCREMENT UNIQUE, v INT(5), w INT DEFAULT 9,"
+        " id INT PRIMARY KEY, KEY (v))",
+    )
+    load.load()
+    query = f"SELECT id, v, w FROM `{load.target_schema}`.keyed ORDER BY id"
+    assert rows(mariadb, query) == [(1, 1, 9), (2, 2, 9), (3, 3, 9), (4, 4, 9)]
+
+
+def test_without_a_dump_the_load_says_so(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "dump-missing"
+
+
+def test_progress_of_another_dump_is_not_built_upon(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
+    load.dump()
+    connection = TargetConnection(endpoint(mariadb))
+    try:
+        begin_run(connection, key_of(load), "another", threading.Event())
+        with pytest.raises(DMError) as caught:
+            load.load()
+        assert caught.value.name == "load-other-dump"
+        remove_progress(connection, key_of(load))
+    finally:
+        connection.close()
+    load.load()
+    assert load.report().identical
+
+
+def test_a_session_of_an_older_run_can_not_claim_a_part(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    part = PartKey(TableName(load.schema, "keyed"), 0, 0, 0)
+    older, newer = TargetConnection(endpoint(mariadb)), TargetConnection(endpoint(mariadb))
+    try:
+        old = begin_run(older, key_of(load), "d", threading.Event())
+        new = begin_run(newer, key_of(load), "d", threading.Event())
+        assert new.epoch > old.epoch
+        older.begin()
+        with pytest.raises(DMError) as caught:
+            claim_part(older, old, part, 1, 1)
+        assert caught.value.name == "load-fenced"
+        older.rollback()
+        newer.begin()
+        assert claim_part(newer, new, part, 1, 1)
+        newer.commit()
+        newer.begin()
+        assert not claim_part(newer, new, part, 1, 1)
+        newer.rollback()
+        assert loaded_parts(newer, new) == {part}
+    finally:
+        older.close()
+        newer.close()
+
+
+def test_a_session_parked_inside_its_transaction_is_ended_by_a_newer_run(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    from dm.target.progress.chunks import take_slot
+
+    load = full_load(mariadb, mariadb, *KEYED)
+    part = PartKey(TableName(load.schema, "keyed"), 0, 0, 0)
+    parked, newer = TargetConnection(endpoint(mariadb)), TargetConnection(endpoint(mariadb))
+    try:
+        old = begin_run(parked, key_of(load), "d", threading.Event())
+        take_slot(parked, key_of(load))
+        parked.begin()
+        assert claim_part(parked, old, part, 1, 1)
+        new = begin_run(newer, key_of(load), "d", threading.Event())
+        assert loaded_parts(newer, new) == set()
+        with pytest.raises(DMError):
+            parked.commit()
+        assert loaded_parts(newer, new) == set()
+    finally:
+        parked.close()
+        newer.close()
+
+
+def test_a_damaged_chunk_file_is_named(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    plan = load.dump()
+    path = load.directory / plan.tables[0].file_name(0)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "dump-file-damaged"
+    assert path.name in caught.value.message
+    assert load_plan(load.directory) == plan
+
+
+def test_the_status_has_dms_fields(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
+    plan = load.dump()
+    status = load.load().status()
+    assert status["progress"] == "100.00 %"
+    assert status["finishedBytes"] == status["totalBytes"]
+    assert status["finishedRows"] == status["totalRows"] == "6"
+    assert status["metaBinlog"] == f"({plan.p0.file}, {plan.p0.offset})"
+    assert status["metaBinlogGTID"] == str(plan.p0.gtid_set)
