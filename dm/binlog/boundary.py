@@ -23,10 +23,10 @@ from typing import Final
 
 from dm.binlog.header import HEADER_SIZE, EventType
 
-_BETWEEN: Final = 0
+BETWEEN: Final = 0
 _OPENED: Final = 1  # a MySQL GTID was seen; the next event tells what kind of transaction it is
 _SINGLE: Final = 2  # a MariaDB standalone group: one query
-_INSIDE: Final = 3
+INSIDE: Final = 3
 
 _MARIADB_STANDALONE: Final = 1
 _GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED})
@@ -56,44 +56,44 @@ def query_text(event: bytes, checksum: bool) -> bytes:
 class TransactionBoundary:
     """Follows the events of one stream and knows whether the last one ended a transaction."""
 
-    __slots__ = ("_state", "checksum")
+    __slots__ = ("checksum", "state")
 
     def __init__(self, checksum: bool = True) -> None:
         self.checksum = checksum  # whether events end with a checksum; from the format description
-        self._state = _BETWEEN
+        self.state = BETWEEN  # plain, because the relay looks at it once per event
 
     @property
     def between(self) -> bool:
         """Whether no transaction is open."""
-        return self._state == _BETWEEN
+        return self.state == BETWEEN
 
     def reset(self) -> None:
         """Start between two transactions."""
-        self._state = _BETWEEN
+        self.state = BETWEEN
 
     def feed(self, event: bytes) -> bool:
         """Take the next event; True when no transaction is open after it."""
         kind = event[4]
         if kind in _RELEVANT:
-            self._state = self._next(kind, event)
-        elif self._state == _OPENED:
-            self._state = _INSIDE
-        return self._state == _BETWEEN
+            self.state = self._next(kind, event)
+        elif self.state == _OPENED:
+            self.state = INSIDE
+        return self.state == BETWEEN
 
     def _next(self, kind: int, event: bytes) -> int:
         if kind in _GTIDS:
             return _OPENED
         if kind == EventType.MARIADB_GTID:
-            return _SINGLE if event[HEADER_SIZE + 12] & _MARIADB_STANDALONE else _INSIDE
+            return _SINGLE if event[HEADER_SIZE + 12] & _MARIADB_STANDALONE else INSIDE
         if kind in _QUERIES:
             return self._after_query(query_text(event, self.checksum) if kind == EventType.QUERY else b"")
-        return _BETWEEN
+        return BETWEEN
 
     def _after_query(self, text: bytes) -> int:
-        if self._state == _SINGLE:
-            return _BETWEEN
+        if self.state == _SINGLE:
+            return BETWEEN
         head = text[:12].upper()
-        if self._state == _INSIDE:
+        if self.state == INSIDE:
             ends = head in {b"COMMIT", b"ROLLBACK"} or head.startswith((b"XA COMMIT", b"XA ROLLBACK"))
-            return _BETWEEN if ends else _INSIDE
-        return _INSIDE if head == b"BEGIN" or head.startswith(b"XA START") else _BETWEEN
+            return BETWEEN if ends else INSIDE
+        return INSIDE if head == b"BEGIN" or head.startswith(b"XA START") else BETWEEN

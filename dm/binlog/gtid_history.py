@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from dm.binlog.boundary import TransactionBoundary
+from dm.binlog.boundary import INSIDE, TransactionBoundary
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.gtid_list import parse_gtid_list, parse_previous_gtids
 from dm.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, EventType, parse_header
@@ -31,6 +31,21 @@ _SPECIAL: Final = frozenset(
         EventType.PREVIOUS_GTIDS,
         EventType.MARIADB_GTID,
         EventType.MARIADB_GTID_LIST,
+    }
+)
+
+# Inside a transaction these change nothing; most events of a busy source are these.
+_PLAIN: Final = frozenset(
+    {
+        EventType.TABLE_MAP,
+        EventType.WRITE_ROWS,
+        EventType.UPDATE_ROWS,
+        EventType.DELETE_ROWS,
+        EventType.WRITE_ROWS_V1,
+        EventType.UPDATE_ROWS_V1,
+        EventType.DELETE_ROWS_V1,
+        EventType.ROWS_QUERY,
+        EventType.MARIADB_ANNOTATE_ROWS,
     }
 )
 
@@ -74,7 +89,10 @@ class GtidHistory:
 
     def feed(self, event: bytes) -> bool:
         """Take the next event; True when no transaction is open after it."""
-        if event[4] in _SPECIAL:
+        kind = event[4]
+        if kind in _PLAIN and self.boundary.state == INSIDE:
+            return False
+        if kind in _SPECIAL:
             try:
                 self._special(event)
             except _MALFORMED as error:

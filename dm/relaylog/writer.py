@@ -15,9 +15,9 @@ says that they have everything.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Final, TypeVar
+from zlib import crc32
 
 from dm import faults
 from dm.binlog.frame import MAGIC
@@ -41,6 +41,9 @@ from dm.relaylog.meta import write_meta
 BUFFER = 1 << 20
 CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the longest scan after a crash
 META_SECONDS = 1.0
+
+# The CRC-32 of any bytes that are followed by their own CRC-32 (little-endian): one call checks a whole event.
+CRC_RESIDUE: Final = 0x2144DF1C
 
 _Result = TypeVar("_Result")
 
@@ -67,7 +70,6 @@ class RelayWriter:
         self._meta_at = float("-inf")
         self._meta_dirty = False
         self._last_transaction = 0
-        self.events = 0
         self.bytes_written = 0
 
     @property
@@ -114,21 +116,16 @@ class RelayWriter:
 
     def append(self, event: bytes, end: int) -> None:
         """Take one event that ends at `end` in the announced file."""
-        if self._history.boundary.checksum and event[4] != EventType.FORMAT_DESCRIPTION:
-            stored = int.from_bytes(event[-CHECKSUM_SIZE:], "little")
-            if zlib.crc32(memoryview(event)[:-CHECKSUM_SIZE]) != stored:
-                raise DMError(
-                    "relay-event-damaged", file=self._announced, offset=end - len(event), what="wrong checksum"
-                )
+        size = len(event)
+        if crc32(event) != CRC_RESIDUE and self._history.boundary.checksum:
+            raise DMError("relay-event-damaged", file=self._announced, offset=end - size, what="wrong checksum")
         if self._file != self._announced:
             self._create(event)
-        start = end - len(event)
-        if start != self._offset:
-            self._fill(start - self._offset)
+        if end - size != self._offset:
+            self._fill(end - size - self._offset)
         self._parts.append(event)
-        self._waiting += len(event)
+        self._waiting += size
         self._offset = end
-        self.events += 1
         if self._history.feed(event):
             self._complete(event, end)
         if self._waiting >= self._limit:
@@ -173,7 +170,7 @@ class RelayWriter:
         flags = LOG_EVENT_IGNORABLE_F | LOG_EVENT_RELAY_LOG_F
         end = (self._offset + size) & 0xFFFFFFFF
         body = HEADER.pack(0, EventType.IGNORABLE, 0, size, end, flags) + bytes(size - smallest)
-        self._parts.append(body + zlib.crc32(body).to_bytes(4, "little"))
+        self._parts.append(body + crc32(body).to_bytes(4, "little"))
         self._waiting += size
         self._offset += size
 

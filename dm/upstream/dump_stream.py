@@ -39,7 +39,7 @@ DumpStart = tuple[str, int] | GtidSet
 
 _THROUGH_GTID = 0x04  # MySQL: the set in the packet decides where to start
 _SEND_ANNOTATE = 0x02  # MariaDB: annotate-rows events are part of the file, so we want them
-_LARGEST_OFFSET = 0xFFFFFFFF  # COM_BINLOG_DUMP carries 32 bits
+LARGEST_OFFSET = 0xFFFFFFFF  # COM_BINLOG_DUMP carries 32 bits
 
 HEARTBEAT_SECONDS = 2.0
 
@@ -121,7 +121,7 @@ class DumpStream:
             file, offset = ("", 4) if isinstance(self._start, GtidSet) else self._start
             flags = _SEND_ANNOTATE if flavor == "mariadb" else 0
             # The protocol has no room for a larger offset: the file is read from its start, and the owner skips.
-            asked = offset if offset <= _LARGEST_OFFSET else 4
+            asked = offset if offset <= LARGEST_OFFSET else 4
             body = struct.pack("<BIHI", COMMAND.COM_BINLOG_DUMP, asked, flags, server_id) + file.encode()
         return struct.pack("<I", len(body)) + body  # 3 bytes length, packet number 0
 

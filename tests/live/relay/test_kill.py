@@ -40,7 +40,7 @@ def write_much(source: ThrowawayServer) -> None:
 
 
 @pytest.mark.parametrize("point", FAULT_POINTS)
-@pytest.mark.parametrize("passage", [1, 2])
+@pytest.mark.parametrize("passage", [1, pytest.param(2, marks=pytest.mark.chaos)])
 def test_files_are_equal_after_a_kill_at_a_fault_point(
     server: ServerFactory, flavor: Flavor, tmp_path: Path, point: str, passage: int
 ) -> None:
@@ -57,6 +57,7 @@ def test_files_are_equal_after_a_kill_at_a_fault_point(
         assert again.close() == 0
 
 
+@pytest.mark.chaos
 def test_files_are_equal_after_kills_at_any_moment(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
     source = server(flavor)
     source.execute("CREATE DATABASE x")

@@ -41,6 +41,8 @@ def of_every_kind(server: ThrowawayServer, schema: str) -> None:
             f"INSERT INTO {schema}.a (b) VALUES (REPEAT('compress me ', 10000))",
             "SET SESSION binlog_rows_query_log_events = ON",
             f"INSERT INTO {schema}.a (v) VALUES ('with its text')",
+            "SET gtid_next = 'AUTOMATIC:tagged'",
+            f"INSERT INTO {schema}.a (v) VALUES ('tagged')",
         )
     for number in range(200):
         server.execute(f"INSERT INTO {schema}.a (v) VALUES ('row {number}')")
