@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -122,28 +123,39 @@ def running_sync(subtask: SubtaskConfig, relay_directory: Path | None = None) ->
 
 _PROGRAM = """
 import json, sys, threading
+from pathlib import Path
+from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
+from dm.relay.unit import RelayUnit
 from dm.syncer.unit import SyncUnit
-wire = json.loads(sys.stdin.readline())
-unit = SyncUnit(SubtaskConfig.from_wire(wire), relay_directory=None)
+order = json.loads(sys.stdin.readline())
+exec(order["patch"])
+directory = Path(order["directory"]) if order["directory"] else None
+if order["unit"] == "relay":
+    unit = RelayUnit(SourceConfig.from_wire(order["config"]), directory)
+else:
+    unit = SyncUnit(SubtaskConfig.from_wire(order["config"]), relay_directory=directory)
 stop = threading.Event()
-def report():
+def serve():
     while True:
         line = sys.stdin.readline()
         if not line or line == "stop\\n":
             stop.set()
             return
-        unit.refresh(5)
+        if order["unit"] == "sync":
+            unit.refresh(5)
         print(json.dumps(unit.status()), flush=True)
-threading.Thread(target=report, daemon=True).start()
+threading.Thread(target=serve, daemon=True).start()
 unit.run(stop)
 """
 
 
-class SyncProcess:
-    """A sync unit in a process of its own, with armed fault points."""
+class UnitProcess:
+    """A unit in a process of its own, with armed fault points, steered over pipes."""
 
-    def __init__(self, subtask: SubtaskConfig, *, faults: str = "", fault_log: Path | None = None) -> None:
+    def __init__(
+        self, unit: str, config: JSON, directory: Path | None, *, faults: str, fault_log: Path | None, patch: str = ""
+    ) -> None:
         environment = {**os.environ, "DM_FAULTS": faults}
         if fault_log is not None:
             environment["DM_FAULTS_LOG"] = str(fault_log)
@@ -155,7 +167,9 @@ class SyncProcess:
             text=True,
             env=environment,
         )
-        self._write(json.dumps(subtask.to_wire()))
+        order = {"unit": unit, "config": config, "directory": str(directory or ""), "patch": patch}
+        self._write(json.dumps(order))
+        self._asked = False
 
     def _write(self, line: str) -> None:
         assert self.process.stdin is not None
@@ -166,11 +180,63 @@ class SyncProcess:
             pass  # it died; whoever waits for it sees that
 
     def status(self) -> Mapping[str, JSON] | None:
-        """The unit's status; None when the process is gone."""
-        self._write("status")
+        """The unit's status, waiting for it; None when the process is gone."""
         assert self.process.stdout is not None
+        if not self._asked:
+            self._write("status")
+        self._asked = False
         line = self.process.stdout.readline()
-        return json.loads(line) if line else None
+        found: Mapping[str, JSON] | None = json.loads(line) if line else None
+        return found
+
+    def poll_status(self) -> Mapping[str, JSON] | None:
+        """The status if it has answered the last question, else None; asks the next question. Never waits long."""
+        assert self.process.stdout is not None
+        if not self._asked:
+            self._write("status")
+            self._asked = True
+        if not select.select([self.process.stdout], [], [], 0.02)[0]:
+            return None
+        return self.status()
+
+    def errors(self) -> str:
+        """What it wrote to stderr; only once it has ended."""
+        assert self.process.stderr is not None
+        return self.process.stderr.read()
+
+    def wait_killed(self, seconds: float = 60) -> bool:
+        """Wait for the end of the process; True when it was a SIGKILL."""
+        return self.process.wait(seconds) == -signal.SIGKILL
+
+    def close(self, *, kill: bool = False) -> None:
+        """Stop it if it still runs."""
+        if self.process.poll() is None:
+            if kill:
+                self.process.kill()
+            self._write("stop")
+            try:
+                self.process.wait(15)
+            except subprocess.TimeoutExpired:
+                self.process.kill()
+                self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+class SyncProcess(UnitProcess):
+    """A sync unit in a process of its own."""
+
+    def __init__(
+        self,
+        subtask: SubtaskConfig,
+        *,
+        relay_directory: Path | None = None,
+        faults: str = "",
+        fault_log: Path | None = None,
+        patch: str = "",
+    ) -> None:
+        super().__init__("sync", subtask.to_wire(), relay_directory, faults=faults, fault_log=fault_log, patch=patch)
 
     def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:
         """Wait until everything the source has now is applied."""
@@ -181,26 +247,22 @@ class SyncProcess:
                 raise AssertionError(f"the sync process ended with {self.process.wait()}: {self.errors()}")
             if status["synced"] is True:
                 return status
-        raise AssertionError("never synced")
+        raise AssertionError(f"never synced within {seconds} s")
 
-    def wait_killed(self, seconds: float = 60) -> bool:
-        """Wait for the end of the process; True when it was a SIGKILL."""
-        return self.process.wait(seconds) == -signal.SIGKILL
 
-    def errors(self) -> str:
-        """What it wrote to stderr; only once it has ended."""
-        assert self.process.stderr is not None
-        return self.process.stderr.read()
+class RelayProcess(UnitProcess):
+    """A relay unit in a process of its own."""
 
-    def close(self) -> None:
-        """Stop it if it still runs."""
-        if self.process.poll() is None:
-            self._write("stop")
-            try:
-                self.process.wait(15)
-            except subprocess.TimeoutExpired:
-                self.process.kill()
-                self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream is not None:
-                stream.close()
+    def __init__(
+        self, source: SourceConfig, directory: Path | None, *, faults: str = "", fault_log: Path | None = None
+    ) -> None:
+        assert directory is not None
+        self._source = source
+        self._directory = directory
+        super().__init__("relay", source.to_wire(), directory, faults=faults, fault_log=fault_log)
+
+    def revive(self) -> None:
+        """Start it again, unarmed, if a fault point killed it."""
+        if self.process.poll() is not None:
+            self.close()
+            super().__init__("relay", self._source.to_wire(), self._directory, faults="", fault_log=None)
