@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from dm.binlog.charset import charset_of, max_bytes, same_charset
+from dm.binlog.charset import charset_of, decode_text, max_bytes, same_charset
 from dm.binlog.table_map import TableMap
 from dm.binlog.wire_type import NUMERIC, WireCode, WireType
+from dm.errors import DMError
 
 
 class WireColumn(Protocol):
@@ -173,10 +174,29 @@ def _metadata_mismatch(table_map: TableMap, index: int, column: WireColumn) -> s
                 return f"its character set is {column.charset} and the binlog's is {charset}"
         elif column.base in _BINARY_BASES and charset not in (None, "binary"):
             return f"it is binary and the binlog has text in {charset}"
-    if column.base in ("enum", "set") and optional.members is not None:
-        members = optional.members[index]
-        if members is not None and len(members) != len(column.members):
-            return f"it has {len(column.members)} members and the binlog's has {len(members)}"
+    if column.base in ("enum", "set"):
+        return _members_mismatch(table_map, index, column)
+    return None
+
+
+def _members_mismatch(table_map: TableMap, index: int, column: WireColumn) -> str | None:
+    """Why the members of an ENUM or SET differ; their order is what the numbers in the rows mean."""
+    optional = table_map.optional
+    members = None if optional.members is None else optional.members[index]
+    if members is None:
+        return None
+    if len(members) != len(column.members):
+        return f"it has {len(column.members)} members and the binlog's has {len(members)}"
+    collation = None if optional.enum_collations is None else optional.enum_collations[index]
+    if collation is None:
+        return None
+    for raw, tracked in zip(members, column.members, strict=True):
+        try:
+            member = decode_text(raw, collation)
+        except DMError:
+            return None  # no codec for this character set: the numbers are all there is to compare
+        if member != tracked:
+            return f"its member {tracked!r} is {member!r} in the binlog"
     return None
 
 

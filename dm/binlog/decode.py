@@ -15,11 +15,14 @@ from collections.abc import Sequence
 from typing import Final
 
 from dm.binlog.check import WireColumn, mismatch
-from dm.binlog.codegen import PATTERNS_KEPT, Image, NullableImage, Step, nullable_image, pattern_image, step_of
-from dm.binlog.cursor import Malformed
+from dm.binlog.codegen import PATTERNS_KEPT, Image, NullableImage, Sized, Step, nullable_image, pattern_image, step_of
+from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.json_diff import apply_differences
+from dm.binlog.json_text import json_text
 from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.binlog.value import Row
+from dm.binlog.wire_type import WireCode
 from dm.errors import DMError
 
 RowPair = tuple[Row | None, Row | None]  # before, after
@@ -27,6 +30,7 @@ RowPair = tuple[Row | None, Row | None]  # before, after
 _DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
 _DECODERS_KEPT: Final = 1024
 _PRESENT_KEPT: Final = 64
+_PARTIAL_JSON_UPDATES: Final = 0x1
 
 
 class ImageDecoder:
@@ -69,6 +73,7 @@ class RowDecoder:
             raise DMError("row-layout-mismatch", table=str(table_map), why=why)
         self._table_map = table_map
         self._steps = [step_of(wire, column) for wire, column in zip(table_map.columns, columns, strict=True)]
+        self._json = [index for index, wire in enumerate(table_map.columns) if wire.code == WireCode.JSON]
         self._images: dict[bytes, ImageDecoder] = {}
 
     def decode(self, rows: Rows) -> list[RowPair]:
@@ -76,6 +81,8 @@ class RowDecoder:
         if rows.column_count != len(self._steps):
             raise self._corrupt(f"it has {rows.column_count} columns and its table map has {len(self._steps)}")
         try:
+            if rows.partial:
+                return self._partial_updates(rows)
             if rows.kind == "update":
                 return self._updates(rows)
             return self._single_images(rows)
@@ -117,13 +124,6 @@ class RowDecoder:
         found: list[RowPair] = []
         if before_decoder.width + after_decoder.width == 0:
             found.append((before_image(data, at)[0], after_image(data, at)[0]))
-        elif rows.partial:
-            raise DMError(
-                "event-unsupported",
-                event="PARTIAL_UPDATE_ROWS",
-                why=f"the source logs only the changed parts of JSON columns in {self._table_map}",
-                way_out="set binlog_row_value_options='' at the source, and load the table again or skip this event",
-            )
         else:
             while at < end:
                 before, at = before_image(data, at)
@@ -132,6 +132,61 @@ class RowDecoder:
         if at != end:
             raise Malformed("its last row ends behind it")
         return found
+
+    def _partial_updates(self, rows: Rows) -> list[RowPair]:
+        """Updates whose after images hold differences instead of JSON documents.
+
+        In front of each after image stand its options and, if these say so, a bit for every JSON column of the table,
+        in the image or not (MySQL source, unpack_row and Rows_event::PARTIAL_JSON_UPDATES).
+        """
+        data, at, end = rows.data, rows.start, rows.end
+        before_image = ImageDecoder(self._raw_json_steps(rows.present)).image
+        after_image = ImageDecoder(self._raw_json_steps(rows.present_after)).image
+        found: list[RowPair] = []
+        while at < end:
+            before, at = before_image(data, at)
+            cursor = ByteCursor(data, at, end)
+            partial = 0
+            if cursor.packed() & _PARTIAL_JSON_UPDATES:
+                partial = cursor.uint((len(self._json) + 7) // 8)
+            after, at = after_image(data, cursor.at)
+            found.append(self._whole_documents(before, after, partial))
+        if at != end:
+            raise Malformed("its last row ends behind it")
+        return found
+
+    def _raw_json_steps(self, present: bytes) -> list[Step | None]:
+        bits = int.from_bytes(present, "little")
+        steps: list[Step | None] = [step if bits >> index & 1 else None for index, step in enumerate(self._steps)]
+        for index in self._json:
+            if steps[index] is not None:
+                steps[index] = Sized(self._table_map.columns[index].size)
+        return steps
+
+    def _whole_documents(self, raw_before: Row, raw_after: Row, partial: int) -> RowPair:
+        """Texts for the JSON columns of both images, differences applied."""
+        before, after = list(raw_before), list(raw_after)
+        for bit, index in enumerate(self._json):
+            old, new = raw_before[index], raw_after[index]
+            if isinstance(old, bytes):
+                before[index] = json_text(old)
+            if not isinstance(new, bytes):
+                continue
+            if not partial >> bit & 1:
+                after[index] = json_text(new)
+                continue
+            document = before[index]
+            if not isinstance(document, str):
+                raise DMError(
+                    "event-unsupported",
+                    event="PARTIAL_UPDATE_ROWS",
+                    why=f"the source logs only the changed parts of JSON columns in {self._table_map},"
+                    " and no before image to apply them to",
+                    way_out="set binlog_row_image=FULL (or binlog_row_value_options='') at the source, and load the"
+                    " table again or skip this event",
+                )
+            after[index] = apply_differences(document, new)
+        return tuple(before), tuple(after)
 
     def _corrupt(self, what: str) -> DMError:
         return DMError("row-corrupt", table=str(self._table_map), what=what)

@@ -156,7 +156,7 @@ class _Budget:
 
 
 class _Layouts(dict[tuple[int, int], Struct]):
-    """The tables of offsets at the head of a container: key entries (offset, length), then value entries (type, value)."""
+    """The offsets at the head of a container: key entries (offset, length), then value entries (type, value)."""
 
     def __missing__(self, key: tuple[int, int]) -> Struct:
         kind, count = key

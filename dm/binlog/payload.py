@@ -51,26 +51,31 @@ class TransactionPayload:
                 yield chunk
 
     def _events(self) -> Iterator[InnerEvent]:
-        held = b""
-        total = 0
+        held: list[bytes] = []  # pieces of what is not cut into events yet; joined when an event is complete
+        have, need, total = 0, HEADER_SIZE, 0
         for chunk in self._chunks():
             total += len(chunk)
             if self.uncompressed_size is not None and total > self.uncompressed_size:
                 raise Malformed("the payload is longer than it tells")
-            held = held + chunk if held else chunk
-            at, left = 0, len(held)
-            while left - at >= HEADER_SIZE:
-                header = parse_header(held, at)
-                if header.size < HEADER_SIZE:
-                    raise Malformed(f"an inner event has {header.size} bytes")
-                if header.type in _NEVER_INSIDE:
-                    raise Malformed(f"an inner event is of type {type_name(header.type)}")
-                if at + header.size > left:
+            held.append(chunk)
+            have += len(chunk)
+            if have < need:
+                continue
+            joined = b"".join(held)
+            at = 0
+            need = HEADER_SIZE
+            while have - at >= HEADER_SIZE:
+                header = parse_header(joined, at)
+                if header.size < HEADER_SIZE or header.type in _NEVER_INSIDE:
+                    raise Malformed(f"an inner event is of type {type_name(header.type)} with {header.size} bytes")
+                if at + header.size > have:
+                    need = header.size
                     break
-                yield InnerEvent(header, held[at : at + header.size])
+                yield InnerEvent(header, joined[at : at + header.size])
                 at += header.size
-            held = held[at:]
-        if held:
+            held = [joined[at:]]
+            have -= at
+        if have:
             raise Malformed("the payload ends inside an event")
         if self.uncompressed_size is not None and total != self.uncompressed_size:
             raise Malformed("the payload is shorter than it tells")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from dm.binlog.decode import DecoderCache
@@ -293,6 +295,45 @@ def test_full_metadata_names_everything(server: ServerFactory, flavor: Flavor) -
     assert rows == [(None, (None, None, 1, b"c", None, None, None, None, None, None))]
 
 
+def test_full_metadata_betrays_a_wrong_structure(server: ServerFactory, flavor: Flavor) -> None:
+    full = server(flavor, binlog_row_metadata="FULL")
+    full.execute("CREATE DATABASE d")
+    recorded = run(
+        full,
+        "CREATE TABLE f (a INT UNSIGNED, b VARCHAR(4) CHARACTER SET latin1, c ENUM('x','ä'), d VARBINARY(9))",
+        "INSERT INTO f (a) VALUES (1)",
+        database="d",
+    )
+    (table_map,) = (event for event in recorded.events if isinstance(event, TableMap))
+    right = columns_of(full, "d", "f")
+    DecoderCache().decoder(table_map, right)
+    wrong = {
+        0: (Column("a", "int"), Column("z", "int", unsigned=True)),
+        1: (Column("b", "varchar", 1, charset="utf8mb4"), Column("b", "varchar", 4, charset="latin2")),
+        2: (Column("c", "enum", members=("ä", "x")), Column("c", "enum", members=("x", "ä", "y"))),
+        3: (Column("d", "varchar", 9, charset="latin1"),),
+    }
+    for index, columns in wrong.items():
+        for column in columns:
+            with pytest.raises(DMError) as caught:
+                DecoderCache().decoder(table_map, [*right[:index], column, *right[index + 1 :]])
+            assert caught.value.name == "row-layout-mismatch"
+
+
+def test_an_encrypted_file_is_not_read_as_a_plain_one(server: ServerFactory, tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("1;770A8A65DA156D24EE2A093277530142\n")
+    mariadb = server(
+        "mariadb",
+        plugin_load_add="file_key_management",
+        file_key_management_filename=str(keys),
+        encrypt_binlog=True,
+    )
+    with pytest.raises(DMError) as caught:
+        run(mariadb, "CREATE DATABASE d")
+    assert caught.value.name == "event-unsupported"
+
+
 def test_a_minimal_image_leaves_columns_absent(upstream: ThrowawayServer, schema: SchemaFactory) -> None:
     name = schema(upstream)
     upstream.execute(f"CREATE TABLE {name}.i (a INT PRIMARY KEY, b INT, c TEXT)")
@@ -397,17 +438,51 @@ def test_a_structure_that_is_not_the_one_of_the_rows_is_refused(
         assert caught.value.name == "row-layout-mismatch"
 
 
-def test_mysql_partial_json_is_refused_by_name(mysql: ThrowawayServer, schema: SchemaFactory) -> None:
+_JSON_UPDATES = (
+    "b = JSON_REPLACE(b, '$.l', 2)",
+    """b = JSON_SET(b, '$.new', CAST('2024-02-03' AS DATE), '$."a b"', JSON_ARRAY(1, 2.50, 'x'))""",
+    """b = JSON_SET(b, '$."a b"[1]', 1e20)""",
+    """b = JSON_REMOVE(b, '$."a b"[0]')""",
+    "b = JSON_SET(b, '$.m', JSON_OBJECT('deep', JSON_ARRAY(JSON_OBJECT('z', 1))))",
+    r"""b = JSON_SET(b, '$.m.deep[0].y', NULL, '$.m.deep[0].äö', 'quote\\"')""",
+    "b = JSON_SET(JSON_REMOVE(b, '$.l'), '$.m.deep[5]', CAST(1.5 AS DECIMAL(9,4)))",
+    "b = JSON_ARRAY_INSERT(b, '$.m.deep[0]', 'first')",
+    "b = JSON_REPLACE(b, '$.k', REPEAT('y', 3000)), c = JSON_SET(c, '$[0]', 1)",
+    "c = NULL",
+    "c = '{}', b = JSON_REMOVE(b, '$.m')",
+    "a = a + 10",
+)
+
+
+def test_partial_json_is_applied_to_the_document_before(mysql: ThrowawayServer, schema: SchemaFactory) -> None:
+    name = schema(mysql)
+    mysql.execute(f"CREATE TABLE {name}.j (a INT PRIMARY KEY, b JSON, n INT, c JSON)")
+    expected: list[tuple[object, ...]] = []
+    with recording(mysql) as recorded:
+        session = mysql.connect(database=name)
+        with session, session.cursor() as cursor:
+            cursor.execute("SET binlog_row_value_options = PARTIAL_JSON")
+            cursor.execute("INSERT INTO j VALUES (1, JSON_OBJECT('k', REPEAT('x', 3000), 'l', 1.0), 0, '[0, 1]')")
+            for change in ("n = 0", *_JSON_UPDATES):
+                cursor.execute(f"UPDATE j SET {change}, n = n + 1")
+                cursor.execute("SELECT a, CAST(b AS CHAR), n, CAST(c AS CHAR) FROM j")
+                expected.append(cursor.fetchone() or ())
+    assert any(isinstance(event, Rows) and event.partial for event in recorded.events)
+    changes = recorded.rows("j", columns_of(mysql, name, "j"))
+    assert [after for before, after in changes if before is not None] == expected
+    assert [before for before, _ in changes[2:]] == expected[:-1]
+
+
+def test_partial_json_without_a_document_before_is_refused(mysql: ThrowawayServer, schema: SchemaFactory) -> None:
     name = schema(mysql)
     mysql.execute(f"CREATE TABLE {name}.j (a INT PRIMARY KEY, b JSON)")
     recorded = run(
         mysql,
-        "SET binlog_row_value_options = PARTIAL_JSON",
+        "SET binlog_row_value_options = PARTIAL_JSON, binlog_row_image = MINIMAL",
         "INSERT INTO j VALUES (1, JSON_OBJECT('k', REPEAT('x', 1000), 'l', 1))",
         "UPDATE j SET b = JSON_REPLACE(b, '$.l', 2)",
         database=name,
     )
-    assert any(isinstance(event, Rows) and event.partial for event in recorded.events)
     with pytest.raises(DMError) as caught:
         recorded.rows("j", columns_of(mysql, name, "j"))
-    assert "binlog_row_value_options" in caught.value.workaround
+    assert "binlog_row_image" in caught.value.workaround

@@ -75,13 +75,13 @@ def typed_events(flavor: Flavor) -> list[Event]:
 
 
 def decoded(flavor: Flavor, table: str) -> list[tuple[str, RowPair]]:
-    """Kind and images of every change of one table, in order; partial updates left out."""
+    """Kind and images of every change of one table, in order."""
     maps: dict[int, TableMap] = {}
     found: list[tuple[str, RowPair]] = []
     for event in typed_events(flavor):
         if isinstance(event, TableMap):
             maps[event.table_id] = event
-        elif isinstance(event, Rows) and not event.partial and maps[event.table_id].table == table:
+        elif isinstance(event, Rows) and maps[event.table_id].table == table:
             decoder = RowDecoder(maps[event.table_id], TABLES[table])
             found.extend((event.kind, pair) for pair in decoder.decode(event))
     return found
