@@ -189,15 +189,16 @@ class TransactionAssembler:
 
     def _complete(self, end: Position, gtid: Gtid | None, timestamp: int) -> SourceTransaction | None:
         begin = self._position
-        processed = begin.has_processed(gtid, end)
-        transaction = SourceTransaction(begin, end, gtid, timestamp, self._items, self._size)
+        behind = begin.server_uuid == end.server_uuid and begin.order >= end.order
+        # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
+        # too, since the stream is in order. So nothing is applied, and the position moves behind it.
+        known = begin.has_processed(gtid, end)
+        transaction = SourceTransaction(begin, end, gtid, timestamp, [] if known else self._items, self._size)
         self._items = []
         self._gtid = None
         self._in_transaction = False
         self._size = 0
-        if processed:
-            if begin.server_uuid != end.server_uuid:
-                self._position = end  # a transaction of before the switch, seen again on the new server
+        if behind:
             return None
         self._position = end
         return transaction
