@@ -1,0 +1,129 @@
+"""Transactions are whole, positions stand between them, and what was processed before is passed over."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+
+from dm.binlog.event import RawEvent
+from dm.binlog.event_source import SourceEvent
+from dm.binlog.header import parse_header
+from dm.gtid import GtidSet
+from dm.ident import TableName
+from dm.position import Position
+from dm.syncer.assembler import TransactionAssembler
+from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
+
+UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
+FILE = "bin.000001"
+
+
+class Stream:
+    """Builds the events of one MySQL file, byte by byte as the server writes them."""
+
+    def __init__(self) -> None:
+        self.offset = 4
+        body = struct.pack("<H50sIB", 4, b"9.7.4", 0, 19) + bytes(41) + b"\x01"
+        self.format = self._event(15, body)
+
+    def _event(self, kind: int, body: bytes, timestamp: int = 1000) -> SourceEvent:
+        size = 19 + len(body) + 4
+        self.offset += size
+        data = struct.pack("<IBIIIH", timestamp, kind, 1, size, self.offset, 0) + body
+        data += struct.pack("<I", zlib.crc32(data))
+        return SourceEvent(RawEvent(parse_header(data), data), UUID, FILE, self.offset)
+
+    def gtid(self, number: int) -> SourceEvent:
+        uuid = bytes.fromhex(UUID.replace("-", ""))
+        return self._event(33, struct.pack("<B16sqBqq", 1, uuid, number, 2, number - 1, number))
+
+    def query(self, sql: str) -> SourceEvent:
+        return self._event(2, struct.pack("<IIBHH", 1, 0, 2, 0, 0) + b"db\0" + sql.encode())
+
+    def table_map(self, table_id: int, table: str) -> SourceEvent:
+        name = table.encode()
+        body = struct.pack("<Q", table_id)[:6] + b"\1\0" + b"\2db\0" + bytes([len(name)]) + name + b"\0"
+        return self._event(19, body + b"\1\3\0\0")
+
+    def write_rows(self, table_id: int) -> SourceEvent:
+        return self._event(30, struct.pack("<Q", table_id)[:6] + b"\1\0\2\0\1\xff\0" + struct.pack("<i", 7))
+
+    def xid(self) -> SourceEvent:
+        return self._event(16, struct.pack("<Q", 5))
+
+    def insert(self, number: int, table: str = "t") -> list[SourceEvent]:
+        return [
+            self.gtid(number), self.query("BEGIN"), self.table_map(9, table), self.write_rows(9), self.xid()
+        ]  # fmt: skip
+
+
+def assembled(assembler: TransactionAssembler, events: list[SourceEvent]) -> Iterator[SourceTransaction]:
+    for event in events:
+        transaction = assembler.feed(event)
+        if transaction is not None:
+            yield transaction
+
+
+def start(gtids: str = "") -> Position:
+    return Position(UUID, FILE, 4, GtidSet.parse(gtids, "mysql"))
+
+
+def everything(_: TableName) -> bool:
+    return True
+
+
+def test_a_transaction_appears_with_its_last_event_and_not_before() -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    events = [stream.format, *stream.insert(2)]
+    assert list(assembled(assembler, events[:-1])) == []
+    assert assembler.position == start(f"{UUID}:1")
+    (transaction,) = assembled(assembler, events[-1:])
+    assert [type(item) for item in transaction.items] == [RowsItem]
+    assert transaction.end.offset == stream.offset
+    assert str(transaction.end.gtid_set) == f"{UUID}:1-2"
+
+
+def test_rows_of_tables_nobody_wants_are_dropped_and_the_position_still_moves() -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(f"{UUID}:1"), lambda table: table.table != "t")
+    (transaction,) = assembled(assembler, [stream.format, *stream.insert(2)])
+    assert transaction.empty
+    assert assembler.position.offset == stream.offset
+
+
+def test_transactions_of_the_start_set_are_passed_over_but_move_the_position() -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(f"{UUID}:1-2"), everything)
+    events = [stream.format, *stream.insert(1), *stream.insert(2), *stream.insert(3)]
+    transactions = list(assembled(assembler, events))
+    assert [transaction.empty for transaction in transactions] == [True, True, False]
+    assert [transaction.begin for transaction in transactions[1:]] == [item.end for item in transactions[:-1]]
+    assert str(assembler.position.gtid_set) == f"{UUID}:1-3"
+
+
+def test_a_repeated_stretch_of_the_same_file_gives_nothing() -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    events = [stream.format, *stream.insert(2), *stream.insert(3)]
+    assert len(list(assembled(assembler, events))) == 2
+    assert list(assembled(assembler, events)) == []
+
+
+def test_ddl_is_a_transaction_of_its_own() -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    events = [stream.format, stream.gtid(2), stream.query("CREATE TABLE x (a INT)"), *stream.insert(3)]
+    first, second = assembled(assembler, events)
+    assert [type(item) for item in first.items] == [StatementItem]
+    assert first.end == second.begin
+
+
+def test_create_select_keeps_statement_and_rows_together() -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    create = [stream.gtid(2), stream.query("BEGIN"), stream.query("CREATE TABLE t (a INT) START TRANSACTION")]
+    rows = [stream.table_map(9, "t"), stream.write_rows(9), stream.xid()]
+    (transaction,) = assembled(assembler, [stream.format, *create, *rows])
+    assert [type(item) for item in transaction.items] == [StatementItem, RowsItem]
