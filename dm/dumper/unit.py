@@ -18,9 +18,10 @@ the same address (a failover) makes P0 meaningless: the dump starts from zero.""
 
 from __future__ import annotations
 
+import shutil
 import threading
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -41,19 +42,23 @@ from dm.dumper.chunk_reader import (
 )
 from dm.dumper.progress import DumpProgress
 from dm.dumper.readable import write_readable
+from dm.dumper.snapshot_slots import Meeting, SlotReader, SlotTask
 from dm.dumper.structures import read_schemas, read_sizes, read_structures, same, settle
+from dm.dumper.target_keys import TargetKeys
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
-from dm.spark.chunk_plan import conditions, has_key, rows_per_chunk, walked_key
+from dm.spark.chunk_plan import conditions, rows_per_chunk, walked_key
 from dm.spark.dump_files import (
+    SLOTS_DIRECTORY,
     DumpedTable,
     DumpPlan,
     finished_chunk,
     load_plan,
+    read_footer,
     remove_files,
     save_plan,
 )
@@ -66,8 +71,6 @@ from dm.upstream.facts import ServerFacts, read_facts
 from dm.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa
 
 _ROUNDS = 10
-
-KeylessAtTarget = Callable[[TableSchema], bool]
 
 
 class DumpUnit:
@@ -82,6 +85,7 @@ class DumpUnit:
         self._directory = directory
         self._spark = spark
         self._rules = TableRules(subtask)
+        self._keys = TargetKeys(subtask, self._rules)
         self._endpoint = subtask.source.endpoint
         self._progress = DumpProgress(clock or SystemClock())
         self._changed: set[TableName] = set()
@@ -94,13 +98,104 @@ class DumpUnit:
     def run(self, stop: threading.Event) -> None:
         """Dump until every wanted table is in files, or until stopped."""
         consistency = self._subtask.dumper.consistency
-        if consistency not in ("auto", "none"):
+        if consistency == "lock":
             raise DMError("dump-consistency-unsupported", consistency=consistency)
         connection = question_session(self._endpoint)
         try:
-            self._run(connection, stop)
+            if self._wants_consistency(consistency):
+                self._run_consistent(connection, stop)
+            else:
+                self._run(connection, stop)
         finally:
             connection.close()
+            self._keys.close()
+
+    @property
+    def _syncs(self) -> bool:
+        return self._subtask.mode in ("all", "load&sync")
+
+    def _wants_consistency(self, consistency: str) -> bool:
+        """Whether all rows must be of one moment: nobody corrects them later, or a duplicate would be an error."""
+        if consistency == "auto":
+            return not self._syncs or self._subtask.loader.on_duplicate_logical == "error"
+        return consistency == "flush"
+
+    def _run_consistent(self, connection: Connection, stop: threading.Event) -> None:
+        facts = read_facts(connection)
+        plan = self._resume(facts)
+        if plan is not None and plan.finished:
+            self._finish(plan)
+            return
+        remove_files(self._directory)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        self._progress.phase = "planning chunks"
+        structures = read_structures(connection, self._rules.wanted)
+        tables = [DumpedTable(name, text) for name, text in structures.items() if text is not None]
+        # The point is taken later; nothing is resumed from this one.
+        plan = self._new_plan(connection, facts, upper_bound(connection, facts), tables)
+        plan = self._walk(connection, replace(plan, consistent=True), stop)
+        if plan is None:
+            return
+        faults.hit("dumper.after_p0")
+        planned = {table.name: table.structure for table in plan.tables}
+
+        def opened() -> None:
+            now = read_structures(connection, self._rules.wanted, planned)
+            self._demand_unmoved({name for name, text in now.items() if not same(text, planned.get(name))})
+
+        point = self._read_snapshots(connection, plan, facts, stop, opened)
+        if point is None:
+            return
+        self._demand_unmoved(self._changed)
+        faults.hit("dumper.before_p1")
+        self._conclude(replace(plan, p0=point, p1=point))
+
+    def _demand_unmoved(self, moved: Iterable[TableName]) -> None:
+        """Snapshots of tables that are not what was planned are of no use; everything starts anew."""
+        if moved:
+            raise DMError("dump-table-unstable", table=", ".join(map(str, sorted(moved))), rounds=1)
+
+    def _read_snapshots(
+        self,
+        connection: Connection,
+        plan: DumpPlan,
+        facts: ServerFacts,
+        stop: threading.Event,
+        opened: Callable[[], None],
+    ) -> Position | None:
+        """Read all chunks as of one point, and give the point; None when stopped."""
+        self._progress.phase = "reading rows"
+        context = self._spark.context()
+        directory = self._directory / SLOTS_DIRECTORY
+        directory.mkdir()
+        chunks = tuple(task for table in plan.tables for task in self._missing(plan, table))
+        slots = max(1, min(context.defaultParallelism, self._subtask.dumper.threads, len(chunks)))
+        meeting = Meeting(directory, slots, connection, facts, self._endpoint.user, self._syncs)
+        waiting = {task.file: task for task in chunks}
+
+        def meanwhile() -> None:
+            before = meeting.point
+            if not meeting.step():
+                return
+            if before is None:
+                opened()
+                self._progress.reading()
+            for name in [name for name in waiting if (self._directory / name).exists()]:
+                task = waiting.pop(name)
+                footer = read_footer(self._directory / name)
+                if footer is not None:
+                    self._progress.chunk(task.table, footer.rows, footer.size)
+
+        def done(results: tuple[ChunkResult, ...]) -> None:
+            self._changed.update(result.table for result in results if result.changed)
+            faults.hit("dumper.chunk_recorded")
+
+        reader = ChunkReader(self._endpoint, facts, self._directory, plan.dump_id, self._subtask.dumper.where)
+        slot_tasks = [SlotTask(slot, chunks) for slot in range(slots)]
+        description = f"{self._subtask.task}: read chunks of one snapshot"
+        complete = run_tasks(context, SlotReader(reader, directory), slot_tasks, stop, done, description, meanwhile)
+        shutil.rmtree(directory)
+        return meeting.point if complete else None
 
     def _run(self, connection: Connection, stop: threading.Event) -> None:
         facts = read_facts(connection)
@@ -126,8 +221,11 @@ class DumpUnit:
         else:
             raise DMError("dump-table-unstable", table=", ".join(map(str, sorted(moved))), rounds=_ROUNDS)
         faults.hit("dumper.before_p1")
-        # Points of keyless tables are in their files; P1 is read after the last of them, so it covers them too.
-        finished = self._with_points(replace(plan, p1=upper_bound(connection, facts)))
+        self._conclude(replace(plan, p1=upper_bound(connection, facts)))
+
+    def _conclude(self, plan: DumpPlan) -> None:
+        # Points of keyless tables are in their files; P1 was read after the last of them, so it covers them too.
+        finished = self._with_points(plan)
         save_plan(self._directory, finished)
         write_readable(self._directory, finished)
         faults.hit("dumper.finished")
@@ -143,7 +241,8 @@ class DumpUnit:
         if (plan.task, plan.source_id) != (self._subtask.task, self._subtask.source.source_id):
             why = f"it is the dump of source {plan.source_id} in task {plan.task}"
             raise DMError("dump-directory-foreign", directory=self._directory, why=why)
-        if not plan.finished and plan.server_uuid != facts.server_uuid:
+        # A snapshot is gone with its session.
+        if not plan.finished and (plan.consistent or plan.server_uuid != facts.server_uuid):
             remove_files(self._directory)
             self._directory.mkdir(parents=True, exist_ok=True)
             return None
@@ -154,15 +253,6 @@ class DumpUnit:
     def _begin(self, connection: Connection, facts: ServerFacts, stop: threading.Event) -> DumpPlan | None:
         self._progress.phase = "taking the start point"
         settled = settle(connection, self._rules.wanted, partial(self._point, connection, facts, stop))
-        plan = DumpPlan(
-            dump_id=uuid.uuid4().hex,
-            task=self._subtask.task,
-            source_id=self._subtask.source.source_id,
-            flavor=facts.flavor,
-            version=facts.version,
-            server_uuid=facts.server_uuid,
-            p0=settled.point,
-        )
         if stop.is_set():
             return None
         tables = [
@@ -171,10 +261,25 @@ class DumpUnit:
             if structure is not None
         ]
         # What was moving around P0 is found by the comparison at the end of the first round.
-        plan = replace(plan.with_tables(*tables), schemas=read_schemas(connection, {t.name.schema for t in tables}))
+        plan = self._new_plan(connection, facts, settled.point, tables)
         save_plan(self._directory, plan)
         faults.hit("dumper.after_p0")
         return plan
+
+    def _new_plan(
+        self, connection: Connection, facts: ServerFacts, point: Position, tables: Sequence[DumpedTable]
+    ) -> DumpPlan:
+        return DumpPlan(
+            dump_id=uuid.uuid4().hex,
+            task=self._subtask.task,
+            source_id=self._subtask.source.source_id,
+            flavor=facts.flavor,
+            version=facts.version,
+            server_uuid=facts.server_uuid,
+            p0=point,
+            tables=tuple(tables),
+            schemas=read_schemas(connection, {table.name.schema for table in tables}),
+        )
 
     def _point(self, connection: Connection, facts: ServerFacts, stop: threading.Event) -> Position:
         point = lower_bound(partial(question_session, self._endpoint), facts, stop)
@@ -183,7 +288,7 @@ class DumpUnit:
 
     def _table(self, facts: ServerFacts, name: TableName, structure: str, point: Position | None) -> DumpedTable:
         schema = self._parsed(facts.flavor, facts.version, name, structure)
-        keyless = not has_key(schema)
+        keyless = self._keys.keyless(schema, "mariadb" if facts.flavor == "mariadb" else "mysql")
         return DumpedTable(name, structure, keyless=keyless, point=None if keyless else point)
 
     def _parsed(self, flavor: str, version: int, name: TableName, structure: str) -> TableSchema:

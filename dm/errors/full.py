@@ -47,8 +47,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-consistency-unsupported", 32906, "dump-unit", "internal", "high",
         "dump consistency `{consistency}` is not supported",
-        "leave --consistency out of `mydumpers.extra-args`, or use `--consistency none`: the syncer brings the rows "
-        "to a common point",
+        "use `--consistency none` (the syncer brings the rows to a common point) or `flush` in `mydumpers.extra-args`, "
+        "or leave it out",
     ),
     ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
@@ -101,7 +101,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-error-mode", 34906, "load-unit", "internal", "high",
-        "`on-duplicate-logical: error` needs a dump with consistency `flush`, which is not there yet",
-        "use `on-duplicate-logical: replace`",
+        "`on-duplicate-logical: error` needs a dump with consistency `flush`: without it, a row that moved while the "
+        "dump ran may be there twice",
+        "use `on-duplicate-logical: replace`, or remove the dump directory: then the dump is made again",
     ),
 )

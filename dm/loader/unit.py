@@ -83,8 +83,6 @@ class LoadUnit:
 
     def run(self, stop: threading.Event) -> None:
         """Load until every part is in the target and the syncer has its starting point, or until stopped."""
-        if self._subtask.loader.on_duplicate_logical == "error":
-            raise DMError("load-error-mode")
         connection = TargetConnection(self._subtask.target)
         try:
             if load_is_finished(connection, self._key):
@@ -93,6 +91,8 @@ class LoadUnit:
             plan = load_plan(self._directory)
             if plan is None or not plan.finished:
                 raise DMError("dump-missing", directory=self._directory)
+            if self._subtask.loader.on_duplicate_logical == "error" and not plan.consistent:
+                raise DMError("load-error-mode")
             self._load(connection, plan, stop)
         finally:
             connection.close()

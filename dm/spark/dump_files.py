@@ -17,6 +17,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import urllib.parse
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -32,6 +33,7 @@ from dm.position import Position
 from dm.spark.chunk_plan import Bound
 
 PLAN_FILE = "dump.json"
+SLOTS_DIRECTORY = ".slots"  # where the sessions of a consistent dump meet
 FOOTER_KEY = b"dm.chunk"
 _FORMAT = 1
 _LONGEST_STEM = 180
@@ -86,6 +88,7 @@ class DumpPlan:
     tables: tuple[DumpedTable, ...] = ()
     vanished: Mapping[TableName, Position] = field(default_factory=dict)
     schemas: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # character set and collation of each schema
+    consistent: bool = False  # all rows are of one moment, P0 = P1
 
     @property
     def finished(self) -> bool:
@@ -189,6 +192,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             ],
             "vanished": [[list(name), _position_out(point)] for name, point in plan.vanished.items()],
             "schemas": {name: list(pair) for name, pair in plan.schemas.items()},
+            "consistent": plan.consistent,
         },
         indent=1,
     )
@@ -231,6 +235,7 @@ def plan_from_text(text: str) -> DumpPlan:
         tables,
         vanished,
         {name: (pair[0], pair[1]) for name, pair in found["schemas"].items()},
+        found["consistent"],
     )
 
 
@@ -329,5 +334,6 @@ def remove_files(directory: Path) -> None:
     for path in directory.iterdir():
         if path.name == "metadata" or path.name.endswith((".parquet", "-schema.sql", "-schema-create.sql", ".tmp")):
             path.unlink(missing_ok=True)
+    shutil.rmtree(directory / SLOTS_DIRECTORY, ignore_errors=True)
     with contextlib.suppress(OSError):
         directory.rmdir()  # other files may be there, which are not ours

@@ -106,10 +106,14 @@ def run_tasks(
     stop: threading.Event,
     done: Callable[[ResultT], None],
     description: str,
+    meanwhile: Callable[[], None] = lambda: None,
 ) -> bool:
-    """Work through all items; False when `stop` cut it short, DMError when an item failed."""
+    """Work through all items; False when `stop` cut it short, DMError when an item failed.
+
+    `meanwhile` is called again and again while the job runs; what it raises ends the job.
+    """
     for at in range(0, len(items), _LARGEST_JOB):
-        if not _run_job(context, function, items[at : at + _LARGEST_JOB], stop, done, description):
+        if not _run_job(context, function, items[at : at + _LARGEST_JOB], stop, done, description, meanwhile):
             return False
     return not stop.is_set()
 
@@ -121,6 +125,7 @@ def _run_job(
     stop: threading.Event,
     done: Callable[[ResultT], None],
     description: str,
+    meanwhile: Callable[[], None],
 ) -> bool:
     global _workers_lost
     from py4j.protocol import Py4JError
@@ -166,10 +171,12 @@ def _run_job(
                 failure = failure or outcome.failure
             else:
                 done(cast("ResultT", outcome.result))
-        if ended:
+        if ended or cancelled:
             break
-        if cancelled:
-            break
+        try:
+            meanwhile()
+        except DMError as error:
+            failure = failure or TaskFailure.of(error)
         if failure is not None or stop.is_set():
             cancelled = True
             try:

@@ -109,13 +109,21 @@ def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | No
             file = _status(connection, facts).file
             executed = str(fetch(connection, "SELECT @@global.gtid_executed")[0][0])
             return Position(facts.server_uuid, file, MAGIC_SIZE, GtidSet.parse(executed, "mysql"))
-        _locked(connection, "FLUSH TABLES WITH READ LOCK", "the whole server (FLUSH TABLES WITH READ LOCK)", stop)
-        try:
-            return _status(connection, facts)
-        finally:
-            fetch(connection, "UNLOCK TABLES")
+        return locked_end(connection, facts, lambda: None, stop)
     finally:
         connection.close()
+
+
+def locked_end(
+    connection: Connection, facts: ServerFacts, meanwhile: Callable[[], None], stop: threading.Event | None = None
+) -> Position:
+    """The binlog end under a global read lock; `meanwhile` is done under it, and sees exactly what is up to there."""
+    _locked(connection, "FLUSH TABLES WITH READ LOCK", "the whole server (FLUSH TABLES WITH READ LOCK)", stop)
+    try:
+        meanwhile()
+        return _status(connection, facts)
+    finally:
+        fetch(connection, "UNLOCK TABLES")
 
 
 def upper_bound(connection: Connection, facts: ServerFacts) -> Position:

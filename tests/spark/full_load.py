@@ -71,6 +71,8 @@ class FullLoad:
             routes=(RouteRule(schema_pattern=self.schema, target_schema=self.target_schema),),
             clean_dump_file=self.settings.get("clean_dump_file", False),
         )
+        if "consistency" in self.settings:
+            dumper["consistency"] = self.settings["consistency"]
         loader = config.loader.model_copy(update={"on_duplicate_logical": self.settings.get("on_duplicate", "replace")})
         return config.model_copy(update={"dumper": config.dumper.model_copy(update=dumper), "loader": loader})
 

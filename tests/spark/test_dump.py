@@ -309,3 +309,17 @@ def test_chunk_files_tell_what_they_are(mariadb: ThrowawayServer, full_load: Loa
     footer = read_footer(path)
     assert footer is not None
     assert (footer.dump_id, footer.table.table, footer.chunk, footer.rows) == (plan.dump_id, "keyed", 0, 4)
+
+
+def test_a_table_whose_key_the_target_lacks_is_read_at_a_point_of_its_own(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, rows=1)
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`", f"CREATE TABLE `{load.target_schema}`.keyed (id INT, v INT)"
+    )
+    plan = load.dump()
+    assert plan.tables[0].keyless
+    assert plan.tables[0].point is not None
+    load.load()
+    assert rows(mariadb, f"SELECT COUNT(*), COUNT(DISTINCT id) FROM `{load.target_schema}`.keyed") == [(4, 4)]

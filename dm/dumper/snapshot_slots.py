@@ -1,0 +1,112 @@
+"""Consistency `flush`: all chunks are read from snapshots that were opened under one global read lock.
+
+Problem: rows that nobody will correct afterwards (a task without a syncer, or a load in which a duplicate is an error)
+must all be of one moment. A snapshot lives in a connection, and connections live in different worker processes.
+
+So there is one Spark task per slot and not per chunk. Each opens a session and reports; when all have, the driver
+takes FLUSH TABLES WITH READ LOCK, which waits for commits that are under way and keeps new ones out; every slot opens
+its snapshot and reports; the driver reads the binlog's end, which is exact now, and unlocks. The lock lasts for some
+tens of milliseconds, since everything slow has been done before. Then the slots share the chunks, first come first
+served.
+
+They meet through empty files in a directory beside the chunk files, which all of them reach anyway. A claim of a
+chunk is a file that only one process can create. When the driver dies the snapshots are gone: such a dump can't be
+resumed."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from dm import faults
+from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, row_session
+from dm.errors import DMError
+from dm.position import Position
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import ServerFacts
+from dm.upstream.snapshot import LOCK_SECONDS, locked_end, wait_for_no_prepared_xa
+
+_LOCKED = "locked"
+_OPEN_SECONDS = 20.0  # the longest that the whole server may be locked
+_POLL_SECONDS = 0.002
+
+
+@dataclass(frozen=True, slots=True)
+class SlotTask:
+    """One session's share: which it is, and all chunks there are."""
+
+    slot: int
+    chunks: tuple[ChunkTask, ...]
+
+
+@dataclass(frozen=True)
+class SlotReader:
+    """Opens a snapshot when the driver says so, and reads chunks from it until none is left."""
+
+    reader: ChunkReader
+    meeting: Path
+
+    def __call__(self, task: SlotTask) -> tuple[ChunkResult, ...]:
+        """Read what this slot gets hold of."""
+        results: list[ChunkResult] = []
+        connection = row_session(self.reader.endpoint)
+        try:
+            fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+            (self.meeting / f"connected-{task.slot}").touch()
+            _wait((self.meeting / _LOCKED).exists, 2 * LOCK_SECONDS, "the other sessions of the dump")
+            fetch(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            (self.meeting / f"open-{task.slot}").touch()
+            for number, chunk in enumerate(task.chunks):
+                if self._claimed(number):
+                    results.append(self.reader.read_from(connection, chunk))
+                    faults.hit("dumper.chunk_written")
+        finally:
+            connection.close()
+        return tuple(results)
+
+    def _claimed(self, number: int) -> bool:
+        try:
+            os.close(os.open(self.meeting / f"claim-{number}", os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        except FileExistsError:
+            return False
+        return True
+
+
+def _wait(condition: Callable[[], bool], seconds: float, what: str) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > deadline:
+            raise DMError("dump-lock-refused", what=what, seconds=int(seconds))
+        time.sleep(_POLL_SECONDS)
+
+
+@dataclass
+class Meeting:
+    """The driver's side: called again and again while the slots run."""
+
+    directory: Path
+    slots: int
+    connection: Connection
+    facts: ServerFacts
+    user: str
+    replayed: bool  # a syncer goes on from the point
+    point: Position | None = None
+
+    def step(self) -> bool:
+        """Bring the slots to their snapshots once all are there; True when that has been done."""
+        if self.point is None and self._all("connected"):
+            self.point = locked_end(self.connection, self.facts, self._open)
+        return self.point is not None
+
+    def _all(self, word: str) -> bool:
+        return all((self.directory / f"{word}-{slot}").exists() for slot in range(self.slots))
+
+    def _open(self) -> None:
+        (self.directory / _LOCKED).touch()
+        _wait(lambda: self._all("open"), _OPEN_SECONDS, "snapshots of the dump's sessions")
+        if self.replayed:
+            wait_for_no_prepared_xa(self.connection, self.user, threading.Event(), seconds=0)

@@ -1,0 +1,144 @@
+"""With consistency `flush` every row is of one moment, whoever writes meanwhile."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from dm import faults
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.spark.dump_files import SLOTS_DIRECTORY, load_plan
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import FullLoad, rows, wait_for
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+ACCOUNTS = (
+    "CREATE TABLE accounts (id INT PRIMARY KEY, amount INT)",
+    "INSERT INTO accounts VALUES " + ", ".join(f"({number}, 100)" for number in range(200)),
+    "CREATE TABLE ledger (amount INT)",
+    "INSERT INTO ledger VALUES (20000)",
+)
+
+
+class Payments:
+    """Moves money between accounts, and between accounts and the ledger, until the end of the block."""
+
+    def __init__(self, load: FullLoad) -> None:
+        self._load = load
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._pay)
+        self.count = 0
+
+    def _pay(self) -> None:
+        connection = self._load.upstream.connect(autocommit=False, database=self._load.schema)
+        with connection, connection.cursor() as cursor:
+            while not self._stop.is_set():
+                one, other = self.count % 200, (self.count * 37 + 11) % 200
+                cursor.execute("UPDATE accounts SET amount = amount - 7 WHERE id = %s", (one,))
+                cursor.execute("UPDATE accounts SET amount = amount + 7 WHERE id = %s", (other,))
+                cursor.execute("UPDATE accounts SET amount = amount - 1 WHERE id = %s", (one,))
+                cursor.execute("UPDATE ledger SET amount = amount + 1")
+                connection.commit()
+                self.count += 1
+
+    def __enter__(self) -> Payments:
+        self._thread.start()
+        while self.count == 0:
+            self._stop.wait(0.01)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+
+def total(load: FullLoad) -> int:
+    query = (
+        f"SELECT (SELECT SUM(amount) FROM `{load.target_schema}`.accounts) + (SELECT SUM(amount) FROM `{{}}`.ledger)"
+    )
+    return int(rows(load.target, query.format(load.target_schema))[0][0])
+
+
+def test_a_full_only_task_sees_one_moment(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(upstream, target, *ACCOUNTS, mode="full", rows=10)
+    with Payments(load) as payments:
+        plan = load.dump()
+        seen = payments.count
+    assert seen > 0
+    assert plan.consistent
+    assert plan.p0 == plan.p1
+    assert not (load.directory / SLOTS_DIRECTORY).exists()
+    load.load()
+    assert total(load) == 40_000
+    assert rows(target, f"SELECT COUNT(*) FROM `{load.target_schema}`.accounts") == [(200,)]
+
+
+def test_duplicates_can_be_errors_then(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *ACCOUNTS, on_duplicate="error", rows=50)
+    assert load.dump().consistent
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"USE `{load.target_schema}`",
+        ACCOUNTS[0],
+        "INSERT INTO accounts VALUES (7, 7)",
+    )
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "duplicate-key"
+    mariadb.execute(f"DELETE FROM `{load.target_schema}`.accounts WHERE amount = 7")
+    load.load()
+    assert load.report().identical
+
+
+def test_without_one_moment_duplicates_can_not_be_errors(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *ACCOUNTS, on_duplicate="error", consistency="none")
+    load.dump()
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-error-mode"
+
+
+def test_a_table_that_changes_before_the_snapshot_starts_the_dump_anew(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = full_load(mariadb, mariadb, *ACCOUNTS, consistency="flush")
+    go, log = tmp_path / "go", tmp_path / "log"
+    monkeypatch.setenv("DM_FAULTS_LOG", str(log))
+    failures: list[DMError] = []
+
+    def run() -> None:
+        try:
+            load.dump()
+        except DMError as error:
+            failures.append(error)
+
+    faults.arm(f"dumper.after_p0=hang:{go}")
+    thread = threading.Thread(target=run)
+    thread.start()
+    wait_for(log)
+    mariadb.execute(f"ALTER TABLE `{load.schema}`.accounts ADD COLUMN note INT")
+    go.touch()
+    thread.join()
+    faults.arm("")
+    assert [error.name for error in failures] == ["dump-table-unstable"]
+    assert failures[0].retryable
+    before = load_plan(load.directory)
+    assert before is not None
+    plan = load.dump()
+    assert plan.dump_id != before.dump_id
+    load.load()
+    assert load.report().identical
+
+
+def test_a_consistency_that_is_not_there_is_refused_by_name(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *ACCOUNTS, consistency="lock")
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-consistency-unsupported"
+    assert not load.directory.exists()
