@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Callable, Iterator
+from typing import Any
+
 import pytest
 
+from dm.binlog.decode import RowPair
 from dm.binlog.value import Value
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.schema.table import Column
 from tests.live.binlog.recording import columns_of, recording
-from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.park import ServerPark
 
 pytestmark = pytest.mark.live
 
@@ -130,30 +135,79 @@ _TEXTUAL = ("decimal", "date", "time", "datetime", "timestamp", "json")
 _NETWORK = {"uuid": 16, "inet6": 16, "inet4": 4}
 
 
-def selected(server: ThrowawayServer, schema: str, flavor: Flavor, column: Column) -> list[Value]:
-    """The column's values as the server itself gives them, in insertion order."""
-    if column.base in _NUMBERS:
-        expression = "CAST(v AS UNSIGNED)" if column.base == "set" else "v + 0"
-    elif column.base in ("float", "double"):
-        # 17 significant digits tell every double; a FLOAT is the double of equal value.
-        expression = "CAST(v AS DOUBLE)" if flavor == "mysql" else "v + 0e0"
-    elif column.base in _NETWORK:
-        expression = f"HEX(CAST(v AS BINARY({_NETWORK[column.base]})))"
-    elif column.base in _TEXTUAL:
-        expression = "CAST(v AS CHAR)"
-    else:
-        expression = "HEX(v)"
-    found: list[Value] = []
-    for (value,) in server.query(f"SELECT {expression} FROM `{schema}`.`v` ORDER BY id"):
-        if value is None:
-            found.append(None)
-        elif column.base in _NUMBERS:
-            found.append(int(value))
-        elif expression.startswith("HEX"):
-            found.append(bytes.fromhex(value))
+class Recorded:
+    """Every case of one flavour, written and recorded in one go: case number -> table, columns, changes."""
+
+    def __init__(self, server: ThrowawayServer, flavor: Flavor) -> None:
+        self.server = server
+        self.flavor = flavor
+        self.schema = f"values_{secrets.token_hex(4)}"
+        server.execute(f"CREATE DATABASE {self.schema}")
+        with recording(server) as self._recording:
+            connection = server.connect(database=self.schema)
+            with connection, connection.cursor() as cursor:
+                cursor.execute("SET sql_mode='ALLOW_INVALID_DATES', time_zone='+00:00'")
+                for number, (family, definition, values) in enumerate(CASES):
+                    if family != flavor:
+                        continue
+                    table = f"v{number}"
+                    cursor.execute(
+                        f"CREATE TABLE {table} (id INT PRIMARY KEY AUTO_INCREMENT, v {definition} NULL, n INT)"
+                    )
+                    for value in values:
+                        cursor.execute(f"INSERT IGNORE INTO {table} (v) VALUES ({value})")
+                    cursor.execute(f"INSERT INTO {table} (v) VALUES (NULL)")
+                    cursor.execute(f"UPDATE {table} SET n = id")
+
+    def changes(self, table: str) -> tuple[Column, list[RowPair]]:
+        """The column of a case and the changes of its table."""
+        columns = columns_of(self.server, self.schema, table)
+        return columns[1], self._recording.rows(table, columns)
+
+    def selected(self, table: str, column: Column) -> list[Value]:
+        """The column's values as the server itself gives them, in insertion order."""
+        if column.base in _NUMBERS:
+            expression = "CAST(v AS UNSIGNED)" if column.base == "set" else "v + 0"
+        elif column.base in ("float", "double"):
+            # 17 significant digits tell every double; a FLOAT is the double of equal value.
+            expression = "CAST(v AS DOUBLE)" if self.flavor == "mysql" else "v + 0e0"
+        elif column.base in _NETWORK:
+            expression = f"HEX(CAST(v AS BINARY({_NETWORK[column.base]})))"
+        elif column.base in _TEXTUAL:
+            expression = "CAST(v AS CHAR)"
         else:
-            found.append(value)
-    return found
+            expression = "HEX(v)"
+        connection = self.server.connect(database=self.schema)
+        with connection, connection.cursor() as cursor:
+            cursor.execute("SET time_zone = '+00:00'")
+            cursor.execute(f"SELECT {expression} FROM {table} ORDER BY id")
+            rows = cursor.fetchall()
+        return [_value(column, value, expression.startswith("HEX")) for (value,) in rows]
+
+
+def _value(column: Column, value: Any, hexadecimal: bool) -> Value:
+    if value is None:
+        return None
+    if column.base in _NUMBERS:
+        return int(value)
+    if hexadecimal:
+        return bytes.fromhex(value)
+    result: Value = value
+    return result
+
+
+@pytest.fixture(scope="module")
+def recorded(park: ServerPark) -> Iterator[Callable[[Flavor], Recorded]]:
+    made: dict[Flavor, Recorded] = {}
+
+    def of(flavor: Flavor) -> Recorded:
+        if flavor not in made:
+            made[flavor] = Recorded(park.shared(flavor, "upstream-1"), flavor)
+        return made[flavor]
+
+    yield of
+    for one in made.values():
+        one.server.execute(f"DROP DATABASE {one.schema}")
 
 
 def same(one: Value, other: Value) -> bool:
@@ -162,31 +216,18 @@ def same(one: Value, other: Value) -> bool:
     return type(one) is type(other) and one == other
 
 
-@pytest.mark.parametrize(("flavor", "definition", "values"), CASES, ids=[f"{case[0]}-{case[1][:40]}" for case in CASES])
-def test_decoded_values_are_the_selected_ones(
-    request: pytest.FixtureRequest, schema: SchemaFactory, flavor: Flavor, definition: str, values: tuple[str, ...]
-) -> None:
-    server: ThrowawayServer = request.getfixturevalue(flavor)
-    name = schema(server)
-    with recording(server) as recorded:
-        connection = server.connect(database=name)
-        with connection, connection.cursor() as cursor:
-            cursor.execute("SET sql_mode='ALLOW_INVALID_DATES', time_zone='+00:00'")
-            cursor.execute(f"CREATE TABLE v (id INT PRIMARY KEY AUTO_INCREMENT, v {definition} NULL, n INT)")
-            for value in values:
-                cursor.execute(f"INSERT IGNORE INTO v (v) VALUES ({value})")
-            cursor.execute("INSERT INTO v (v) VALUES (NULL)")
-            cursor.execute("UPDATE v SET n = id")
-            cursor.execute("SELECT COUNT(*) FROM v")
-            assert cursor.fetchone() == (len(values) + 1,)
-    columns = columns_of(server, name, "v")
-    server.execute("SET GLOBAL time_zone = '+00:00'")
-    expected = selected(server, name, flavor, columns[1])
-    changes = recorded.rows("v", columns)
+@pytest.mark.parametrize("number", range(len(CASES)), ids=[f"{case[0]}-{case[1][:40]}" for case in CASES])
+def test_decoded_values_are_the_selected_ones(recorded: Callable[[Flavor], Recorded], number: int) -> None:
+    flavor, _, values = CASES[number]
+    server = recorded(flavor)
+    table = f"v{number}"
+    column, changes = server.changes(table)
+    expected = server.selected(table, column)
+    assert len(expected) == len(values) + 1
     inserted = [after[1] for before, after in changes if before is None and after is not None]
     pairs = [(before, after) for before, after in changes if before is not None and after is not None]
     assert len(inserted) == len(expected)
     for got, wanted in zip(inserted, expected, strict=True):
         assert same(got, wanted), (got, wanted)
     assert [before[1] for before, _ in pairs] == inserted
-    assert [after[1:] for _, after in pairs] == [(value, number + 1) for number, value in enumerate(inserted)]
+    assert [after[1:] for _, after in pairs] == [(value, row + 1) for row, value in enumerate(inserted)]
