@@ -19,9 +19,11 @@ Why disjoint keys commute, even on a target that isn't what the source was:
 Whatever is not as expected, a count or an error, ends the attempt: the transaction is rolled back and the changes are
 applied one by one, so the outcome, the error included, is the serial one.
 
-UPDATE becomes INSERT .. ON DUPLICATE KEY UPDATE where the plan allows it and the row key keeps its bytes. The server
+UPDATE becomes INSERT .. ON DUPLICATE KEY UPDATE where the plan allows it and all keys keep their bytes. The server
 counts 2 for a row it changed, 1 for one it inserted, 0 for one that was so already (MySQL Reference Manual, "INSERT ...
-ON DUPLICATE KEY UPDATE"; without CLIENT_FOUND_ROWS), so only the sum 2n proves n changed rows.
+ON DUPLICATE KEY UPDATE"; without CLIENT_FOUND_ROWS), so only the sum 2n proves n changed rows. With several unique
+keys the row it finds may be another one, that holds one of the keys: each assignment then asks whether the row has
+*all* keys of the image, and leaves it alone if not, which the count shows.
 """
 
 from __future__ import annotations
@@ -203,7 +205,7 @@ def _statement(group: _Group) -> ApplyStatement:
     head = insert_head(plan, b"REPLACE" if group.verb is _REPLACE else b"INSERT", plan.columns)
     sql = head + b",".join(group.rows)
     if group.verb is _UPDATE:
-        return ApplyStatement(sql + _on_duplicate(plan.columns), Expected(affected=2 * count), changes)
+        return ApplyStatement(sql + _on_duplicate(plan), Expected(affected=2 * count), changes)
     if group.verb is _REPLACE and (group.safe or plan.unique_indexes == 1):
         return ApplyStatement(sql, ANY, changes)
     return ApplyStatement(sql, Expected(affected=count), changes)
@@ -257,6 +259,10 @@ def _key_values(columns: tuple[MappedColumn, ...], row: Row) -> bytes:
     return b"(" + values + b")" if len(columns) > 1 else values
 
 
-def _on_duplicate(columns: tuple[MappedColumn, ...]) -> bytes:
-    assignments = b",".join([column.sql + b"=VALUES(" + column.sql + b")" for column in columns])
-    return b" ON DUPLICATE KEY UPDATE " + assignments
+def _on_duplicate(plan: TablePlan) -> bytes:
+    new = {column.at: b"VALUES(" + column.sql + b")" for column in plan.columns}
+    if plan.unique_indexes > 1:
+        same = b" AND ".join([column.sql + b"<=>" + new[column.at] for column in plan.row_key + plan.verified])
+        # Assignments work from left to right: a key column that was set still compares as equal.
+        new = {column.at: b"IF(" + same + b"," + new[column.at] + b"," + column.sql + b")" for column in plan.columns}
+    return b" ON DUPLICATE KEY UPDATE " + b",".join([column.sql + b"=" + new[column.at] for column in plan.columns])

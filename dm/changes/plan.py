@@ -11,8 +11,8 @@ What may not be done to a table, and why:
 
 - REPLACE, if the target has columns the source lacks (it would reset them), or if rows of other tables refer to it and
   the target checks that (it would delete the parent). `upsert` says so: UPDATE, and INSERT if there was no row.
-- INSERT .. ON DUPLICATE KEY UPDATE, unless the primary or unique key in question is the only one: with several, the row
-  found may be another one. Nor with columns the source lacks, or with triggers, which would see an INSERT.
+- INSERT .. ON DUPLICATE KEY UPDATE, with columns the source lacks (they may have no default), or with triggers, which
+  would see an INSERT.
 - Changing the order of changes, if triggers or checked foreign keys make one row's change depend on other rows.
 """
 
@@ -116,7 +116,7 @@ def build_plan(source: TableSchema, wire: Sequence[Column], target: TargetTable,
         zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
         insert_replaces=options.insert_mode == "replace" and keyed,
         upsert=extra or (checked and bool(target.referenced)),
-        updates_by_insert=keyed and len(uniques) == 1 and not extra and groupable,
+        updates_by_insert=keyed and not extra and groupable,
         groupable=groupable,
         defaults_agree=frozenset(
             column.at

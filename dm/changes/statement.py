@@ -18,7 +18,7 @@ written by a statement of its own with a lax sql_mode, which must give exactly t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row
@@ -172,20 +172,29 @@ def present(plan: TablePlan, row: Row) -> tuple[MappedColumn, ...]:
 def _upsert(change: RowChange, before: Row | None, after: Row) -> list[ApplyStatement]:
     """Make the row be `after`, whatever of the change is there already, keeping what the source doesn't know of it."""
     plan = change.plan
-    moved = before is not None and any(before[column.at] != after[column.at] for column in plan.row_key)
     insert = _written(insert_row(plan, after), plan, after, ANY, change)
-    if before is None or not moved:
-        absent: tuple[ApplyStatement, ...] = (insert,)
-        found: tuple[ApplyStatement, ...] = ()
-    else:
-        rename = _written(update_row(plan, before, after), plan, after, ANY, change, not_found=(insert,))
-        absent = (rename,)
-        found = (ApplyStatement(_delete_old(plan, before, after), ANY, (change,)),)
-    update = _written(update_row(plan, after, after), plan, after, ANY, change, found=found, not_found=absent)
-    if not plan.other_keys:
-        return [update]
-    others = ApplyStatement(_delete_holders(plan, before, after), ANY, (change,))
-    return [others, update]
+    update = _written(update_row(plan, after, after), plan, after, ANY, change)
+    others = _delete_holders(change, after, (after,))
+    if before is None or all(before[column.at] == after[column.at] for column in plan.row_key):
+        return [*others, replace(update, not_found=(insert,))]
+    # The row has moved. If the new one is there, it is the row of later, and the old one is a leftover.
+    leftover = ApplyStatement(_delete_old(plan, before, after), ANY, (change,))
+    move = _written(update_row(plan, before, after), plan, after, ANY, change, not_found=(insert,))
+    return [
+        ApplyStatement(
+            _touch(plan, after),
+            ANY,
+            (change,),
+            found=(leftover, *others, update),
+            not_found=(*_delete_holders(change, after, (after, before)), move),
+        )
+    ]
+
+
+def _touch(plan: TablePlan, row: Row) -> bytes:
+    """An UPDATE that changes nothing: it tells whether the row is there, and locks it."""
+    column = plan.row_key[0].sql
+    return b"UPDATE " + plan.target.sql.encode() + b" SET " + column + b"=" + column + b" WHERE " + find(plan, row)
 
 
 def _delete_old(plan: TablePlan, before: Row, after: Row) -> bytes:
@@ -194,23 +203,19 @@ def _delete_old(plan: TablePlan, before: Row, after: Row) -> bytes:
     return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
 
 
-def _delete_holders(plan: TablePlan, before: Row | None, after: Row) -> bytes:
-    """Delete the rows that hold one of the new row's further unique keys but are neither the new nor the old row."""
+def _delete_holders(change: RowChange, after: Row, but: Sequence[Row]) -> tuple[ApplyStatement, ...]:
+    """Delete the rows that hold another unique key of the new row, but not those found by these images."""
+    plan = change.plan
     holders = [
         b"(" + b" AND ".join([column.sql + b"=" + known(column, after) for column in key]) + b")"
         for key in plan.other_keys
         if all(after[column.at] is not None for column in key)
-    ] or [b"FALSE"]
-    images = [after] if before is None else [after, before]
-    others = [b"NOT (" + find(plan, image) + b")" for image in images]
-    return (
-        b"DELETE FROM "
-        + plan.target.sql.encode()
-        + b" WHERE ("
-        + b" OR ".join(holders)
-        + b") AND "
-        + b" AND ".join(others)
-    )
+    ]
+    if not holders:
+        return ()
+    conditions = [b"(" + b" OR ".join(holders) + b")", *(b"NOT (" + find(plan, image) + b")" for image in but)]
+    sql = b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + b" AND ".join(conditions)
+    return (ApplyStatement(sql, ANY, (change,)),)
 
 
 def _partial_update(change: RowChange, before: Row, after: Row) -> list[ApplyStatement]:

@@ -144,7 +144,7 @@ def test_what_the_server_takes_for_equal_is_one_key(
     codec = {"utf8mb4": "utf-8", "utf8mb3": "utf-8"}.get(charset, {"latin1": "cp1252"}.get(charset, charset))
     column = Column("t", "varchar", length=20, charset=charset, collation=collation)
 
-    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
     @given(st.data(), _TEXTS, st.sampled_from([None, None, 2]))
     def check(data: st.DataObject, text: str, prefix: int | None) -> None:
         other = data.draw(_variant(text) | _TEXTS)

@@ -174,7 +174,7 @@ def test_groups_do_what_single_changes_do(bench: Bench, shape: str, mode: str) -
     serial, group = bench.plans[shape, mode]
     connection = bench.connection
 
-    @settings(max_examples=120, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
     @given(_history(text_key=shape == "text key"))
     def check(history: tuple[list[Row], list[Draft]]) -> None:
         start, drafts = history
@@ -216,6 +216,20 @@ HIDDEN = {
     ),
     "an UPDATE frees the key": ("insert", [_draft((1, 1), (1, 2)), _draft(None, (2, 5)), _draft((7, 4), (7, 6))]),
 }
+
+
+def test_a_row_that_only_shares_a_key_is_not_taken_for_the_missing_one(bench: Bench) -> None:
+    _, plan = bench.plans["three keys", "insert"]
+    start: list[Row] = [(1, 1, b"1", b"c"), (7, 5, b"7", b"c")]
+    fill(bench.connection, plan, start)
+    drafts = [
+        Draft((1, 1, b"1", b"c"), (1, 1, b"1", b"d"), safe=False),
+        Draft((2, 5, b"2", b"c"), (2, 5, b"2", b"d"), safe=False),
+    ]
+    with pytest.raises(DMError) as caught:
+        apply_batch(bench.connection, [draft.of(plan) for draft in drafts])
+    assert caught.value.name == "row-missing"
+    assert contents(bench.connection, plan.target) == [(1, 1, "1", "c"), (7, 5, "7", "c")]
 
 
 @pytest.mark.parametrize("case", HIDDEN)

@@ -99,7 +99,7 @@ def test_a_replay_from_any_point_over_any_later_state_ends_at_the_end(
     connection, plans = ground
     plan = plans[shape]
 
-    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=50, deadline=None, suppress_health_check=list(HealthCheck))
     @given(_histories(several=shape != "one key"), st.data())
     def check(history: History, data: st.DataObject) -> None:
         reached = data.draw(st.integers(0, len(history)))

@@ -37,10 +37,20 @@ def test_updates_become_inserts_that_must_change_every_row() -> None:
     assert statements[0].expected.affected == 4
 
 
-def test_updates_stay_updates_where_another_unique_key_could_be_met() -> None:
-    assert sql_of([update(TWO, (1, 2), (1, 3)), update(TWO, (2, None), (2, None))]) == [
+def test_updates_ask_for_all_keys_where_a_row_with_another_could_be_met() -> None:
+    table = plan([A, B, C], [key("PRIMARY", "a"), key("b", "b")])
+    assert sql_of([update(table, (1, 2, b"x"), (1, 2, b"y"))]) == [
+        "INSERT INTO `d`.`t` (`a`,`b`,`c`) VALUES (1,2,'y') ON DUPLICATE KEY UPDATE "
+        "`a`=IF(`a`<=>VALUES(`a`) AND `b`<=>VALUES(`b`),VALUES(`a`),`a`),"
+        "`b`=IF(`a`<=>VALUES(`a`) AND `b`<=>VALUES(`b`),VALUES(`b`),`b`),"
+        "`c`=IF(`a`<=>VALUES(`a`) AND `b`<=>VALUES(`b`),VALUES(`c`),`c`)"
+    ]
+
+
+def test_updates_that_move_a_key_stay_updates() -> None:
+    assert sql_of([update(TWO, (1, 2), (1, 3)), update(TWO, (2, None), (2, 4))]) == [
         "UPDATE `d`.`t` SET `a`=1,`b`=3 WHERE `a`=1 AND `b`<=>2 LIMIT 1",
-        "UPDATE `d`.`t` SET `a`=2,`b`=NULL WHERE `a`=2 AND `b`<=>NULL LIMIT 1",
+        "UPDATE `d`.`t` SET `a`=2,`b`=4 WHERE `a`=2 AND `b`<=>NULL LIMIT 1",
     ]
 
 
