@@ -129,8 +129,20 @@ class Client:
         self._home.create()
         log = self._home.daemon_log
         self._say(f"no dm-worker runs in {self._home.directory}: starting a private one (log: {log})")
+        process = self._launch(log)
+        deadline = time.monotonic() + START_SECONDS
+        while not self.running():
+            status = process.poll()
+            if status not in (None, HOME_TAKEN_STATUS) or time.monotonic() > deadline:
+                raise DMError("daemon-start-failed", log=log, cause=_last_line(log))
+            time.sleep(0.05)
+            if status == HOME_TAKEN_STATUS and not self.running():
+                # Another one is just starting, and will answer soon; or just ending, and then this one is needed.
+                process = self._launch(log)
+
+    def _launch(self, log: Path) -> subprocess.Popen[bytes]:
         with log.open("ab") as output:
-            process = subprocess.Popen(
+            return subprocess.Popen(
                 [sys.executable, "-m", "dm.worker.daemon"],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
@@ -138,12 +150,6 @@ class Client:
                 start_new_session=True,
                 env={**os.environ, "DM_HOME": str(self._home.directory)},
             )
-        deadline = time.monotonic() + START_SECONDS
-        while not self.running():
-            # Of two that are started at once, one finds the home taken and ends: then the other one will answer.
-            if process.poll() not in (None, HOME_TAKEN_STATUS) or time.monotonic() > deadline:
-                raise DMError("daemon-start-failed", log=log, cause=_last_line(log))
-            time.sleep(0.05)
 
 
 def _knock(path: str) -> None:

@@ -62,7 +62,9 @@ def serve(home: Home, parts: Parts, listen: tuple[str, int] | None, stop: thread
             )
             thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, name="api", daemon=True)
             thread.start()
-            structlog.get_logger().info("serving", home=str(home.directory), listen=listen, version=installed_version())
+            structlog.get_logger().info(
+                "serving", home=str(home.directory), listen=_port_of(sockets), version=installed_version()
+            )
             stop.wait()
             server.should_exit = True
             thread.join()
@@ -88,6 +90,15 @@ def _listening(home: Home, listen: tuple[str, int] | None) -> Iterator[list[sock
         for one in sockets:
             one.listen(128)
         yield sockets
+
+
+def _port_of(sockets: Sequence[socket.socket]) -> str | None:
+    """Where it listens besides the home's socket; port 0 was replaced by a free one."""
+    for one in sockets:
+        if one.family == socket.AF_INET:
+            host, port = one.getsockname()
+            return f"{host}:{port}"
+    return None
 
 
 def loopback(text: str) -> tuple[str, int]:

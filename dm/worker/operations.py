@@ -220,7 +220,7 @@ class Operations:
 
     def resume_task(self, name: str, sources: Sequence[str]) -> Answer:
         """`resume-task`."""
-        return self._done(name, self._operate(name, sources, lambda job: job.subtask.resume()))
+        return self._done(name, self._operate(name, sources, lambda job: job.resume()))
 
     def stop_task(self, name: str, sources: Sequence[str]) -> Answer:
         """`stop-task`: answers when the units rest; progress stays in the target."""

@@ -85,6 +85,12 @@ class Job:
         if self.supervisor.clock.monotonic() - self.began >= SETTLED_SECONDS:
             self.subtask.settled(self._number)
 
+    def resume(self) -> None:
+        """A person's resume, which also gives the relay another chance to serve."""
+        if self.subtask.stage == "Paused":
+            self.remote = False
+        self.subtask.resume()
+
     def refresh(self) -> int:
         """Ask for a status as of now; `fresh` says when it is there."""
         self.requested += 1
