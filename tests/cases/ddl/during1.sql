@@ -1,0 +1,23 @@
+-- wait synced
+ALTER TABLE shop.customers ADD COLUMN email VARCHAR(50) NULL AFTER id, ADD COLUMN age TINYINT UNSIGNED NOT NULL DEFAULT 18,
+  MODIFY COLUMN name VARCHAR(80) NOT NULL DEFAULT '', ADD UNIQUE KEY by_email (email);
+INSERT INTO shop.customers (email, name, age) VALUES ('a@example.org', 'A', 200);
+USE shop;
+RENAME TABLE old TO new, customers TO clients;
+INSERT INTO new VALUES (2, 2);
+CREATE TABLE copy LIKE clients;
+INSERT INTO copy SELECT * FROM clients;
+ALTER TABLE clients CHANGE COLUMN name full_name VARCHAR(80) NOT NULL DEFAULT 'nobody', DROP COLUMN age, RENAME KEY by_email TO mail;
+UPDATE clients SET full_name = 'renamed' WHERE id = 2;
+TRUNCATE TABLE new;
+INSERT INTO new VALUES (3, 3);
+CREATE TABLE parts (id INT NOT NULL, y YEAR NOT NULL, PRIMARY KEY (id, y)) /*!50100 PARTITION BY RANGE (y)
+  (PARTITION p0 VALUES LESS THAN (2000), PARTITION p1 VALUES LESS THAN MAXVALUE) */;
+INSERT INTO parts VALUES (1, 1999), (2, 2020);
+CREATE INDEX by_y ON parts (y DESC);
+DROP INDEX by_y ON parts;
+CREATE DATABASE shelf;
+CREATE TABLE gone (id INT PRIMARY KEY);
+DROP TABLE gone;
+ALTER TABLE copy ADD COLUMN half INT GENERATED ALWAYS AS (age DIV 2) VIRTUAL;
+UPDATE copy SET age = 99 WHERE id = 1;

@@ -1,0 +1,164 @@
+"""A `dm-worker` of the test's own and the `dmctl` that talks to it, both as a user runs them: separate processes.
+
+The daemon is guarded: it dies with the test run, and its unit hosts with it. Verbs go through the real `dmctl`; only
+polling uses the client inside `dmctl` directly, since a Python process per question would be most of a test's time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from dm.cli.client import Client
+from dm.demo.guard import GuardedProcess
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one run of `dmctl` ended."""
+
+    arguments: tuple[str, ...]
+    status: int
+    out: str
+    err: str
+
+    def json(self) -> dict[str, Any]:
+        """What was printed with --output json."""
+        printed: dict[str, Any] = json.loads(self.out)
+        return printed
+
+    def __str__(self) -> str:
+        return f"dmctl {' '.join(self.arguments)} ended with {self.status}\n{self.out}{self.err}"
+
+
+class Daemon:
+    """A running dm-worker in a home of its own."""
+
+    def __init__(self, directory: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.home = directory / "home"
+        self.directory = directory
+        self._environment = {
+            **os.environ,
+            "PYTHONPATH": str(_REPOSITORY),
+            "DM_HOME": str(self.home),
+            **(environment or {}),
+        }
+        self._client = Client(None, self._environment, lambda _: None)
+        self._process: GuardedProcess | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()
+
+    @property
+    def log(self) -> Path:
+        """What the daemon prints."""
+        return self.directory / "daemon.out"
+
+    def start(self, **environment: str) -> Self:
+        """Start the daemon, with more environment variables (DM_FAULTS) when given, and wait until it answers."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._process = GuardedProcess(
+            [sys.executable, "-m", "dm.worker.daemon"],
+            log=self.log,
+            environment={**self._environment, **environment},
+        )
+        pause = threading.Event()
+        while not self._client.running():
+            if self._process.poll() is not None:
+                raise AssertionError(f"dm-worker ended at once:\n{self.log.read_text(encoding='utf-8')}")
+            pause.wait(0.05)
+        return self
+
+    def stop(self) -> None:
+        """End the daemon in order; kill it when it takes more than half a minute."""
+        if self._process is None:
+            return
+        self._process.send(signal.SIGTERM)
+        try:
+            self._process.wait(30)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+        self._process = None
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        if self._process is not None:
+            self._process.send(signal.SIGKILL)
+            self._process.wait(30)
+            self._process = None
+
+    def hosts(self) -> dict[str, int]:
+        """The process ids of the unit hosts, by name."""
+        assert self._process is not None
+        found: dict[str, int] = {}
+        for children in Path(f"/proc/{self._process.pid}/task").glob("*/children"):
+            for pid in map(int, children.read_text(encoding="ascii").split()):
+                try:
+                    command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
+                except FileNotFoundError:
+                    continue  # it ended meanwhile
+                if "dm.task.host" in command:
+                    found[command[command.index("dm.task.host") + 1]] = pid
+        return found
+
+    def kill_hosts(self) -> list[str]:
+        """SIGKILL every unit host; says which. The daemon starts them again."""
+        hosts = self.hosts()
+        for pid in hosts.values():
+            os.kill(pid, signal.SIGKILL)
+        return sorted(hosts)
+
+    def dmctl(self, *arguments: str) -> Answer:
+        """Run `dmctl` in the daemon's directory."""
+        done = subprocess.run(
+            [sys.executable, "-m", "dm.cli.dmctl", *arguments],
+            cwd=self.directory,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        return Answer(arguments, done.returncode, done.stdout, done.stderr)
+
+    def must(self, *arguments: str) -> Answer:
+        """Run `dmctl` and insist on success."""
+        answer = self.dmctl(*arguments)
+        assert answer.status == 0, str(answer)
+        return answer
+
+    def status(self, task: str) -> dict[str, dict[str, Any]]:
+        """DM's subTaskStatus of each source, by source id."""
+        answer = self._client.get(f"/api/v1/tasks/{task}/status", source=[])
+        return {source["sourceStatus"]["source"]: source["subTaskStatus"][0] for source in answer["sources"]}
+
+    def wait(
+        self, task: str, wanted: Callable[[dict[str, dict[str, Any]]], bool], what: str, *, seconds: float = 120
+    ) -> dict[str, dict[str, Any]]:
+        """Ask for the status until it is as wanted; fails with the last one."""
+        deadline = time.monotonic() + seconds
+        pause = threading.Event()
+        status = self.status(task)
+        while not wanted(status):
+            assert time.monotonic() < deadline, f"{what}: not within {seconds} s\n{json.dumps(status, indent=2)}"
+            pause.wait(_POLL_SECONDS)
+            status = self.status(task)
+        return status
