@@ -181,4 +181,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "the task goes on by itself from its checkpoint, found by its GTID set at the new server",
         retryable=True,
     ),
+    ErrorKind(
+        "replication-denied",
+        30919,
+        "relay-unit",
+        "upstream",
+        "high",
+        "the source {address} does not let user {user} read its binlog",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{user}'@'%' at the source",
+    ),
 )

@@ -29,7 +29,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.recovery import Recovered, recover
 from dm.relaylog.writer import RelayWriter
-from dm.upstream.connection import Connection, connect
+from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
 from dm.upstream.facts import ServerFacts, binlog_end, executed_gtids, read_facts
 from dm.upstream.locate import locate
@@ -118,7 +118,7 @@ class Puller:
 
     def pull(self, progressed: Callable[[], None]) -> None:
         """Connect, recover, and store what comes; returns when closed, raises DMError when the connection ends."""
-        connection = connect(self._endpoint)
+        connection = connect(self._endpoint, read_timeout=PROMPT_SECONDS)
         try:
             plan = self._plan(connection, read_facts(connection))
         finally:

@@ -9,9 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from pathlib import Path
-from types import ModuleType
 
-from dm import faults as fault_points
 from dm.clock import Clock, SystemClock
 from dm.config.source import SourceConfig
 from dm.errors import DMError
@@ -44,19 +42,18 @@ class RelayUnit:
         start: Position | None = None,
         clock: Clock | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        faults: ModuleType = fault_points,
     ) -> None:
         self._source = source
         self._directory = RelayDirectory(directory)
         self._clock = clock or SystemClock()
         self._heartbeat = heartbeat_seconds
         self._start = start or _configured_start(source)
-        self._faults = faults
         self._identity = identity_for("relay", source.source_id, server_id=source.server_id)
         self._puller: Puller | None = None
         self._trouble: DMError | None = None
         self._master: Position | None = None
         self._wait = FIRST_WAIT
+        self._ended = threading.Event()
 
     @property
     def trouble(self) -> DMError | None:
@@ -67,7 +64,6 @@ class RelayUnit:
         """Pull until `stop`; raises DMError for what waiting can't heal."""
         watcher = threading.Thread(target=self._watch, args=(stop,), name="relay-watch", daemon=True)
         with sole_writer(self._directory.root):
-            self._ended = threading.Event()
             watcher.start()
             try:
                 while not stop.is_set():

@@ -7,8 +7,9 @@ malicious server could ask any client for its files). Session variables of the s
 from __future__ import annotations
 
 import ssl
+import struct
 from collections.abc import Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -16,11 +17,17 @@ from pymysql.cursors import Cursor
 from dm.config.endpoint import Endpoint, Security
 from dm.errors import DMError
 
-__all__ = ["Connection", "Endpoint", "Security", "SqlRow", "connect", "fetch", "server_error"]
+__all__ = ["PROMPT_SECONDS", "Connection", "Endpoint", "Security", "SqlRow", "connect", "fetch", "server_error"]
 
 Connection: TypeAlias = "pymysql.Connection[Cursor]"
 SqlRow = tuple[Any, ...]
 
+# For who must be able to end within ten seconds although the server neither answers nor refuses.
+PROMPT_SECONDS: Final = 8.0
+
+
+# What pymysql lets through when the peer does not speak the protocol.
+_GARBLED: Final = (ValueError, LookupError, TypeError, AssertionError, struct.error)
 
 # Error numbers: MySQL "Server Error Message Reference" and "Client Error Message Reference".
 _REFUSED = frozenset({1044, 1045, 1130, 1142, 1143, 1227, 1251, 1370, 1396, 1698, 1820, 1862, 3118, 3879, 4151})
@@ -58,7 +65,7 @@ def connect(
     endpoint: Endpoint,
     *,
     role: str = "upstream",
-    connect_timeout: float = 10,
+    connect_timeout: float = 5,
     read_timeout: float | None = 60,
 ) -> Connection:
     """Log in and fix the session; every failure is a DMError."""
@@ -77,7 +84,7 @@ def connect(
             program_name="dm",
             ssl=_tls(endpoint.security),
         )
-    except (pymysql.err.Error, OSError, RuntimeError) as error:
+    except (pymysql.err.Error, OSError, RuntimeError, *_GARBLED) as error:
         # RuntimeError: pymysql's word for an authentication method that needs TLS or the `cryptography` package.
         raise server_error(
             error, role=role, host=endpoint.host, port=endpoint.port, user=endpoint.user, connecting=True

@@ -23,13 +23,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any, cast
 
+import pymysql
 from pymysql.constants import COMMAND
 from pymysqlreplication.binlogstream import ReportSlave
 
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
-from dm.upstream.connection import Connection, connect, fetch, server_error
+from dm.upstream.connection import PROMPT_SECONDS, Connection, connect, fetch, server_error
 from dm.upstream.facts import binlog_files, purged_gtids, read_facts
 from dm.upstream.gtid_encoding import encode
 from dm.upstream.packet_reader import PacketReader, StreamEndedError
@@ -69,7 +70,7 @@ class DumpStream:
 
     def open(self) -> None:
         """Connect, register and ask for the dump."""
-        connection = connect(self._endpoint, role=self._role)
+        connection = connect(self._endpoint, role=self._role, read_timeout=PROMPT_SECONDS)
         raw = cast(Any, connection)  # the stubs leave out what a replica needs: the socket and raw packets
         with self._lock:
             self._connection = connection
@@ -78,8 +79,7 @@ class DumpStream:
             self._breaker = socket.socket(fileno=os.dup(raw._sock.fileno()))
         flavor: Flavor = "mariadb" if "mariadb" in raw.get_server_info().lower() else "mysql"
         self._introduce(connection, flavor)
-        self._command(raw, ReportSlave("").encoded(self._identity.server_id))
-        raw._read_packet()
+        self._register(raw)
         self._command(raw, self._dump_command(flavor))
         # Silence of one period is normal, a late heartbeat too; three and a pause are not.
         self._reader = PacketReader(raw._sock, timeout=3 * self._heartbeat + 4)
@@ -103,10 +103,21 @@ class DumpStream:
         for sql, args in statements:
             fetch(connection, sql, args, role=self._role)
 
+    def _register(self, raw: Any) -> None:
+        self._command(raw, ReportSlave("").encoded(self._identity.server_id))
+        try:
+            raw._read_packet()
+        except (pymysql.err.Error, OSError) as error:
+            host, port, user = self._endpoint.host, self._endpoint.port, self._endpoint.user
+            meant = server_error(error, role=self._role, host=host, port=port, user=user, statement="register")
+            if meant.name == "access-denied":
+                raise DMError("replication-denied", user=user, address=f"{host}:{port}") from error
+            raise meant from error
+
     def _command(self, raw: Any, packet: bytes) -> None:
         try:
             raw._write_bytes(packet)
-        except Exception as error:
+        except (pymysql.err.Error, OSError) as error:
             raise self._lost(error) from error
         raw._next_seq_id = 1
 
@@ -155,10 +166,17 @@ class DumpStream:
                 self._breaker = None
 
     def __enter__(self) -> DumpStream:
-        self.open()
+        try:
+            self.open()
+        except BaseException:
+            self._leave()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
         self.close()
         if self._connection is not None:
             cast(Any, self._connection)._force_close()
@@ -208,7 +226,7 @@ class DumpStream:
     def _purged(self, words: str) -> DMError:
         available, missing = "an unknown range", "unknown"
         try:
-            connection = connect(self._endpoint, role=self._role, read_timeout=10)
+            connection = connect(self._endpoint, role=self._role, read_timeout=PROMPT_SECONDS)
         except DMError as error:
             words = f"{words} (asking what it has failed: {error.message})"
         else:

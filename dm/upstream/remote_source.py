@@ -22,7 +22,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.position import MAGIC_SIZE, Position
-from dm.upstream.connection import connect
+from dm.upstream.connection import PROMPT_SECONDS, connect
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.upstream.facts import ServerFacts, binlog_end, read_facts
 from dm.upstream.gtid_history import gtids_before
@@ -31,6 +31,9 @@ from dm.upstream.stream_position import StreamPosition
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
+
+# What can heal, but not inside this stream: its reader has to start again from its checkpoint.
+_SEAMS = frozenset({"source-switched", "relay-file-shrunk"})
 
 
 class RemoteEventSource:
@@ -61,7 +64,7 @@ class RemoteEventSource:
         return self._trouble
 
     def _facts(self) -> ServerFacts:
-        connection = connect(self._endpoint)
+        connection = connect(self._endpoint, read_timeout=PROMPT_SECONDS)
         try:
             return read_facts(connection)
         finally:
@@ -110,7 +113,7 @@ class RemoteEventSource:
                     self._trouble = None
                     yield event
             except DMError as error:
-                if not error.retryable:
+                if not error.retryable or error.name in _SEAMS:
                     raise
                 self._trouble = error
                 yield None

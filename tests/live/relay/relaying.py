@@ -25,6 +25,7 @@ from dm.relaylog.layout import RelayDirectory
 
 HEARTBEAT = 0.3
 PATIENCE = 25.0
+POLL = 0.1  # each look is a new connection
 IN_USE_FLAG_AT = 21  # of the format description: the one byte in which an active file differs
 
 
@@ -54,7 +55,7 @@ def wait_until(done: Callable[[], bool], what: str) -> None:
     end = time.monotonic() + PATIENCE
     while not done():
         assert time.monotonic() < end, f"waited {PATIENCE:g} s for {what}"
-        time.sleep(0.02)
+        time.sleep(POLL)
 
 
 def last_directory(root: Path) -> Path:
@@ -98,7 +99,7 @@ def wait_equal(root: Path, server: ThrowawayServer) -> None:
         assert time.monotonic() < end, (
             found if has_reached(root, server) else f"the relay has not reached {end_of(server)}"
         )
-        time.sleep(0.02)
+        time.sleep(POLL)
 
 
 @contextmanager

@@ -32,11 +32,16 @@ SIGKILLED = -9
 
 def write_much(source: ThrowawayServer) -> None:
     """Small transactions, one of several MiB in many events, and rotations."""
-    source.execute("CREATE DATABASE IF NOT EXISTS x", "CREATE TABLE IF NOT EXISTS x.a (id INT, b LONGBLOB)")
-    for number in range(20):
-        source.execute(f"INSERT INTO x.a VALUES ({number}, 'small')")
-    source.execute("BEGIN", *(f"INSERT INTO x.a VALUES ({n}, REPEAT('x', 300000))" for n in range(12)), "COMMIT")
-    source.execute("FLUSH BINARY LOGS", "INSERT INTO x.a VALUES (0, 'first of the next file')")
+    source.execute(
+        "CREATE DATABASE IF NOT EXISTS x",
+        "CREATE TABLE IF NOT EXISTS x.a (id INT, b LONGBLOB)",
+        *(f"INSERT INTO x.a VALUES ({n}, 'small')" for n in range(20)),
+        "BEGIN",
+        *(f"INSERT INTO x.a VALUES ({n}, REPEAT('x', 300000))" for n in range(12)),
+        "COMMIT",
+        "FLUSH BINARY LOGS",
+        "INSERT INTO x.a VALUES (0, 'first of the next file')",
+    )
 
 
 @pytest.mark.parametrize("point", FAULT_POINTS)

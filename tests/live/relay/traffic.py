@@ -44,8 +44,7 @@ def of_every_kind(server: ThrowawayServer, schema: str) -> None:
             "SET gtid_next = 'AUTOMATIC:tagged'",
             f"INSERT INTO {schema}.a (v) VALUES ('tagged')",
         )
-    for number in range(200):
-        server.execute(f"INSERT INTO {schema}.a (v) VALUES ('row {number}')")
+    server.execute(*(f"INSERT INTO {schema}.a (v) VALUES ('row {number}')" for number in range(100)))
 
 
 def _xa(server: ThrowawayServer, schema: str, xid: str, verdict: str) -> None:
