@@ -232,3 +232,34 @@ def _is_gone(descriptor: int) -> bool:
     import select
 
     return bool(select.select([descriptor], [], [], 0)[0])
+
+
+@pytest.mark.parametrize("passage", [1, 2, 3, 4])
+def test_a_daemon_killed_at_any_change_of_stage_goes_on_from_there(tmp_path: Path, passage: int) -> None:
+    with home(tmp_path / "home") as one:
+        one.environment["DM_FAULTS"] = f"worker.after_state_change=kill@{passage}"
+        one.start()
+        one.ok("operate-source", "create", one.source())
+        one.dmctl("start-task", one.task(mode="all"))  # it may or may not answer before it dies
+        assert one.daemon is not None
+        assert one.daemon.wait(120) == -signal.SIGKILL
+        one.environment.clear()
+        one.start()
+        until(lambda: one.stage() == ("Running", "Sync"))
+
+
+def test_a_pause_that_was_promised_holds_after_a_kill(tmp_path: Path) -> None:
+    with home(tmp_path / "home") as one:
+        # Changes of stage: progress is looked up, the unit is launched, and the third is the pause itself.
+        one.environment["DM_FAULTS"] = "worker.after_state_change=kill@3"
+        one.start()
+        one.ok("operate-source", "create", one.source())
+        one.ok("start-task", one.task())
+        until(lambda: one.trace("t"))
+        one.dmctl("pause-task", "t")
+        assert one.daemon is not None
+        assert one.daemon.wait(120) == -signal.SIGKILL
+        one.environment.clear()
+        one.start()
+        assert one.stage() == ("Paused", "Sync")
+        assert len(one.trace("t")) == 1
