@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from dm.schema.charset import Collated, bytes_per_character
-from dm.schema.column_definition import read_default, read_definition
+from dm.schema.column_definition import Definition, read_default, read_definition
 from dm.schema.column_type import CHARACTER_TYPES, TEXT_SIZES, sized
 from dm.schema.draft import Refused, TableDraft
 from dm.schema.index_definition import IndexDefinition, read_foreign_key, read_index
@@ -58,7 +58,7 @@ def index_of(operation: AddIndex, cursor: Cursor) -> IndexDefinition:
     return definition
 
 
-def _drop(draft: TableDraft, operation: Operation) -> None:
+def _drop(draft: TableDraft, operation: Operation, again: set[str]) -> None:
     if isinstance(operation, DropIndex):
         if not operation.if_exists or draft.index(operation.name) is not None:
             draft.drop_index(operation.name)
@@ -74,7 +74,7 @@ def _drop(draft: TableDraft, operation: Operation) -> None:
     elif isinstance(operation, DropColumn) and (
         not operation.if_exists or draft.position(operation.column) is not None
     ):
-        draft.drop_column(operation.column)
+        draft.drop_column(operation.column, keep_indexes=operation.column.lower() in again)
 
 
 def _renames(draft: TableDraft, operations: Sequence[Operation]) -> list[tuple[str, str]]:
@@ -87,23 +87,45 @@ def _renames(draft: TableDraft, operations: Sequence[Operation]) -> list[tuple[s
     ]
 
 
-def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor, renamed: dict[str, str]) -> None:
-    """MODIFY, CHANGE and ALTER of columns, which have their new names already."""
+def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor) -> Definition | None:
+    """MODIFY and CHANGE: another definition where the column stands; it has its new name already."""
+    if not isinstance(operation, ModifyColumn | ChangeColumn):
+        return None
+    name = operation.name if isinstance(operation, ChangeColumn) else operation.column
+    if operation.if_exists and draft.position(name) is None:
+        return None
+    name = _column(draft, name).name if isinstance(operation, ModifyColumn) else name
+    definition = read_definition(name, operation.definition, draft.collated, cursor)
+    draft.replace_column(definition.column)
+    return definition
+
+
+def _place(draft: TableDraft, operation: Operation, cursor: Cursor) -> Definition | None:
+    """ADD COLUMN, and the move of a changed column, in the order in which they are written."""
+    if isinstance(operation, AddColumn):
+        if operation.if_not_exists and draft.position(operation.column) is not None:
+            return None
+        definition = read_definition(operation.column, operation.definition, draft.collated, cursor)
+        draft.insert_column(definition.column, operation.place)
+        return definition
     if isinstance(operation, ModifyColumn | ChangeColumn):
         name = operation.name if isinstance(operation, ChangeColumn) else operation.column
-        if operation.if_exists and draft.position(name) is None:
-            return
-        name = _column(draft, name).name if isinstance(operation, ModifyColumn) else name
-        definition = read_definition(name, operation.definition, draft.collated, cursor)
-        draft.change_column(name, definition, operation.place, cursor.context.flavor)
-    elif isinstance(operation, AlterDefault):
-        name = renamed.get(operation.column.lower(), operation.column)
+        if draft.position(name) is not None or not operation.if_exists:
+            draft.move_column(name, operation.place)
+    return None
+
+
+def _adjust(draft: TableDraft, operation: Operation, cursor: Cursor, renamed: dict[str, str]) -> None:
+    """ALTER COLUMN, which counts over a definition in the same statement."""
+    if not isinstance(operation, AlterDefault | AlterVisibility):
+        return
+    column = _column(draft, renamed.get(operation.column.lower(), operation.column))
+    if isinstance(operation, AlterVisibility):
+        draft.replace_column(replace(column, invisible=operation.invisible))
+    elif not column.auto_increment:  # which no default can have
         text = read_default(cursor.within(operation.default)) if operation.default.tokens else None
         default = None if text is not None and text.upper() == "NULL" else text
-        draft.replace_column(replace(_column(draft, name), default=default))
-    elif isinstance(operation, AlterVisibility):
-        name = renamed.get(operation.column.lower(), operation.column)
-        draft.replace_column(replace(_column(draft, name), invisible=operation.invisible))
+        draft.replace_column(replace(column, default=default))
 
 
 def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
@@ -126,6 +148,13 @@ def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
         draft.add_check(check_name(operation.definition), cursor.context.flavor)
 
 
+def recoded(column: Column, text: Collated) -> Column:
+    """A column in another character set, if it is of characters."""
+    if column.base not in CHARACTER_TYPES:
+        return column
+    return replace(column, charset=text.charset, collation=text.collation)
+
+
 def converted(column: Column, text: Collated) -> Column:
     """A column after CONVERT TO CHARACTER SET: TEXT types grow so that no character is lost."""
     if column.base not in CHARACTER_TYPES:
@@ -134,7 +163,7 @@ def converted(column: Column, text: Collated) -> Column:
     before, after = bytes_per_character(column.charset), bytes_per_character(text.charset)
     if base.endswith("text") and after > before:
         base = sized("text", dict(TEXT_SIZES)[base.removesuffix("text")] * after // before)
-    return replace(column, base=base, charset=text.charset, collation=text.collation)
+    return recoded(replace(column, base=base), text)
 
 
 def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, database: Collated) -> None:
@@ -142,6 +171,7 @@ def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, data
         options, _ = options_of(operation.options, cursor)
         text = charset_options(options, database, cursor.context)
         draft.columns = [converted(column, text) for column in draft.columns]
+        draft.conversion = text
         draft.charset, draft.collation = text
     elif isinstance(operation, TableOptions):
         options, _ = options_of(operation.options, cursor)
@@ -153,33 +183,33 @@ def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, data
 
 def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, database: Collated) -> None:
     """Carry out the operations of one statement; raises `Refused` where the structure does not allow one."""
+    again = {operation.column.lower() for operation in operations if isinstance(operation, AddColumn)}
     for kinds in (DropIndex | DropPrimaryKey | DropForeignKey | DropConstraint, DropColumn):
         for operation in operations:
             if isinstance(operation, kinds):
-                _drop(draft, operation)
-    for operation in operations:
+                _drop(draft, operation, again)
+    # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says beside it; in MySQL the later of the two counts.
+    first = [one for one in operations if isinstance(one, ConvertCharset)] if cursor.context.flavor == "mariadb" else []
+    for operation in [*first, *(one for one in operations if one not in first)]:
         _table_options(draft, operation, cursor, database)
     renames = _renames(draft, operations)
     draft.rename_columns(renames)
     renamed = {old.lower(): new for old, new in renames}
+    found = [_redefine(draft, operation, cursor) for operation in operations]
+    found += [_place(draft, operation, cursor) for operation in operations]
     for operation in operations:
-        _redefine(draft, operation, cursor, renamed)
-    attached = []
-    for operation in operations:
-        if isinstance(operation, AddColumn):
-            if operation.if_not_exists and draft.position(operation.column) is not None:
-                continue
-            definition = read_definition(operation.column, operation.definition, draft.collated, cursor)
-            draft.insert_column(definition.column, operation.place)
-            attached.append(definition)
+        _adjust(draft, operation, cursor, renamed)
+    if draft.conversion is not None:  # it overrides what columns of the same statement say
+        draft.columns = [recoded(column, draft.conversion) for column in draft.columns]
     indexes = [
         (operation.index, operation.name)
         for operation in operations
         if isinstance(operation, RenameIndex) and not (operation.if_exists and draft.index(operation.index) is None)
     ]
     draft.rename_indexes(indexes)
-    for definition in attached:
-        draft.add_attached(definition, cursor.context.flavor)
+    for definition in found:
+        if definition is not None:
+            draft.add_attached(definition, cursor.context.flavor)
     for operation in operations:
         _add(draft, operation, cursor)
         if isinstance(operation, OtherAlter):

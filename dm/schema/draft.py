@@ -48,6 +48,7 @@ class TableDraft:
         self.charset = schema.charset
         self.collation = schema.collation
         self.engine = schema.engine
+        self.conversion: Collated | None = None  # what CONVERT TO CHARACTER SET asked for
 
     def freeze(self) -> TableSchema:
         """The structure as it is now."""
@@ -111,10 +112,15 @@ class TableDraft:
         for name in definition.checks:
             self.add_column_check(name, flavor)
 
-    def drop_column(self, name: str) -> None:
-        """DROP COLUMN: it leaves its indexes, and an index without columns goes."""
+    def drop_column(self, name: str, *, keep_indexes: bool = False) -> None:
+        """DROP COLUMN: it leaves its indexes, and an index without columns goes.
+
+        A column of the same name that the same statement adds takes its place in them.
+        """
         at = self._at(name)
         gone = self.columns.pop(at).name.lower()
+        if keep_indexes:
+            return
         kept = []
         for index in self.indexes:
             parts = tuple(part for part in index.parts if part.column is None or part.column.lower() != gone)
@@ -122,14 +128,15 @@ class TableDraft:
                 kept.append(replace(index, parts=parts))
         self.indexes = kept
 
-    def change_column(self, name: str, definition: Definition, place: Place, flavor: Flavor) -> None:
-        """MODIFY COLUMN: another definition, perhaps another place."""
+    def move_column(self, name: str, place: Place) -> None:
+        """FIRST or AFTER of a column that is there."""
+        if not place.first and place.after is None:
+            return
         at = self._at(name)
         if place.after is not None and place.after.lower() == name.lower():
             raise Refused(f"column {name} cannot follow itself")
-        self.columns.pop(at)
-        self._insert(definition.column, place, at)
-        self.add_attached(definition, flavor)
+        column = self.columns.pop(at)
+        self._insert(column, place, at)
 
     def replace_column(self, column: Column) -> None:
         """Another definition of a column that stays where it is."""

@@ -139,12 +139,14 @@ def _intermediate_refused(earlier: AlterOperation | RenameTable, later: AlterOpe
         later, AddIndex | AddForeignKey | RenameIndex | _COLUMN_CHANGES | _CONSTRAINT_DROPS
     ):
         return True
-    if isinstance(earlier, _COLUMN_CHANGES) and isinstance(later, DropIndex | _CONSTRAINT_DROPS):
+    if isinstance(earlier, _COLUMN_CHANGES) and isinstance(later, DropIndex | RenameIndex | _CONSTRAINT_DROPS):
         return True
-    if isinstance(earlier, AddForeignKey) and isinstance(later, AddIndex):
+    if isinstance(earlier, AddForeignKey) and isinstance(later, AddIndex | DropIndex):
         return True
+    if isinstance(earlier, AddIndex | RenameIndex) and isinstance(later, DropColumn):
+        return True  # the column may take with it the index that has this name now
     earlier_words, later_words = _words(earlier), _words(later)
-    if isinstance(later, AddIndex) and earlier_words & {"AUTO_INCREMENT", "SERIAL"}:
+    if isinstance(later, AddIndex | _COLUMN_CHANGES) and earlier_words & {"AUTO_INCREMENT", "SERIAL"}:
         return not isinstance(earlier, TableOptions)
     for one, other, words in ((earlier, later, earlier_words), (later, earlier, later_words)):
         if isinstance(one, TableOptions):
@@ -160,6 +162,13 @@ def _depends(
 ) -> bool:
     earlier, later = effects[one], effects[other]
     if earlier.needs & later.makes or earlier.makes & later.removes:
+        return True
+    if isinstance(operations[one], DropColumn) and isinstance(operations[other], AddColumn):
+        # As one statement the new column takes the old one's place in the indexes; alone, dropping it drops them.
+        return bool(earlier.removes & later.makes)
+    if earlier.subject is not None and earlier.subject == later.subject:
+        return True  # a new definition and ALTER COLUMN: which of the two counts is the server's to say
+    if isinstance(operations[one], AddIndex | AddForeignKey | AddCheck) and later.subject in earlier.needs:
         return True
     # A name that is gone by then means the old thing, unless an operation in between made it anew.
     if later.subject in earlier.removes:
