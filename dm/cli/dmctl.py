@@ -242,7 +242,7 @@ def shutdown(output: OutputOption = None, addr: AddrOption = None) -> None:
 )
 def demo(context: typer.Context) -> None:
     """Show everything at once, on throw-away servers: load, sync, a kill, a comparison."""
-    raise typer.Exit(import_module("dm.demo.command").main(context.args))
+    raise typer.Exit(import_module("dm.cli.demo").main(context.args))
 
 
 def _verbs() -> list[str]:

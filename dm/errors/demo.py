@@ -13,4 +13,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "the private {flavor} server in {directory} did not start; its log ends with:\n{log}",
         "see the log; memory, disk space and access rights are the usual reasons",
     ),
+    ErrorKind(
+        "demo-stuck", 11912, "functional", "internal", "high",
+        "the demo waited {seconds} s for one step: {what}",
+        "see the status above and the logs in {log}",
+    ),
 )  # fmt: skip

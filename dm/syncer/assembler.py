@@ -55,6 +55,7 @@ class TransactionAssembler:
         self._maps: dict[int, TableMap | None] = {}  # None: not wanted
         self._gtid: Gtid | None = None
         self._standalone = False
+        self._announced_only = False
         self._in_transaction = False
         self._items: list[RowsItem | StatementItem] = []
         self._size = 0
@@ -113,6 +114,8 @@ class TransactionAssembler:
     def _begin_group(self, event: GtidEvent) -> None:
         self._gtid = event.gtid
         self._standalone = event.is_ddl_standalone
+        # MariaDB, binlog_alter_two_phase: the statement is logged when it starts and again when it ends; the end counts.
+        self._announced_only = event.alter_phase in ("start", "rollback")
         self._items = []
         self._in_transaction = self._gtid is not None and self._gtid.flavor == "mariadb" and not event.is_ddl_standalone
         self._size = 0
@@ -153,7 +156,8 @@ class TransactionAssembler:
             return None
         if word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
             return self._end(at, timestamp)  # of rows that were refused at their XA PREPARE, or of none
-        self._items.append(StatementItem(event))
+        if not self._announced_only:
+            self._items.append(StatementItem(event))
         if self._in_transaction:
             return None
         return self._end(at, timestamp)

@@ -64,6 +64,7 @@ class SyncUnit:
         self._ending = threading.Event()
         self._queue = TransactionQueue()
         self._connections: list[TargetConnection] = []
+        self._cut = False  # the sessions were cut off on purpose: what they report is no failure
 
     # -- Unit
 
@@ -102,12 +103,13 @@ class SyncUnit:
             if stop.wait(0.2):
                 self._queue.close()
                 if not self._ending.wait(STOP_SECONDS):
+                    self._cut = True
                     for connection in self._connections:
                         connection.abort()
                 return
 
     def _fail(self, error: BaseException) -> None:
-        if self._failure is None:
+        if self._failure is None and not self._cut:
             self._failure = error
         self._ending.set()
         self._queue.close()

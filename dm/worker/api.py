@@ -103,7 +103,10 @@ def create_app(operations: Operations, shutdown: Callable[[], None]) -> FastAPI:
 
     @app.get("/api/v1/daemon", response_model=None)
     def daemon() -> Answer:
-        return {"result": True, "msg": "", "version": installed_version(), "pid": os.getpid()}
+        processes = cast("JSON", operations.processes())
+        return {
+            "result": True, "msg": "", "version": installed_version(), "pid": os.getpid(), "processes": processes,
+        }  # fmt: skip
 
     @app.post("/api/v1/daemon/shutdown", response_model=None)
     def end() -> Answer:

@@ -237,6 +237,10 @@ class Operations:
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
         return self._loop.call(lambda: task_status(self._supervisor, name, list(sources)))
 
+    def processes(self) -> dict[str, int]:
+        """The process ids of the unit hosts, by host name."""
+        return self._loop.call(self._supervisor.hosts.processes)
+
     def task_name_of(self, file: ConfigFile) -> str:
         """The name in a task file, so that verbs take the file in place of the name."""
         return self._parse_task(file)[0].name
