@@ -76,6 +76,7 @@ class Subtask:
     attempts: int = 0  # of auto-resume since the last quiet time
     next_attempt: float | None = None
     _after_halt: Stage = "Paused"
+    _again: bool = False
 
     # a person's verbs
 
@@ -118,6 +119,12 @@ class Subtask:
         elif self.stage != "Stopping":
             self._set("Stopped")
 
+    def restart(self) -> None:
+        """Have the unit begin anew, since what it was given has changed; nothing in other stages than Running."""
+        if self.stage == "Running":
+            self._again = True
+            self.runner.halt(self.run)
+
     # what happened to a run
 
     def located(self, run: int, unit: UnitName | None) -> None:
@@ -153,6 +160,8 @@ class Subtask:
             return
         if self.stage in ("Pausing", "Stopping"):
             self._come_to_rest()
+        elif self._again:
+            self._begin(self.unit)
         else:  # halted by nobody: the process was told to end, as by SIGTERM
             self.failed(run, DMError("host-died", host=self.label, how="it was told to stop", log="the daemon's"))
 
@@ -214,6 +223,7 @@ class Subtask:
 
     def _begin(self, unit: UnitName | None, detail: str = "") -> None:
         self.run += 1
+        self._again = False
         self.next_attempt = None
         self.errors = []
         self.detail = detail

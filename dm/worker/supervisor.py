@@ -50,6 +50,7 @@ class Job:
     began: float = 0.0
     refreshed: int = 0  # the last request for a fresh status that was answered
     requested: int = 0
+    reads_relay: bool = False  # the run under way does
     remote: bool = False  # the relay does not reach back to where the syncer is: it reads from the source itself
     _number: int = 0  # the subtask's number of the run that is under way
 
@@ -290,6 +291,15 @@ class Supervisor:
                     source.relay.subtask.start()
         elif source.relay is not None and source.relay.subtask.stage != "Stopping":
             source.relay.subtask.stop()
+            self._read_from_source(name)
+
+    def _read_from_source(self, name: str) -> None:
+        """Have syncers that read the relay's files begin anew without them: nothing is added there any more."""
+        for task in self.tasks.values():
+            job = task.jobs.get(name)
+            if job is not None and job.reads_relay and job.subtask.unit == "Sync":
+                job.remote = True
+                job.subtask.restart()
 
     def relay_wanted(self, name: str) -> bool:
         """Whether the relay of a source should be there."""
@@ -321,6 +331,7 @@ class Supervisor:
         job.began = self.clock.monotonic()
         if job.subtask.detail.startswith("waits for the relay"):
             job.subtask.detail = ""
+        job.reads_relay = job.task is not None and self.sources[job.source].relay is not None and not job.remote
         try:
             payload = self._payload(job)
         except DMError as error:
@@ -373,7 +384,7 @@ class Supervisor:
             raise task.config
         return UnitPayload(
             config=task.config.subtask(job.source, self.source_configs()),
-            relay_directory=None if source.relay is None or job.remote else self.relay_directory(job.source),
+            relay_directory=self.relay_directory(job.source) if job.reads_relay else None,
             work_directory=self.home.work / job.task,
         ).to_wire()
 

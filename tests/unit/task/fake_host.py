@@ -32,6 +32,9 @@ class ScriptedUnit:
         self._directory.mkdir(parents=True, exist_ok=True)
 
     def run(self, stop: threading.Event) -> None:
+        if self.name == "Sync":
+            relay = self._payload.get("relay_directory")
+            (self._directory / "reads").write_text("the source" if relay is None else "the relay")
         with (self._directory / "trace").open("a") as trace:
             trace.write(f"{self.name} {self._source} {os.getpid()}\n")
         match self._action():

@@ -235,6 +235,25 @@ def test_stop(failing: bool) -> None:
     assert stage(one) == "Stopped"
 
 
+def test_a_restart_begins_the_same_unit_anew() -> None:
+    one, runner, _ = running()
+    one.restart()
+    assert stage(one) == "Running"
+    one.stopped(one.run)
+    assert stage(one) == "Running"
+    assert runner.verbs == ["locate", "launch Sync", "halt", "launch Sync"]
+
+
+def test_a_pause_wins_over_a_restart() -> None:
+    one, runner, _ = running()
+    one.restart()
+    one.pause()
+    one.stopped(one.run)
+    assert stage(one) == "Paused"
+    one.restart()
+    assert runner.verbs == ["locate", "launch Sync", "halt", "halt"]
+
+
 def test_stop_of_a_resting_task_is_immediate() -> None:
     one, _, _ = running()
     one.failed(one.run, FATAL)

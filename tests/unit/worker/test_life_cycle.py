@@ -97,6 +97,19 @@ def test_relay_verbs(one: TestHome) -> None:
     until(lambda: relay() is None)
 
 
+def test_a_syncer_does_not_wait_for_a_relay_that_was_stopped(one: TestHome) -> None:
+    reads = one.directory / "work" / "t" / "reads"
+    one.ok("start-relay", "-s", "one")
+    until(lambda: one.ok("operate-source", "show")["sources"][0]["relayStatus"]["relayBinlog"])
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    assert reads.read_text() == "the relay"
+    one.ok("stop-relay", "-s", "one")
+    until(lambda: len(one.trace("t")) == 2)
+    assert reads.read_text() == "the source"
+    until(lambda: one.stage() == ("Running", "Sync"))
+
+
 def test_a_killed_host_comes_back_by_itself(one: TestHome) -> None:
     one.ok("start-task", one.task())
     until(lambda: one.trace("t"))
