@@ -49,7 +49,7 @@ class Copy:
             f"block-allow-list: {{b: {{do-dbs: [{self.schema}]}}}}\n"
             "spark: {master: 'local[1]'}\n",
         )
-        self.home.ok("operate-source", "create", source)
+        assert self.home.dmctl("operate-source", "create", source).status == 0  # and this starts the daemon
         started = self.home.ok("start-task", task)
         asked_for = [result for result in started["checkResult"]["results"] if result["name"].endswith("_privilege")]
         assert {result["state"] for result in asked_for} == {"success"}
