@@ -165,6 +165,20 @@ def select_text(schema: TableSchema, index: str | None) -> str:
     return f"SELECT {', '.join(expressions) or '1'} FROM {schema.name.sql}{hint}"
 
 
+def report_file(directory: Path, chunk_file: str) -> Path:
+    """Where a worker says how far it is with a chunk; the driver reads it now and then, and nothing depends on it."""
+    return directory / f".{chunk_file}.progress.tmp"
+
+
+def read_report(directory: Path, chunk_file: str) -> tuple[int, int]:
+    """Rows and bytes of a chunk that is being read; zeros when nobody has said anything."""
+    try:
+        rows, size = report_file(directory, chunk_file).read_text(encoding="ascii").split()
+        return int(rows), int(size)
+    except (FileNotFoundError, ValueError):  # not begun, or caught in the middle of being written
+        return 0, 0
+
+
 @dataclass(frozen=True)
 class ChunkReader:
     """Reads a chunk and leaves it as a file."""
@@ -232,6 +246,7 @@ class ChunkReader:
                         writer.write_table(_arrow_table(schema, batch.columns))
                         rows += batch.rows
                         size += batch.size
+                        report_file(self.directory, task.file).write_text(f"{rows} {size}\n", encoding="ascii")
                     footer = ChunkFooter(
                         self.dump_id, task.table, task.generation, task.chunk, rows, size, point, structure
                     )

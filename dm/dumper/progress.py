@@ -39,6 +39,7 @@ class DumpProgress:
     _estimates: dict[TableName, int] = field(default_factory=dict)
     _rows: dict[TableName, int] = field(default_factory=dict)
     _sizes: dict[TableName, int] = field(default_factory=dict)
+    _under_way: tuple[int, int] = (0, 0)  # rows and bytes of chunks that are being read
     _started: float | None = None
     _before: tuple[int, int] = (0, 0)
 
@@ -62,6 +63,11 @@ class DumpProgress:
             self._rows[table] += rows
             self._sizes[table] += size
 
+    def under_way(self, rows: int, size: int) -> None:
+        """How much of unfinished chunks has been read."""
+        with self._lock:
+            self._under_way = (rows, size)
+
     def reading(self) -> None:
         """Rows begin to flow: the rate counts from here."""
         with self._lock:
@@ -70,9 +76,10 @@ class DumpProgress:
                 self._before = (sum(self._rows.values()), sum(self._sizes.values()))
 
     def status(self) -> Mapping[str, JSON]:
-        """DM's dump status; numbers of rows and bytes are of chunks that are done."""
+        """DM's dump status."""
         with self._lock:
-            rows, size = sum(self._rows.values()), sum(self._sizes.values())
+            rows = sum(self._rows.values()) + self._under_way[0]
+            size = sum(self._sizes.values()) + self._under_way[1]
             # Where more came than was estimated, the estimate was wrong.
             estimate = sum(
                 self._rows[table] if missing <= 0 else max(self._estimates[table], self._rows[table])

@@ -11,7 +11,8 @@ served.
 
 They meet through empty files in a directory beside the chunk files, which all of them reach anyway. A claim of a
 chunk is a file that only one process can create. When the driver dies the snapshots are gone: such a dump can't be
-resumed."""
+resumed.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A keyed table may be read while it changes, because the syncer repeats changes of rows it finds by key. Which key that
 is depends on the target's table; where it exists already, it may have other keys than the source's, or none. The
-question is answered by the syncer's own plan for the table, so that both always agree."""
+question is answered by the syncer's own plan for the table, so that both always agree.
+"""
 
 from __future__ import annotations
 

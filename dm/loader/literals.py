@@ -9,7 +9,8 @@ escape, the backslash and the quote. Every value is quoted, numbers too: unquote
 long DECIMAL would pass through the parser's number rules. Exceptions, each seen on a server: JSON does not accept a
 binary string, so it is converted; bytes of BIT, BLOB, GEOMETRY and VECTOR say that they are bytes (`_binary`), which
 keeps the server from looking at them as characters; UUID and INET values of MariaDB take text only, binary strings
-they read as raw bytes."""
+they read as raw bytes.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 A table that exists is used when rows of the source fit into it as they are: each column that the source stores is
 there with the same type and character set (what the bytes of a value mean), and no column besides them demands a
 value. That allows the tables of a merge, tables with columns of the target's own, and other collations and indexes;
-anything else is refused with the first difference."""
+anything else is refused with the first difference.
+"""
 
 from __future__ import annotations
 

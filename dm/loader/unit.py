@@ -3,11 +3,12 @@
 Problem: the process may die anywhere, and what is loaded must be neither lost nor doubled, also where rows have no
 key.
 
-A chunk file is cut into parts of some tens of megabytes by its row groups, which are the same whenever one looks; a
+A chunk file is cut into parts of some megabytes by its row groups, which are the same whenever one looks; a
 part is one Spark task and one transaction that holds the part's record as well (`dm.target.progress.chunks`). So what
 is left to do is every part without a record, and a run after a SIGKILL is a run like any other. When none is left,
 P0, P1 and each table's structure and own point are handed to the syncer in one transaction, the load is marked as
-finished, and the dump is removed if the task says so."""
+finished, and the dump is removed if the task says so.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ from dm.target.progress.handover import Handover, write_handover
 from dm.target.progress.tables import SubtaskKey
 from dm.unit import JSON, UnitName
 
-_PART_BYTES = 1 << 26  # of values; also what one transaction holds
+_PART_BYTES = 1 << 24  # of values; also what one transaction holds
 
 
 @dataclass

@@ -8,7 +8,8 @@ A chunk file is complete or it is not there: it is written under another name, s
 name, which fails if the name exists. So a worker that outlived its driver can't replace a file after P1 was read,
 which would smuggle in rows from behind P1. Its footer repeats which dump, table, generation and chunk it belongs to;
 files of another dump or of a table's earlier generation are not counted. The plan is written only when a phase of the
-dump ends; which chunks are done is what the files themselves say."""
+dump ends; which chunks are done is what the files themselves say.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +57,7 @@ class DumpedTable:
 
     name: TableName
     structure: str  # SHOW CREATE TABLE
-    generation: int = 0  # how often it was begun anew
+    generation: int = 0  # the round in which it entered
     keyless: bool = False
     point: Position | None = None  # its own point; None: the dump's P0
     bounds: tuple[Bound, ...] | None = None  # None: not planned yet
@@ -89,6 +90,7 @@ class DumpPlan:
     vanished: Mapping[TableName, Position] = field(default_factory=dict)
     schemas: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # character set and collation of each schema
     consistent: bool = False  # all rows are of one moment, P0 = P1
+    rounds: int = 0  # how often tables had to be read again
 
     @property
     def finished(self) -> bool:
@@ -193,6 +195,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             "vanished": [[list(name), _position_out(point)] for name, point in plan.vanished.items()],
             "schemas": {name: list(pair) for name, pair in plan.schemas.items()},
             "consistent": plan.consistent,
+            "rounds": plan.rounds,
         },
         indent=1,
     )
@@ -236,6 +239,7 @@ def plan_from_text(text: str) -> DumpPlan:
         vanished,
         {name: (pair[0], pair[1]) for name, pair in found["schemas"].items()},
         found["consistent"],
+        found["rounds"],
     )
 
 

@@ -12,7 +12,8 @@ Spark decides when and where an item is worked on; the function moves the data i
 
 Fault points: the environment of the driver reaches the workers through the JVM, but a worker that strikes is replaced
 by a fresh one, which would strike again for ever. So the armed points travel with the job, and only until one of this
-process's jobs has lost a worker."""
+process's jobs has lost a worker.
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,8 @@ A prepared XA transaction breaks the lower bound: its changes are in the binlog 
 XA RECOVER must be empty after P0 and before the first read.
 
 Every lock is asked for with a lock_wait_timeout of one to two seconds, since whoever waits for a lock makes others
-wait behind it; then we step back, and try again."""
+wait behind it; then we step back, and try again.
+"""
 
 from __future__ import annotations
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.spark.dump_files import DumpPlan, finished_chunk, load_plan, read_footer
+from dm.spark.dump_files import DumpPlan, finished_chunk, load_plan, read_footer, save_plan
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
 from tests.testbed.fixtures import ServerFactory
@@ -129,8 +130,8 @@ def test_tables_that_move_are_read_again_from_their_own_point(
     assert entry(plan, load, "counter") == (0, False)  # its AUTO_INCREMENT is no change of structure
     assert entry(plan, load, "altered") == (1, True)
     assert entry(plan, load, "keyless") == (1, True)
-    assert entry(plan, load, "arrived") == (0, True)
-    assert entry(plan, load, "created") == (0, True)
+    assert entry(plan, load, "arrived") == (1, True)
+    assert entry(plan, load, "created") == (1, True)
     assert {name.table for name in plan.vanished} == {"dropped", "renamed"}
     assert plan.p1 is not None
     for point in plan.vanished.values():
@@ -208,12 +209,12 @@ def test_a_pause_leaves_a_dump_that_goes_on(mariadb: ThrowawayServer, full_load:
 def test_prepared_xa_transactions_stop_the_dump(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dm.dumper import unit
+    from dm.dumper import lock_free
     from dm.upstream.snapshot import wait_for_no_prepared_xa
 
     load = full_load(upstream, target, *KEYED)
     monkeypatch.setattr(
-        unit,
+        lock_free,
         "wait_for_no_prepared_xa",
         lambda connection, user, stop: wait_for_no_prepared_xa(connection, user, stop, seconds=0.1),
     )
@@ -323,3 +324,22 @@ def test_a_table_whose_key_the_target_lacks_is_read_at_a_point_of_its_own(
     assert plan.tables[0].point is not None
     load.load()
     assert rows(mariadb, f"SELECT COUNT(*), COUNT(DISTINCT id) FROM `{load.target_schema}`.keyed") == [(4, 4)]
+
+
+def test_a_name_that_is_used_again_has_nothing_of_its_first_table(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    plan = dump_while(load, tmp_path, lambda: mariadb.execute(f"DROP TABLE `{load.schema}`.keyed"))
+    assert not plan.tables
+    assert [name.table for name in plan.vanished] == ["keyed"]
+    # As if the table had come back before the end.
+    save_plan(load.directory, replace(plan, p1=None))
+    mariadb.execute(f"USE `{load.schema}`", KEYED[0], "INSERT INTO keyed VALUES (77, 7)")
+    plan = load.dump()
+    assert not plan.vanished
+    (table,) = plan.tables
+    assert table.generation == 2
+    assert table.point is not None
+    load.load()
+    assert load.report().identical

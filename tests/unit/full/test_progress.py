@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 
+from dm.dumper.chunk_reader import read_report, report_file
 from dm.dumper.progress import DumpProgress
 from dm.ident import TableName
 from dm.loader.progress import LoadProgress
@@ -89,3 +91,22 @@ def test_a_load_tells_rate_rest_and_the_position_of_the_dump() -> None:
     assert status["progress"] == "50.00 %"
     progress.finish()
     assert progress.status()["progress"] == "100.00 %"
+
+
+def test_chunks_under_way_count_until_they_are_done() -> None:
+    progress = DumpProgress(HandClock())
+    progress.plan(ONE, 2, 100)
+    progress.under_way(30, 300)
+    assert progress.status()["finishedRows"] == "30"
+    assert progress.status()["progress"] == "30.00 %"
+    progress.under_way(0, 0)
+    progress.chunk(ONE, 50, 500)
+    assert progress.status()["finishedBytes"] == "500"
+
+
+def test_reports_of_workers_may_be_missing_or_half_written(tmp_path: Path) -> None:
+    assert read_report(tmp_path, "chunk") == (0, 0)
+    report_file(tmp_path, "chunk").write_text("")
+    assert read_report(tmp_path, "chunk") == (0, 0)
+    report_file(tmp_path, "chunk").write_text("65536 1048576\n")
+    assert read_report(tmp_path, "chunk") == (65536, 1048576)

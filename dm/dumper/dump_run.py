@@ -1,0 +1,62 @@
+"""What the parts of a running dump share."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dm.config.endpoint import Endpoint
+from dm.config.subtask import SubtaskConfig
+from dm.dumper.progress import DumpProgress
+from dm.dumper.structures import read_schemas
+from dm.dumper.target_keys import TargetKeys
+from dm.ident import TableName
+from dm.position import Position
+from dm.rules import TableRules
+from dm.spark.dump_files import DumpedTable, DumpPlan
+from dm.spark.session import SparkProvider
+from dm.upstream.connection import Connection
+from dm.upstream.facts import ServerFacts
+
+
+@dataclass
+class DumpRun:
+    """One run of the dump of a subtask."""
+
+    subtask: SubtaskConfig
+    directory: Path
+    spark: SparkProvider
+    rules: TableRules
+    keys: TargetKeys
+    progress: DumpProgress
+    connection: Connection
+    facts: ServerFacts
+    stop: threading.Event
+    changed: set[TableName] = field(default_factory=set)  # tables that a worker found to be not the planned ones
+
+    def new_plan(self, point: Position, tables: Sequence[DumpedTable]) -> DumpPlan:
+        """A plan that begins at the point."""
+        return DumpPlan(
+            dump_id=uuid.uuid4().hex,
+            task=self.subtask.task,
+            source_id=self.subtask.source.source_id,
+            flavor=self.facts.flavor,
+            version=self.facts.version,
+            server_uuid=self.facts.server_uuid,
+            p0=point,
+            tables=tuple(tables),
+            schemas=read_schemas(self.connection, {table.name.schema for table in tables}),
+        )
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """The source."""
+        return self.subtask.source.endpoint
+
+    @property
+    def syncs(self) -> bool:
+        """Whether a syncer goes on from here."""
+        return self.subtask.mode in ("all", "load&sync")

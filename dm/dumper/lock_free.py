@@ -1,0 +1,152 @@
+"""Consistency `none`: chunks are read at any moment between P0 and P1, and the syncer brings them to one.
+
+Invariant: P0 is at or before everything any chunk saw, P1 at or behind it; the syncer replays from P0 and works in safe
+mode up to P1, which brings every keyed row to its state at P1. Three kinds of tables need more than that:
+
+- *keyless* ones (replaying twice would double rows): one chunk, read from one snapshot at an exact point;
+- tables whose structure changed between P0 and the end: they are read again, from a later point of their own, until a
+  round ends with everything as it was when it began;
+- tables that vanished: a point behind their end, so that the syncer does not apply their last changes to nothing.
+
+Rounds: plan what has no bounds yet (Spark walks the keys), read what has no file yet (Spark reads the chunks), compare
+all structures with the plan. When nothing moved, P1 is taken. What enters in a later round has files of a later
+generation, so nothing of an earlier round is ever taken for it, also where a name was given up and used again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+
+from dm import faults
+from dm.dumper.chunk_reader import ChunkResult, question_session
+from dm.dumper.dump_run import DumpRun
+from dm.dumper.structures import read_schemas, read_structures, same, settle
+from dm.dumper.table_planner import TablePlanner
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.spark.dump_files import DumpedTable, DumpPlan, save_plan
+from dm.spark.job import run_tasks
+from dm.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa
+
+_ROUNDS = 10
+
+
+@dataclass
+class LockFreeDump:
+    """One run of a dump without locks."""
+
+    run: DumpRun
+    planner: TablePlanner
+
+    def carry_on(self, plan: DumpPlan | None) -> DumpPlan | None:
+        """Read what is missing, from the beginning where there is no plan; None when stopped."""
+        plan = plan or self._begin()
+        if plan is None:
+            return None
+        for table in plan.tables:
+            self.planner.announce(plan, table)
+        for _ in range(_ROUNDS):
+            planned = self.planner.walk(plan)
+            if planned is None or not self._read(planned):
+                return None
+            plan, moved = self._compare(planned)
+            if self.run.stop.is_set():
+                return None
+            if not moved:
+                break
+        else:
+            raise DMError("dump-table-unstable", table=", ".join(map(str, sorted(moved))), rounds=_ROUNDS)
+        faults.hit("dumper.before_p1")
+        return replace(plan, p1=upper_bound(self.run.connection, self.run.facts))
+
+    def _begin(self) -> DumpPlan | None:
+        run = self.run
+        run.progress.phase = "taking the start point"
+        settled = settle(run.connection, run.rules.wanted, self._point)
+        if run.stop.is_set():
+            return None
+        tables = [
+            self.planner.table(name, structure, None)
+            for name, structure in settled.structures.items()
+            if structure is not None
+        ]
+        # What was moving around P0 is found by the comparison at the end of the first round.
+        plan = run.new_plan(settled.point, tables)
+        save_plan(run.directory, plan)
+        faults.hit("dumper.after_p0")
+        return plan
+
+    def _point(self) -> Position:
+        run = self.run
+        point = lower_bound(partial(question_session, run.endpoint), run.facts, run.stop)
+        wait_for_no_prepared_xa(run.connection, run.endpoint.user, run.stop)
+        return point
+
+    def _read(self, plan: DumpPlan) -> bool:
+        """Read every chunk that has no file; False when stopped."""
+        run = self.run
+        run.progress.phase = "reading rows"
+        tasks = self.planner.missing(plan)
+        if not tasks:
+            return not run.stop.is_set()
+        # A keyless table is one task however large it is: such tasks begin first.
+        tasks.sort(key=lambda task: not task.keyless)
+        waiting = {(task.table, task.chunk): task.file for task in tasks}
+
+        def done(result: ChunkResult) -> None:
+            self.planner.forget_report(waiting.pop((result.table, result.chunk)))
+            self.planner.hear_reports(waiting.values())
+            if result.changed:
+                run.changed.add(result.table)
+                return
+            run.progress.chunk(result.table, result.rows, result.size)
+            faults.hit("dumper.chunk_recorded")
+
+        def meanwhile() -> None:
+            self.planner.hear_reports(waiting.values())
+
+        context, reader = run.spark.context(), self.planner.reader(plan)
+        run.progress.reading()
+        return run_tasks(context, reader, tasks, run.stop, done, f"{run.subtask.task}: read chunks", meanwhile)
+
+    def _compare(self, plan: DumpPlan) -> tuple[DumpPlan, set[TableName]]:
+        """The plan after a round, and the tables that were not what it said."""
+        run = self.run
+        run.progress.phase = "comparing structures"
+        planned = {table.name: table for table in plan.tables}
+        now = read_structures(run.connection, run.rules.wanted, planned)
+        moved = {
+            name
+            for name, structure in now.items()
+            if name in run.changed or not same(structure, planned[name].structure if name in planned else None)
+        }
+        if not moved:
+            return plan, moved
+        settled = settle(run.connection, run.rules.wanted, self._point, planned)
+        entries: list[DumpedTable] = []
+        vanished = dict(plan.vanished)
+        for name in sorted(moved & settled.structures.keys()):  # who is still moving is found again by the next round
+            structure = settled.structures[name]
+            run.changed.discard(name)
+            if structure is not None:
+                vanished.pop(name, None)
+                entries.append(self.planner.table(name, structure, settled.point, plan.rounds + 1))
+            elif name in planned:
+                vanished[name] = settled.point
+                run.progress.forget(name)
+        plan = replace(
+            plan,
+            rounds=plan.rounds + 1,
+            tables=tuple(table for table in plan.tables if table.name not in vanished),
+            vanished=vanished,
+            schemas={**plan.schemas, **read_schemas(run.connection, {table.name.schema for table in entries})},
+        ).with_tables(*entries)
+        save_plan(run.directory, plan)
+        for name in planned.keys() & (vanished.keys() | {entry.name for entry in entries}):
+            for chunk in range(planned[name].chunks):
+                (run.directory / planned[name].file_name(chunk)).unlink(missing_ok=True)
+        for entry in entries:
+            self.planner.announce(plan, entry)
+        return plan, moved

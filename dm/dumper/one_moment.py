@@ -1,0 +1,100 @@
+"""Consistency `flush`: the dump of one moment, read by the slots of `snapshot_slots`.
+
+Structures and chunk bounds are found out beforehand, so that the lock is short; bounds cut a table at any time, and a
+structure that changed until the snapshots were open is found by comparing again, which starts the dump anew.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from dm import faults
+from dm.dumper.chunk_reader import ChunkResult
+from dm.dumper.dump_run import DumpRun
+from dm.dumper.snapshot_slots import Meeting, SlotReader, SlotTask
+from dm.dumper.structures import read_structures, same
+from dm.dumper.table_planner import TablePlanner
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.spark.dump_files import SLOTS_DIRECTORY, DumpedTable, DumpPlan, read_footer
+from dm.spark.job import run_tasks
+from dm.upstream.snapshot import upper_bound
+
+
+@dataclass
+class OneMomentDump:
+    """One run of a consistent dump; always from the beginning, since snapshots end with their sessions."""
+
+    run: DumpRun
+    planner: TablePlanner
+
+    def carry_on(self) -> DumpPlan | None:
+        """Read everything; None when stopped."""
+        run = self.run
+        structures = read_structures(run.connection, run.rules.wanted)
+        tables = [DumpedTable(name, text) for name, text in structures.items() if text is not None]
+        # The point is taken later; nothing is resumed from this one.
+        plan = run.new_plan(upper_bound(run.connection, run.facts), tables)
+        planned = self.planner.walk(replace(plan, consistent=True))
+        if planned is None:
+            return None
+        faults.hit("dumper.after_p0")
+        point = self._read(planned)
+        if point is None:
+            return None
+        _demand_unmoved(run.changed)
+        faults.hit("dumper.before_p1")
+        return replace(planned, p0=point, p1=point)
+
+    def _compare(self, plan: DumpPlan) -> None:
+        planned = {table.name: table.structure for table in plan.tables}
+        now = read_structures(self.run.connection, self.run.rules.wanted, planned)
+        _demand_unmoved({name for name, text in now.items() if not same(text, planned.get(name))})
+
+    def _read(self, plan: DumpPlan) -> Position | None:
+        """Read all chunks as of one point, and give the point; None when stopped."""
+        run = self.run
+        run.progress.phase = "reading rows"
+        context = run.spark.context()
+        directory = run.directory / SLOTS_DIRECTORY
+        directory.mkdir()
+        chunks = tuple(self.planner.missing(plan))
+        slots = max(1, min(context.defaultParallelism, run.subtask.dumper.threads, len(chunks)))
+        meeting = Meeting(directory, slots, run.connection, run.facts, run.endpoint.user, run.syncs)
+        waiting = {task.file: task for task in chunks}
+
+        def meanwhile() -> None:
+            before = meeting.point
+            if not meeting.step():
+                return
+            if before is None:
+                self._compare(plan)
+                run.progress.reading()
+            for name in [name for name in waiting if (run.directory / name).exists()]:
+                task = waiting.pop(name)
+                footer = read_footer(run.directory / name)
+                if footer is not None:
+                    run.progress.chunk(task.table, footer.rows, footer.size)
+                self.planner.forget_report(name)
+            self.planner.hear_reports(waiting)
+
+        def done(results: tuple[ChunkResult, ...]) -> None:
+            run.changed.update(result.table for result in results if result.changed)
+            faults.hit("dumper.chunk_recorded")
+
+        reader = SlotReader(self.planner.reader(plan), directory)
+        tasks = [SlotTask(slot, chunks) for slot in range(slots)]
+        description = f"{run.subtask.task}: read chunks of one snapshot"
+        complete = run_tasks(context, reader, tasks, run.stop, done, description, meanwhile)
+        shutil.rmtree(directory)
+        return meeting.point if complete else None
+
+
+def _demand_unmoved(moved: Iterable[TableName]) -> None:
+    """Snapshots of tables that are not what was planned are of no use; everything starts anew."""
+    tables = ", ".join(map(str, sorted(moved)))
+    if tables:
+        raise DMError("dump-table-unstable", table=tables, rounds=1)

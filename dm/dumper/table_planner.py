@@ -1,0 +1,153 @@
+"""What is to be read of each table: its structure, the bounds of its chunks, and the chunks that are missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from dm.dumper.chunk_reader import (
+    ChunkReader,
+    ChunkTask,
+    KeyWalk,
+    KeyWalker,
+    WalkResult,
+    read_report,
+    report_file,
+    select_text,
+    selected_columns,
+)
+from dm.dumper.dump_run import DumpRun
+from dm.dumper.structures import read_sizes
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.spark.chunk_plan import conditions, rows_per_chunk, walked_key
+from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, save_plan
+from dm.spark.job import run_tasks
+from dm.sql.context import SourceContext
+
+
+@dataclass
+class TablePlanner:
+    """Plans the tables of one run."""
+
+    run: DumpRun
+    _schemas: dict[tuple[TableName, str], TableSchema] = field(default_factory=dict)
+
+    def table(self, name: TableName, structure: str, point: Position | None, generation: int = 0) -> DumpedTable:
+        """A table that enters the plan; a keyless one gets its point when it is read."""
+        flavor = self.run.facts.flavor
+        keyless = self.run.keys.keyless(self.schema(name, structure), flavor)
+        return DumpedTable(name, structure, generation, keyless=keyless, point=None if keyless else point)
+
+    def schema(self, name: TableName, structure: str) -> TableSchema:
+        """The structure in parts; read once."""
+        key = (name, structure)
+        if key not in self._schemas:
+            context = SourceContext(self.run.facts.flavor, self.run.facts.version, name.schema)
+            self._schemas[key] = parse_create_table(structure, context)
+        return self._schemas[key]
+
+    def announce(self, plan: DumpPlan, table: DumpedTable) -> None:
+        """Tell the progress what the table consists of and what of it is done."""
+        self.run.progress.plan(table.name, table.chunks, table.estimated_rows)
+        if table.bounds is None:
+            return
+        for chunk in range(table.chunks):
+            footer = finished_chunk(self.run.directory, plan, table, chunk)
+            if footer is not None:
+                self.run.progress.chunk(table.name, footer.rows, footer.size)
+
+    def walk(self, plan: DumpPlan) -> DumpPlan | None:
+        """Give every table its chunk bounds; None when stopped."""
+        run = self.run
+        unplanned = [table for table in plan.tables if table.bounds is None]
+        if not unplanned:
+            return plan
+        run.progress.phase = "planning chunks"
+        sizes = read_sizes(run.connection)
+        walks: list[KeyWalk] = []
+        planned: dict[TableName, DumpedTable] = {}
+        for table in unplanned:
+            size = sizes.get(table.name)
+            dumper = run.subtask.dumper
+            rows = rows_per_chunk(dumper.rows, dumper.chunk_filesize, 0 if size is None else size.average_row)
+            estimate = 0 if size is None else size.rows
+            planned[table.name] = replace(table, bounds=(), estimated_rows=estimate, chunk_rows=rows)
+            key = None if table.keyless else walked_key(self.schema(table.name, table.structure))
+            if key is not None:
+                walks.append(KeyWalk(table.name, key, rows))
+
+        def walked(result: WalkResult) -> None:
+            if result.bounds is None:
+                run.changed.add(result.table)
+                return
+            table = planned[result.table]
+            known = len(result.bounds) * table.chunk_rows  # the walk has counted them
+            estimate = known + min(table.chunk_rows, max(0, table.estimated_rows - known))
+            planned[result.table] = replace(table, bounds=result.bounds, estimated_rows=estimate)
+
+        if walks:
+            context, walker = run.spark.context(), KeyWalker(run.endpoint)
+            if not run_tasks(context, walker, walks, run.stop, walked, f"{run.subtask.task}: plan chunks"):
+                return None
+        plan = plan.with_tables(*planned.values())
+        save_plan(run.directory, plan)
+        for table in planned.values():
+            self.announce(plan, table)
+        return plan
+
+    def missing(self, plan: DumpPlan) -> list[ChunkTask]:
+        """Every chunk that has no file."""
+        return [task for table in plan.tables for task in self._missing(plan, table)]
+
+    def _missing(self, plan: DumpPlan, table: DumpedTable) -> Sequence[ChunkTask]:
+        schema = self.schema(table.name, table.structure)
+        key = None if table.keyless else walked_key(schema)
+        select = select_text(schema, key.index if key and table.bounds else None)
+        columns = selected_columns(schema)
+        return [
+            ChunkTask(
+                table=table.name,
+                generation=table.generation,
+                chunk=chunk,
+                columns=columns,
+                select=select,
+                condition=condition,
+                file=table.file_name(chunk),
+                keyless=table.keyless,
+                transactional=(schema.engine or "InnoDB").lower() == "innodb",
+                structure=table.structure if table.keyless else "",
+            )
+            for chunk, condition in enumerate(conditions(key if table.bounds else None, table.bounds or ()))
+            if finished_chunk(self.run.directory, plan, table, chunk) is None
+        ]
+
+    def reader(self, plan: DumpPlan) -> ChunkReader:
+        """What reads chunks of the plan."""
+        run = self.run
+        return ChunkReader(run.endpoint, run.facts, run.directory, plan.dump_id, run.subtask.dumper.where)
+
+    def hear_reports(self, files: Iterable[str]) -> None:
+        """Count what has been read of chunks that are not finished; any number may be waiting for a worker."""
+        directory = self.run.directory
+        present = {path.name for path in directory.glob(".*.progress.tmp")}
+        reports = [read_report(directory, file) for file in files if report_file(directory, file).name in present]
+        self.run.progress.under_way(sum(rows for rows, _ in reports), sum(size for _, size in reports))
+
+    def forget_report(self, file: str) -> None:
+        """The chunk is done, or its table is not what it was."""
+        report_file(self.run.directory, file).unlink(missing_ok=True)
+
+    def with_points(self, plan: DumpPlan) -> DumpPlan:
+        """Take the points of keyless tables from their files into the plan."""
+        pointed = []
+        for table in plan.tables:
+            footers = [finished_chunk(self.run.directory, plan, table, chunk) for chunk in range(table.chunks)]
+            if any(footer is None for footer in footers):
+                raise DMError("dump-file-damaged", file=table.file_name(0), why=f"a chunk of {table.name} is missing")
+            if table.keyless and footers[0] is not None:
+                pointed.append(replace(table, point=footers[0].point))
+        return plan.with_tables(*pointed)
