@@ -1,8 +1,9 @@
 """`dmctl demo`: the whole path on private throw-away servers, with a crash in the middle and a comparison in the end.
 
-Two upstream shops keep selling while an `all` task copies them through Spark into one target and follows their binlogs; a
-multi-operation ALTER comes on both, one sync process is killed with SIGKILL. Then the sales stop, the task catches up, and
-every row of every table is compared. It goes through the daemon's API like any user; what is its own is the workload.
+Two upstream shops keep selling while an `all` task copies them through Spark into one target and follows their
+binlogs; a multi-operation ALTER comes on both, one sync process is killed with SIGKILL. Then the sales stop, the task
+catches up, and every row of every table is compared. It goes through the daemon's API like any user; what is its own
+is the workload.
 """
 
 from __future__ import annotations
@@ -179,7 +180,7 @@ class Demo:
             if time.monotonic() - self._last_line >= LINE_SECONDS:
                 self._last_line = time.monotonic()
                 output.print_line(_line(status, sum(writer.tally.transactions for writer in self._writers)))
-            if time.monotonic() > deadline:
+            if time.monotonic() > deadline or any(_given_up(subtask) for subtask in _subtasks(status)):
                 output.status_table(dict(status))
                 raise DMError("demo-stuck", what=what, seconds=int(PATIENCE_SECONDS), log=self.home / "log")
             time.sleep(POLL_SECONDS)
@@ -230,6 +231,12 @@ def _subtasks(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     return [subtask for source in status["sources"] for subtask in source["subTaskStatus"]]
 
 
+def _given_up(subtask: Mapping[str, Any]) -> bool:
+    """Whether the subtask rests on an error that auto-resume leaves to a person."""
+    result = subtask["result"]
+    return subtask["stage"] == "Paused" and bool(result and result["errors"]) and not result["detail"]
+
+
 def _units(status: Mapping[str, Any]) -> list[str]:
     return [str(subtask["unit"]) for subtask in _subtasks(status)]
 
@@ -263,12 +270,16 @@ def _line(status: Mapping[str, Any], transactions: int) -> str:
 def _print_summary(summary: Summary, seconds: float) -> None:
     transactions = sum(tally.transactions for tally in summary.tallies)
     written = sum(tally.rows for tally in summary.tallies)
+    alters = sum(tally.alters for tally in summary.tallies)
     report = summary.report
     rate = summary.initial_rows / summary.load_seconds if summary.load_seconds else 0
     rows = [
         ("servers", f"{summary.flavor}, two upstreams into one target"),
-        ("full load", f"{summary.initial_rows} rows in {summary.load_seconds:.1f} s ({rate:.0f} rows/s, Spark's start in it)"),
-        ("workload", f"{transactions} transactions, {written} rows, {sum(tally.alters for tally in summary.tallies)} ALTERs"),
+        (
+            "full load",
+            f"{summary.initial_rows} rows in {summary.load_seconds:.1f} s, {rate:.0f} rows/s with Spark's start",
+        ),
+        ("workload", f"{transactions} transactions, {written} rows, {alters} ALTERs"),
         ("sync", f"{summary.sync_rows} rows since the last start of each process, {summary.sync_seconds:.1f} s"),
         ("highest lag", f"{summary.worst_lag:.1f} s"),
         ("recovery", f"{summary.recovery_seconds:.1f} s from SIGKILL to the next applied transaction"),
@@ -276,7 +287,7 @@ def _print_summary(summary: Summary, seconds: float) -> None:
         ("compared", "" if report is None else f"{report.rows} rows in {summary.compare_seconds:.1f} s"),
         ("result", "not compared" if report is None else "identical" if report.identical else "DIFFERENT"),
         ("in all", f"{seconds:.0f} s"),
-    ]  # fmt: skip
+    ]
     output.table("dmctl demo", ("what", "figure"), rows)
     if report is not None and not report.identical:
         output.print_line(str(report))

@@ -1,8 +1,8 @@
 """`DMError`, the only exception that crosses a module boundary of this package.
 
-It carries what DM's error objects carry (code, class, scope, level, message, raw cause, workaround), a position where one
-is known, and whether auto-resume may try again. Raise it by the catalogue's name: `raise DMError("table-without-row",
-table=..., position=...) from cause`. Details fill the catalogue's templates; they must never hold a secret.
+It carries what DM's error objects carry (code, class, scope, level, message, raw cause, workaround), a position where
+one is known, and whether auto-resume may try again. Raise it by the catalogue's name:
+`raise DMError("table-without-row", table=..., position=...) from cause`. Details fill the catalogue's templates; they must never hold a secret.
 """
 
 from __future__ import annotations
@@ -82,7 +82,8 @@ class DMError(Exception):
 
     def __str__(self) -> str:
         kind = self.kind
-        text = f"[code={kind.code}:class={kind.error_class}:scope={kind.scope}:level={kind.level}], Message: {self.message}"
+        text = f"[code={kind.code}:class={kind.error_class}:scope={kind.scope}:level={kind.level}]"
+        text += f", Message: {self.message}"
         if self.cause:
             text += f", RawCause: {self.cause}"
         return f"{text}, Workaround: {self.workaround}" if self.workaround else text

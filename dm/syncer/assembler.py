@@ -54,7 +54,6 @@ class TransactionAssembler:
         self._adopt_gtids = not start.gtid_set and start.offset <= MAGIC_SIZE
         self._maps: dict[int, TableMap | None] = {}  # None: not wanted
         self._gtid: Gtid | None = None
-        self._standalone = False
         self._announced_only = False
         self._in_transaction = False
         self._items: list[RowsItem | StatementItem] = []
@@ -113,11 +112,11 @@ class TransactionAssembler:
 
     def _begin_group(self, event: GtidEvent) -> None:
         self._gtid = event.gtid
-        self._standalone = event.is_ddl_standalone
-        # MariaDB, binlog_alter_two_phase: the statement is logged when it starts and again when it ends; the end counts.
+        # MariaDB, binlog_alter_two_phase: a statement is logged when it starts and again when it ends; the end counts.
         self._announced_only = event.alter_phase in ("start", "rollback")
         self._items = []
-        self._in_transaction = self._gtid is not None and self._gtid.flavor == "mariadb" and not event.is_ddl_standalone
+        mariadb = self._gtid is not None and self._gtid.flavor == "mariadb"
+        self._in_transaction = mariadb and not event.is_ddl_standalone
         self._size = 0
         self._xa = False
 
