@@ -38,6 +38,10 @@ class Collated(NamedTuple):
     collation: str
 
 
+# What a schema has that nobody told about: structures hold None for it, and it equals any (dm.schema.normal).
+UNKNOWN: Final = Collated("", "")
+
+
 def charset_name(name: str) -> str:
     """The name a server gives to a character set; `utf8` is an alias of utf8mb3 in both."""
     lowered = name.lower()

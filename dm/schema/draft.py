@@ -23,6 +23,11 @@ class Refused(Exception):
     """An operation that the structure does not allow, in words."""
 
 
+def told(column: Column) -> Column:
+    """A column whose character set nobody told has None."""
+    return replace(column, charset=None, collation=None) if column.charset == "" else column
+
+
 def renamed(schema: TableSchema, name: TableName) -> TableSchema:
     """The structure of a table after it got another name."""
     draft = TableDraft(schema)
@@ -57,13 +62,13 @@ class TableDraft:
         return TableSchema(
             self.name,
             tuple(
-                replace(column, nullable=False) if column.nullable and column.name.lower() in keyed else column
+                told(replace(column, nullable=False) if column.nullable and column.name.lower() in keyed else column)
                 for column in self.columns
             ),
             tuple(self.indexes),
             tuple(self.foreign_keys),
-            self.charset,
-            self.collation,
+            self.charset or None,
+            self.collation or None,
             self.engine,
             tuple(self.checks),
             tuple(self.partitions),
@@ -77,7 +82,7 @@ class TableDraft:
     @property
     def collated(self) -> Collated:
         """The default character set and collation of the columns."""
-        return Collated(self.charset or "utf8mb4", self.collation or "utf8mb4_general_ci")
+        return Collated(self.charset or "", self.collation or "")
 
     def position(self, name: str) -> int | None:
         """Where a column stands."""

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 from dm.ident import TableName
 from dm.schema.alteration import index_of
-from dm.schema.charset import Collated
+from dm.schema.charset import UNKNOWN, Collated
 from dm.schema.column_definition import read_definition
-from dm.schema.draft import Refused
+from dm.schema.draft import Refused, told
 from dm.schema.index_definition import read_foreign_key
 from dm.schema.interpretation import Changes, Surroundings, interpret
 from dm.schema.normal import index_form, key_form, same_column, same_structure
@@ -57,7 +57,6 @@ __all__ = ["already_effective", "expected_after", "idempotent", "same_structure"
 
 Structures = Mapping[TableName, TableSchema | None]
 
-_UNKNOWN = Collated("", "")  # equals any, see dm.schema.normal
 _KEY_WORDS = frozenset({"UNIQUE", "PRIMARY", "KEY", "REFERENCES", "CHECK"})
 _CHANGING_PARTITIONS = frozenset({"ADD", "DROP", "COALESCE", "REORGANIZE", "REMOVE"})
 
@@ -65,18 +64,8 @@ _CHANGING_PARTITIONS = frozenset({"ADD", "DROP", "COALESCE", "REORGANIZE", "REMO
 def _database(tables: Structures, schema: str) -> Collated:
     known = tables.get(TableName(schema, ""))
     if known is None or known.charset is None or known.collation is None:
-        return _UNKNOWN
+        return UNKNOWN
     return Collated(known.charset, known.collation)
-
-
-def _known(schema: TableSchema | None) -> TableSchema | None:
-    """An unknown character set is None, not an empty name."""
-    if schema is None:
-        return None
-    columns = tuple(
-        replace(column, charset=column.charset or None, collation=column.collation or None) for column in schema.columns
-    )
-    return replace(schema, columns=columns, charset=schema.charset or None, collation=schema.collation or None)
 
 
 def expected_after(tables: Structures, piece: Piece) -> Changes:
@@ -89,7 +78,7 @@ def expected_after(tables: Structures, piece: Piece) -> Changes:
         changes = interpret(piece, Surroundings(tables.get, lambda schema: _database(tables, schema)))
     except Refused:
         return after
-    after.update((name, _known(schema)) for name, schema in changes.items() if name in tables)
+    after.update((name, schema) for name, schema in changes.items() if name in tables)
     return after
 
 
@@ -158,10 +147,6 @@ def _collated(schema: TableSchema) -> Collated:
     return Collated(schema.charset or "", schema.collation or "")
 
 
-def _unknown_as_none(column: Column) -> Column:
-    return replace(column, charset=column.charset or None, collation=column.collation or None)
-
-
 def _named_index(schema: TableSchema, name: str) -> Index | None:
     return next((index for index in schema.indexes if index.name.lower() == name.lower()), None)
 
@@ -182,7 +167,8 @@ def _shown_partitions(schema: TableSchema, operation: OtherAlter, cursor: Cursor
         return not now
     if words[0] == "ADD":
         new = after_operation((), operation.clause, cursor)
-        return bool(new) and {name.lower() for name in new or ()} <= now and "PARTITIONS" not in words
+        counted = any(token.upper == "PARTITIONS" for token in operation.clause.tokens[2:3])
+        return bool(new) and {name.lower() for name in new or ()} <= now and not counted
     if words[0] == "DROP":
         return {token.text.lower() for token in operation.clause.tokens[2:]}.isdisjoint(now)
     return False
@@ -196,7 +182,7 @@ def _shown(schema: TableSchema, operation: Operation, cursor: Cursor) -> bool:
         if renamed and schema.column(operation.column) is not None:
             return False
         definition = read_definition(name, operation.definition, _collated(schema), cursor)
-        return _shown_column(schema, _unknown_as_none(definition.column))
+        return _shown_column(schema, told(definition.column))
     if isinstance(operation, DropColumn):
         return schema.column(operation.column) is None
     if isinstance(operation, RenameColumn):
@@ -235,10 +221,7 @@ def _create_effective(tables: Structures, operation: CreateTable, cursor: Cursor
             return False
         wanted = replace(model, name=operation.table, foreign_keys=(), checks=there.checks)
         return same_structure(wanted, there)
-    wanted = read_create(operation, _database(tables, operation.table.schema), cursor)
-    known = _known(wanted)
-    assert known is not None
-    return same_structure(known, there)
+    return same_structure(read_create(operation, _database(tables, operation.table.schema), cursor), there)
 
 
 def already_effective(tables: Structures, piece: Piece) -> bool:

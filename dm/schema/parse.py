@@ -114,7 +114,7 @@ def parse_create_table(sql: str, context: SourceContext, database: Collated | No
     """The structure that a CREATE TABLE statement makes; raises DMError `structure-not-understood`."""
     try:
         parsed = parse(sql, context)
-        (operation,) = parsed.operations
+        operation = parsed.operations[0] if parsed.operations else None
         cursor = Cursor(Clause(sql), context, "structure-not-understood")
         if not isinstance(operation, CreateTable) or operation.like is not None:
             cursor.fail("it is no CREATE TABLE with columns")

@@ -1,0 +1,1 @@
+"""Structures and DDL against real servers."""

@@ -1,0 +1,144 @@
+"""What the target will have, and whether it has it already."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from dm.ident import TableName
+from dm.schema.effect import already_effective, expected_after, idempotent, same_structure, visible
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece
+
+_CONTEXT = SourceContext("mysql", 90704, "d")
+_T = TableName("d", "t")
+_TABLE = (
+    "CREATE TABLE t (id INT NOT NULL, a INT DEFAULT '5', b VARCHAR(10), PRIMARY KEY (id), KEY ka (a),"
+    " CONSTRAINT f FOREIGN KEY (a) REFERENCES p (id), CONSTRAINT c CHECK (a > 0)) DEFAULT CHARSET=utf8mb4"
+    " PARTITION BY HASH (id) PARTITIONS 2"
+)
+
+
+def _now(text: str = _TABLE) -> Mapping[TableName, TableSchema | None]:
+    return {_T: parse_create_table(text, _CONTEXT)}
+
+
+def _piece(text: str) -> Piece:
+    return Piece.of(text, _CONTEXT)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ADD COLUMN a INT DEFAULT 5",
+        "ALTER TABLE t ADD COLUMN A int(11) DEFAULT (5) AFTER b",
+        "ALTER TABLE t ADD b VARCHAR(10)",
+        "ALTER TABLE t DROP COLUMN gone",
+        "ALTER TABLE t ADD INDEX ka (a)",
+        "ALTER TABLE t ADD INDEX (a)",
+        "ALTER TABLE t DROP INDEX gone",
+        "ALTER TABLE t ADD PRIMARY KEY (id)",
+        "ALTER TABLE t RENAME COLUMN gone TO b",
+        "ALTER TABLE t CHANGE gone b VARCHAR(10)",
+        "ALTER TABLE t RENAME INDEX gone TO ka",
+        "ALTER TABLE t ADD CONSTRAINT other FOREIGN KEY (a) REFERENCES p (id)",
+        "ALTER TABLE t DROP FOREIGN KEY gone",
+        "ALTER TABLE t ADD CONSTRAINT c CHECK (a > 0)",
+        "ALTER TABLE t DROP CHECK gone",
+        "ALTER TABLE t DROP PARTITION p7",
+        "CREATE INDEX ka ON t (a)",
+        _TABLE,
+        "DROP TABLE nowhere",
+        "RENAME TABLE nowhere TO t",
+        "RENAME TABLE t TO t",
+    ],
+)
+def test_what_the_target_has_counts_as_done(text: str) -> None:
+    assert already_effective(_now(), _piece(text))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t ADD COLUMN a BIGINT DEFAULT 5",
+        "ALTER TABLE t ADD COLUMN a INT DEFAULT 6",
+        "ALTER TABLE t ADD COLUMN a INT NOT NULL DEFAULT 5",
+        "ALTER TABLE t DROP COLUMN a",
+        "ALTER TABLE t ADD INDEX ka (a, b)",
+        "ALTER TABLE t ADD UNIQUE INDEX ka (a)",
+        "ALTER TABLE t DROP PRIMARY KEY",
+        "ALTER TABLE t RENAME COLUMN a TO b",
+        "ALTER TABLE t RENAME COLUMN gone TO missing",
+        "ALTER TABLE t ADD COLUMN a INT DEFAULT 5, ADD INDEX (b), DROP INDEX ka",
+        "ALTER TABLE t MODIFY a INT DEFAULT 5",
+        "ALTER TABLE t COMMENT 'x'",
+        "ALTER TABLE t DROP PARTITION p1",
+        "ALTER TABLE t ADD PARTITION PARTITIONS 2",
+        "TRUNCATE TABLE t",
+        "CREATE TABLE t (id INT)",
+        "CREATE OR REPLACE TABLE t (id INT NOT NULL)",
+        "DROP TABLE t",
+        "RENAME TABLE t TO u",
+        "RENAME TABLE a TO b, b TO t",
+    ],
+)
+def test_what_it_lacks_or_what_cannot_be_seen_is_run(text: str) -> None:
+    assert not already_effective(_now(), _piece(text))
+
+
+@pytest.mark.parametrize(
+    ("text", "again", "seen"),
+    [
+        ("TRUNCATE t", True, False),
+        ("ALTER TABLE t MODIFY a INT", True, True),
+        ("ALTER TABLE t MODIFY a INT UNIQUE", False, True),
+        ("ALTER TABLE t ADD a INT", False, True),
+        ("ALTER TABLE t ADD COLUMN IF NOT EXISTS a INT", True, True),
+        ("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", False, False),
+        ("ALTER TABLE t REORGANIZE PARTITION p INTO (PARTITION p VALUES LESS THAN (1))", False, False),
+        ("ALTER TABLE t DROP PARTITION p", False, True),
+        ("ALTER TABLE t COALESCE PARTITION 1", False, True),
+        ("ALTER TABLE t ENGINE=InnoDB", True, True),
+        ("ALTER TABLE t FORCE", True, False),
+        ("CREATE TABLE t (a INT)", False, True),
+        ("CREATE TABLE IF NOT EXISTS t (a INT)", True, True),
+        ("DROP TABLE t", False, True),
+        ("RENAME TABLE a TO b", False, True),
+        ("CREATE DATABASE d", False, True),
+    ],
+)
+def test_what_may_run_twice_and_what_shows(text: str, again: bool, seen: bool) -> None:
+    assert idempotent(_piece(text)) is again
+    assert visible(_piece(text)) is seen
+
+
+def test_expected_structure_is_the_one_that_counts_as_done() -> None:
+    before = _now()
+    for text in ("ALTER TABLE t ADD c TEXT FIRST", "ALTER TABLE t DROP COLUMN b", "ALTER TABLE t DROP INDEX ka"):
+        piece = _piece(text)
+        after = expected_after(before, piece)
+        assert set(after) == set(before)
+        assert not already_effective(before, piece)
+        assert already_effective(after, piece)
+
+
+def test_tables_come_and_go() -> None:
+    nothing = {_T: None}
+    create = _piece("CREATE TABLE t (id INT, b VARCHAR(3))")
+    after = expected_after(nothing, create)
+    there = after[_T]
+    assert there is not None
+    assert there.columns[1].charset is None  # the schema's, which nobody told
+    shown = parse_create_table("CREATE TABLE `t` (`id` int, `b` varchar(3)) DEFAULT CHARSET=latin1", _CONTEXT)
+    assert same_structure(there, shown)
+    assert expected_after(after, _piece("DROP TABLE t")) == nothing
+    renamed = expected_after({_T: there, TableName("d", "u"): None}, _piece("RENAME TABLE t TO u"))
+    assert renamed[_T] is None
+    assert renamed[TableName("d", "u")] is not None
+
+
+def test_where_the_structure_does_not_allow_it_the_server_shall_say_why() -> None:
+    assert expected_after(_now(), _piece("ALTER TABLE t DROP COLUMN nope")) == _now()

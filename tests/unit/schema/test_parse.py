@@ -1,0 +1,119 @@
+"""Structures that are read wrong would be applied wrong: what cannot be understood is refused by name."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.schema.charset import Collated
+from dm.schema.parse import parse_create_table
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import Column, IndexPart
+from dm.sql.context import SourceContext
+
+_MYSQL = SourceContext("mysql", 90704, "d")
+_MARIADB = SourceContext("mariadb", 101119, "d")
+
+
+def _column(definition: str, context: SourceContext = _MYSQL) -> Column:
+    return parse_create_table(f"CREATE TABLE t (c {definition}) CHARSET utf8mb4", context).columns[0]
+
+
+@pytest.mark.parametrize(
+    ("definition", "base", "length", "decimals", "unsigned"),
+    [
+        ("int(11)", "int", 11, None, False),
+        ("MEDIUMINT ZEROFILL", "mediumint", None, None, True),
+        ("BOOL", "tinyint", 1, None, False),
+        ("DEC", "decimal", 10, 0, False),
+        ("NUMERIC(8,3) UNSIGNED", "decimal", 8, 3, True),
+        ("FLOAT(24)", "float", None, None, False),
+        ("FLOAT(25)", "double", None, None, False),
+        ("REAL", "double", None, None, False),
+        ("LONG", "mediumtext", None, None, False),
+        ("TEXT(63)", "tinytext", None, None, False),
+        ("TEXT(64)", "text", None, None, False),
+        ("BLOB(256)", "blob", None, None, False),
+        ("CHAR BYTE", "binary", 1, None, False),
+        ("BIT", "bit", 1, None, False),
+        ("YEAR(4)", "year", None, None, False),
+        ("DATETIME(6)", "datetime", None, 6, False),
+        ("VECTOR(3)", "vector", 3, None, False),
+    ],
+)
+def test_types(definition: str, base: str, length: int | None, decimals: int | None, unsigned: bool) -> None:
+    column = _column(definition)
+    assert (column.base, column.length, column.decimals, column.unsigned) == (base, length, decimals, unsigned)
+
+
+def test_character_sets_are_inherited() -> None:
+    columns = "a CHAR(1), b CHAR(1) CHARACTER SET latin1, c CHAR(1) COLLATE utf8_bin, d NCHAR(1), e ENUM('x')"
+    schema = parse_create_table(f"CREATE TABLE t ({columns})", _MYSQL, Collated("greek", "greek_bin"))
+    assert [(column.charset, column.collation) for column in schema.columns] == [
+        ("greek", "greek_bin"),
+        ("latin1", "latin1_swedish_ci"),
+        ("utf8mb3", "utf8mb3_bin"),
+        ("utf8mb3", "utf8mb3_general_ci"),
+        ("greek", "greek_bin"),
+    ]
+
+
+def test_json_is_text_in_mariadb() -> None:
+    column = _column("JSON", _MARIADB)
+    assert (column.base, column.charset, column.collation) == ("longtext", "utf8mb4", "utf8mb4_bin")
+    assert _column("JSON").base == "json"
+
+
+def test_a_primary_key_is_not_null_and_comes_first() -> None:
+    schema = parse_create_table("CREATE TABLE t (a INT, b INT UNIQUE, c INT, PRIMARY KEY (c, a(3) DESC))", _MYSQL)
+    assert [column.nullable for column in schema.columns] == [False, True, False]
+    assert schema.indexes[0].parts == (IndexPart("c"), IndexPart("a", 3, descending=True))
+    assert schema.indexes[1].name == "b"
+
+
+def test_serial_is_a_whole_definition() -> None:
+    schema = parse_create_table("CREATE TABLE t (id SERIAL)", _MYSQL)
+    assert schema.columns[0].auto_increment
+    assert not schema.columns[0].nullable
+    assert [index.kind for index in schema.indexes] == ["unique"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "SELECT 1", "CREATE TABLE t (a FROB)", "CREATE TABLE t (a INT FROB)", "CREATE TABLE t (a INT, a INT",
+     "CREATE TABLE t LIKE u", "CREATE TABLE t (KEY (a))", "CREATE TABLE t (a INT, PERIOD FOR p (a, b))",
+     "CREATE TABLE t (a VARCHAR(5) COMPRESSED)", "DROP TABLE a, b"],
+)  # fmt: skip
+def test_what_cannot_be_read_is_refused(text: str) -> None:
+    with pytest.raises(DMError) as caught:
+        parse_create_table(text, _MARIADB)
+    assert caught.value.name == "structure-not-understood"
+
+
+_NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=10).filter(
+    lambda name: name == name.strip() and name.lower() != "primary"
+)
+_DEFINITIONS = st.sampled_from(
+    ["INT", "BIGINT UNSIGNED NOT NULL DEFAULT 5", "ENUM('a','b''c')", "DECIMAL(10,2)", "DATETIME(3) ON UPDATE NOW(3)"]
+    + ["TEXT CHARACTER SET latin1", "INT AS (1 + 2) STORED", "CHAR(3) COLLATE utf8mb4_bin INVISIBLE"]
+)
+
+
+@given(_NAMES, st.dictionaries(_NAMES.map(str.lower), _DEFINITIONS, min_size=1, max_size=6))
+def test_names_and_the_stored_form_come_back(table: str, columns: dict[str, str]) -> None:
+    body = ", ".join(f"{Ident(name).sql} {definition}" for name, definition in columns.items())
+    key = Ident(next(iter(columns))).sql
+    schema = parse_create_table(f"CREATE TABLE {Ident(table).sql} ({body}, KEY ({key}))", _MYSQL)
+    assert schema.name == TableName("d", table)
+    assert [column.name for column in schema.columns] == list(columns)
+    assert schema_from_json(schema_to_json(schema)) == schema
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"v": 2}', '{"v": 1, "name": 5}'])
+def test_a_damaged_stored_form_is_refused(text: str) -> None:
+    with pytest.raises(DMError) as caught:
+        schema_from_json(text)
+    assert caught.value.name == "structure-not-understood"

@@ -1,0 +1,204 @@
+"""Statements are cut and names replaced in the original text, and nothing else changes."""
+
+from __future__ import annotations
+
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece, separate, split
+
+_CONTEXT = SourceContext("mysql", 90704, "d")
+_MARIADB = SourceContext("mariadb", 101119, "d")
+
+
+def _texts(text: str, context: SourceContext = _CONTEXT) -> list[str]:
+    return [piece.text for piece in split(text, context)]
+
+
+def _routed(text: str, context: SourceContext = _CONTEXT) -> list[str]:
+    def route(name: TableName) -> TableName:
+        return TableName(name.schema.upper(), name.table and f"{name.table}_x")
+
+    return [piece.routed(route) for piece in split(text, context)]
+
+
+@pytest.mark.parametrize(
+    ("text", "pieces"),
+    [
+        (
+            "ALTER TABLE t ADD a INT, ADD COLUMN (b INT, c INT), DROP d, ALGORITHM=INPLACE, LOCK=NONE",
+            [
+                "ALTER TABLE t ADD a INT, ALGORITHM=INPLACE, LOCK=NONE",
+                "ALTER TABLE t ADD COLUMN b INT, ALGORITHM=INPLACE, LOCK=NONE",
+                "ALTER TABLE t ADD COLUMN c INT, ALGORITHM=INPLACE, LOCK=NONE",
+                "ALTER TABLE t DROP d, ALGORITHM=INPLACE, LOCK=NONE",
+            ],
+        ),
+        (
+            "ALTER TABLE t ADD a INT, RENAME TO u, ADD b INT",
+            ["ALTER TABLE t ADD a INT", "ALTER TABLE t RENAME TO u", "ALTER TABLE `d`.`u` ADD b INT"],
+        ),
+        ("DROP TABLE IF EXISTS a, x.b CASCADE", ["DROP TABLE IF EXISTS a CASCADE", "DROP TABLE IF EXISTS x.b CASCADE"]),
+        (
+            "ALTER TABLE t DROP FOREIGN KEY f, DROP INDEX f",
+            ["ALTER TABLE t DROP FOREIGN KEY f", "ALTER TABLE t DROP INDEX f"],
+        ),
+        (
+            "ALTER TABLE t ADD a INT COMMENT 'x, y', -- , z\n DROP b",
+            ["ALTER TABLE t ADD a INT COMMENT 'x, y'", "ALTER TABLE t DROP b"],
+        ),
+        ("/*!40000 ALTER TABLE t ADD a INT */;", ["ALTER TABLE t ADD a INT"]),
+        ("CREATE TABLE t (a INT) START TRANSACTION", ["CREATE TABLE t (a INT)"]),
+        ("CREATE TABLE t (a INT) ENGINE=InnoDB START TRANSACTION", ["CREATE TABLE t (a INT) ENGINE=InnoDB"]),
+    ],
+)
+def test_split(text: str, pieces: list[str]) -> None:
+    assert _texts(text) == pieces
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a",
+        "ALTER TABLE t CHANGE a b INT, CHANGE b a INT",
+        "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (b)",
+        "ALTER TABLE t ADD id INT AUTO_INCREMENT, ADD KEY (id)",
+        "ALTER TABLE t DROP COLUMN a, ADD COLUMN a BIGINT",
+        "ALTER TABLE t ADD INDEX (a), ADD COLUMN a INT",
+        "ALTER TABLE t DROP INDEX f, ADD INDEX f (a, b)",
+        "ALTER TABLE t DROP COLUMN a, DROP INDEX a",
+        "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4, MODIFY a TEXT CHARACTER SET latin1",
+        "ALTER TABLE t ADD a INT PARTITION BY HASH (a) PARTITIONS 3",
+        "ALTER TABLE t ORDER BY a, b DESC, c",
+        "RENAME TABLE a TO tmp, b TO a, tmp TO b",
+    ],
+)
+def test_what_is_invalid_alone_stays_whole(text: str) -> None:
+    assert _texts(text) == [text]
+
+
+def test_a_filter_may_still_have_every_operation_alone() -> None:
+    (piece,) = split("ALTER TABLE t DROP COLUMN a, DROP INDEX b", _CONTEXT)
+    assert piece.events == ("drop column", "drop index")
+    assert [one.text for one in separate(piece)] == ["ALTER TABLE t DROP COLUMN a", "ALTER TABLE t DROP INDEX b"]
+
+
+@pytest.mark.parametrize(
+    ("text", "routed"),
+    [
+        ("CREATE TABLE t (a INT, t INT)", ["CREATE TABLE `D`.`t_x` (a INT, t INT)"]),
+        ("CREATE TABLE t LIKE x . `u`", ["CREATE TABLE `D`.`t_x` LIKE `X`.`u_x`"]),
+        (
+            "CREATE TABLE t (a INT REFERENCES p(id), FOREIGN KEY (a) REFERENCES x.p (id))",
+            ["CREATE TABLE `D`.`t_x` (a INT REFERENCES `D`.`p_x`(id), FOREIGN KEY (a) REFERENCES `X`.`p_x` (id))"],
+        ),
+        ("RENAME TABLE a TO x.b, c TO a", ["RENAME TABLE `D`.`a_x` TO `X`.`b_x`, `D`.`c_x` TO `D`.`a_x`"]),
+        ("ALTER TABLE x.t RENAME u", ["ALTER TABLE `X`.`t_x` RENAME `D`.`u_x`"]),
+        (
+            "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u WITHOUT VALIDATION",
+            ["ALTER TABLE `D`.`t_x` EXCHANGE PARTITION p WITH TABLE `D`.`u_x` WITHOUT VALIDATION"],
+        ),
+        ("CREATE INDEX t ON t (t)", ["CREATE INDEX t ON `D`.`t_x` (t)"]),
+        ("DROP INDEX t ON t", ["DROP INDEX t ON `D`.`t_x`"]),
+        ("ALTER DATABASE CHARSET latin1", ["ALTER DATABASE `D` CHARSET latin1"]),
+        ("CREATE DATABASE `a``b`", ["CREATE DATABASE `A``B`"]),
+        ("TRUNCATE t", ["TRUNCATE `D`.`t_x`"]),
+        ("ALTER TABLE t UNION=(a, x.b)", ["ALTER TABLE `D`.`t_x` UNION=(`D`.`a_x`, `X`.`b_x`)"]),
+        ("ALTER TABLE t/* c */ADD a INT", ["ALTER TABLE `D`.`t_x`/* c */ADD a INT"]),
+    ],
+)
+def test_every_name_is_routed_and_nothing_else(text: str, routed: list[str]) -> None:
+    assert _routed(text) == routed
+
+
+def test_the_target_reads_quotes_and_backslashes_as_the_source_did() -> None:
+    context = SourceContext("mysql", 90704, "d", ansi_quotes=True, no_backslash_escapes=True)
+    (routed,) = _routed("""ALTER TABLE "t" ADD "a" VARCHAR(9) DEFAULT 'a\\' COMMENT 'it''s'""", context)
+    assert routed == """ALTER TABLE `D`.`t_x` ADD `a` VARCHAR(9) DEFAULT 'a\\\\' COMMENT 'it''s'"""
+
+
+def test_lower_case_servers_name_tables_in_lower_case() -> None:
+    context = SourceContext("mysql", 90704, "d", lower_case_names=True)
+    (piece,) = split("RENAME TABLE Foo TO X.Bar", context)
+    assert piece.tables == (TableName("d", "foo"), TableName("x", "bar"))
+
+
+def test_parents_are_mentioned_not_changed() -> None:
+    (piece,) = split("ALTER TABLE c ADD FOREIGN KEY (a) REFERENCES p (id)", _CONTEXT)
+    assert piece.tables == (TableName("d", "c"),)
+    assert piece.references == (TableName("d", "p"),)
+
+
+@pytest.mark.parametrize(
+    ("text", "event"),
+    [
+        ("CREATE TABLE t (a INT)", "create table"),
+        ("ALTER TABLE t ADD a INT", "add column"),
+        ("ALTER TABLE t ADD INDEX (a)", "alter table"),
+        ("CREATE INDEX i ON t (a)", "create index"),
+        ("ALTER TABLE t ADD PRIMARY KEY (a)", "add primary key"),
+        ("ALTER TABLE t CHANGE a b INT", "rename column"),
+        ("ALTER TABLE t CHANGE a a INT", "modify column"),
+        ("ALTER TABLE t DROP PARTITION p", "drop table partition"),
+        ("ALTER TABLE t COMMENT='x'", "modify table comment"),
+        ("ALTER TABLE t RENAME u", "rename table"),
+        ("ALTER TABLE t", "alter table"),
+        ("DROP DATABASE d", "drop database"),
+    ],
+)
+def test_event_names_are_dm_s(text: str, event: str) -> None:
+    (piece,) = split(text, _CONTEXT)
+    assert piece.event == event
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "CREATE TABLE t AS SELECT 1",
+        "CREATE TABLE t (a INT) SELECT 1",
+        "CREATE TABLE t (SELECT 1)",
+        "CREATE SEQUENCE s",
+        "ALTER TABLE t FROBNICATE 1",
+        "ALTER TABLE t ADD",
+        "ALTER TABLE t ADD a INT,",
+        "ALTER TABLE t CONVERT TABLE u TO PARTITION p VALUES LESS THAN (1)",
+        "ALTER TABLE t ADD SYSTEM VERSIONING",
+        "CREATE TABLE t (a INT) WITH SYSTEM VERSIONING",
+        "RENAME TABLE a",
+        "DROP TABLE a b",
+        "ALTER TABLE t ADD a INT COMMENT 'x",
+    ],
+)
+def test_what_is_not_understood_pauses(text: str) -> None:
+    with pytest.raises(DMError) as caught:
+        split(text, _MARIADB)
+    assert caught.value.name == "ddl-not-understood"
+    assert caught.value.message.endswith(text)
+
+
+_NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=12)
+
+
+@given(_NAMES, _NAMES, _NAMES, _NAMES)
+def test_hostile_names_are_routed_both_ways(schema: str, table: str, to_schema: str, to_table: str) -> None:
+    source, target = TableName(schema, table), TableName(to_schema, to_table)
+    column = Ident(table).sql
+    (piece,) = split(f"ALTER TABLE {source.sql} ADD {column} INT COMMENT 'x' AFTER {column}", _CONTEXT)
+    assert piece.table == source
+    routed = piece.route(lambda name: target)
+    assert routed.table == target
+    assert routed.route(lambda name: source).text == piece.text
+
+
+@given(st.text(max_size=60))
+def test_any_text_is_pieces_or_a_named_error(text: str) -> None:
+    for statement in (text, f"ALTER TABLE t {text}", f"CREATE TABLE t ({text})"):
+        with contextlib.suppress(DMError):
+            pieces = split(statement, _CONTEXT)
+            assert all(Piece.of(piece.text, _CONTEXT).operations == piece.operations for piece in pieces)
