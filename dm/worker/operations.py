@@ -226,6 +226,7 @@ class Operations:
         """`stop-task`: answers when the units rest; progress stays in the target."""
         jobs = self._operate(name, sources, self._supervisor.stop_job)
         self._until(name, jobs, "Stopped", lambda job: job.subtask.stage == "Stopped")
+        self._loop.call(self._supervisor.forget_stopped)
         return self._done(name, jobs)
 
     def query_status(self, name: str | None, sources: Sequence[str]) -> Answer:

@@ -240,7 +240,7 @@ class Supervisor:
         assert job.task is not None
         self.registry.remove_subtask(job.task, job.source)
         job.subtask.stop()
-        self._forget_stopped()
+        self.forget_stopped()
 
     def remove_source(self, name: str) -> None:
         """Forget a source that no task uses."""
@@ -274,7 +274,7 @@ class Supervisor:
             for job in task.jobs.values():
                 job.subtask.tick()
                 self.launch_if_ready(job)
-        self._forget_stopped()
+        self.forget_stopped()
         self.hosts.tick()
 
     def tick_relay(self, name: str) -> None:
@@ -424,7 +424,8 @@ class Supervisor:
             seen = SubtaskRecord(subtask.intent, subtask.stage, subtask.unit, subtask.result())
             self.registry.record(job.task, job.source, seen)
 
-    def _forget_stopped(self) -> None:
+    def forget_stopped(self) -> None:
+        """Drop subtasks that came to rest for good, and tasks without any."""
         for name, task in list(self.tasks.items()):
             for source in [source for source, job in task.jobs.items() if job.subtask.stage == "Stopped"]:
                 del task.jobs[source]
