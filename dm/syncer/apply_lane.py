@@ -1,8 +1,11 @@
-"""Applying one lane's batches to the target, each in one transaction that carries the lane's row (I1 of the
-protocol)."""
+"""Applying one lane's batches to the target, each in one transaction that carries the lane's row.
+
+See I1 of `dm.target.progress.protocol`.
+"""
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Callable
 
@@ -11,15 +14,18 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.position import Position
 from dm.syncer.completion import CompletionTracker, Ticket
+from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneJob, LaneQueue
 from dm.target.apply import apply_batch
 from dm.target.connection import TargetConnection
 from dm.target.progress.lanes import LaneClaim
 
-# A deadlock or a lock wait ended the transaction on the server; it is simply tried again. Another session of ours
-# makes progress each time, so a handful is plenty; more than that is a stranger's lock, which pauses and resumes.
-TRANSACTION_TRIES = 10
-RETRY_SECONDS = 0.05
+# A deadlock or a lock wait ended the transaction on the server; it is tried again, from the second time on alone. What
+# is still in the way then belongs to somebody else (another subtask on the same table, a stranger): that is waited for
+# a while, and then it is an error that says so, and auto-resume goes on.
+RETRY_FOR_SECONDS = 120.0
+RETRY_SECONDS = 0.02
+LONGEST_RETRY_SECONDS = 1.0
 
 
 class ApplyLane:
@@ -34,7 +40,9 @@ class ApplyLane:
         *,
         batch: int,
         ordered: bool,
+        gate: Gate,
         clock: Clock,
+        chance: random.Random,
         position_of: Callable[[Position], Position],
         failed: Callable[[BaseException], None],
     ) -> None:
@@ -47,7 +55,9 @@ class ApplyLane:
         self._completions = completions
         self._batch = batch
         self._ordered = ordered
+        self._gate = gate
         self._clock = clock
+        self._chance = chance
         self._position_of = position_of
         self._failed = failed
         self._stop = threading.Event()
@@ -81,20 +91,27 @@ class ApplyLane:
     def _apply(self, jobs: list[LaneJob]) -> None:
         changes = [change for job in jobs for change in job.changes]
         position = self._position_of(jobs[-1].end)
-        for left in reversed(range(TRANSACTION_TRIES)):
+        give_up = self._clock.monotonic() + RETRY_FOR_SECONDS
+        tries = 0
+        while True:
             try:
-                faults.hit("syncer.before_begin")
-                apply_batch(
-                    self._connection,
-                    changes,
-                    first=lambda: self._first(position),
-                    last=lambda: faults.hit("syncer.before_commit"),
-                )
-                faults.hit("syncer.after_commit")
+                with self._gate.alone() if tries else self._gate.together():
+                    faults.hit("syncer.before_begin")
+                    apply_batch(
+                        self._connection,
+                        changes,
+                        first=lambda: self._first(position),
+                        last=lambda: faults.hit("syncer.before_commit"),
+                    )
+                    faults.hit("syncer.after_commit")
                 break
             except DMError as error:
-                if error.name != "transaction-aborted" or left == 0 or self._clock.wait(self._stop, RETRY_SECONDS):
+                if error.name != "transaction-aborted" or self._clock.monotonic() > give_up:
                     raise
+                pause = min(RETRY_SECONDS * 2**tries, LONGEST_RETRY_SECONDS) * self._chance.uniform(0.5, 1.0)
+                if self._clock.wait(self._stop, pause):
+                    raise
+                tries = min(tries + 1, 16)
                 self.retries += 1
         self.rows += len(changes)
         self.batches += 1

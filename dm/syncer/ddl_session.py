@@ -7,12 +7,18 @@ status variables) and is set here for this statement only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dm.binlog.reader import Query
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.charset import Collated
 from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
 from dm.target.connection import TargetConnection
+
+LOCK_TRIES = 10
+LOCK_RETRY_SECONDS = 1.0
 
 # Modes that change what a definition means; what quotes and backslashes mean is resolved in the text already.
 _MODES = {1: "REAL_AS_FLOAT", 2: "PIPES_AS_CONCAT", 8: "IGNORE_SPACE"}
@@ -21,8 +27,9 @@ _MODES = {1: "REAL_AS_FLOAT", 2: "PIPES_AS_CONCAT", 8: "IGNORE_SPACE"}
 class DdlSession:
     """Executes DDL statements; holds the lock of the DDL lane."""
 
-    def __init__(self, connection: TargetConnection) -> None:
+    def __init__(self, connection: TargetConnection, pause: Callable[[float], bool]) -> None:
         self._connection = connection
+        self._pause = pause  # waits that many seconds; True when the run is told to stop
 
     @property
     def connection_id(self) -> int:
@@ -36,7 +43,14 @@ class DdlSession:
         self._connection.execute(
             "SET SESSION sql_mode = %s, SESSION timestamp = %s", (",".join(modes), query.timestamp)
         )
-        self._connection.execute(statement.encode())
+        for left in reversed(range(LOCK_TRIES)):
+            try:
+                self._connection.execute(statement.encode())
+                return
+            except DMError as error:
+                # No lock was to be had and nothing was executed: DDL is atomic (MySQL 8.0, MariaDB 10.6).
+                if error.name != "transaction-aborted" or left == 0 or self._pause(LOCK_RETRY_SECONDS):
+                    raise
 
     def database(self, schema: str) -> TableSchema | None:
         """The schema's defaults, in the form structures have; None when there is no such schema."""

@@ -107,3 +107,8 @@ class Lanes:
     def batches(self) -> int:
         """Target transactions committed in this run."""
         return sum(lane.batches for lane in (*self._workers, self._keyless))
+
+    @property
+    def retries(self) -> int:
+        """Target transactions that the server rolled back (deadlocks, lock waits) and that were tried again."""
+        return sum(lane.retries for lane in (*self._workers, self._keyless))

@@ -105,6 +105,7 @@ class SyncStatus:
             "safeModeRows": parts.safe_mode.rows,
             "conflicts": parts.lanes.conflicts,
             "batches": parts.lanes.batches,
+            "retries": parts.lanes.retries,
             "ddlExecuted": parts.ddl.executed,
             "ddlAlreadyEffective": parts.ddl.already_effective,
             "waiting": "" if trouble is None else trouble.message,
