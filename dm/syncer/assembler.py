@@ -66,6 +66,16 @@ class TransactionAssembler:
         """The end of the last complete transaction."""
         return self._position
 
+    def restart(self) -> None:
+        """Forget the transaction under way: the events behind `position` come again, from its first."""
+        self._maps.clear()
+        self._gtid = None
+        self._standalone = False
+        self._in_transaction = False
+        self._items = []
+        self._size = 0
+        self._xa = False
+
     def feed(self, event: SourceEvent) -> SourceTransaction | None:
         """Take the next event; gives a transaction when the event completes one that is not processed yet."""
         raw = event.raw

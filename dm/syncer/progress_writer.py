@@ -95,6 +95,11 @@ class ProgressWriter:
             faults.hit("syncer.before_intent")
             write_intent(self._writer.connection, self._writer.claim, intent)
 
+    def verify(self) -> None:
+        """Raises DMError when a newer run has taken over, or ended the control session to do so."""
+        with self._lock:
+            self._writer.claim.verify(self._writer.connection)
+
     def _store(
         self,
         position: Position,

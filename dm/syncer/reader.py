@@ -2,6 +2,12 @@
 
 It runs ahead of the dispatcher as far as the queue allows and no further, so memory is what the configuration says,
 whatever the target does. One transaction larger than the bound is let through alone.
+
+Source and target know a run by different things: the source by the replica's identity, which all runs of a task share,
+the target by the epoch. At the source the replica wins that registers last, so a process that was stopped, replaced
+and continued can end the dump of its successor. The epoch decides: `still_ours` is asked before a lost connection is
+opened again, and when another one took the identity. The run that holds the epoch takes it back, the other ends. A
+stranger with our identity takes it again each time; that ends the run with an error that says so.
 """
 
 from __future__ import annotations
@@ -11,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 
 from dm.binlog.event_source import EventSource
+from dm.errors import DMError
 from dm.position import Position
 from dm.syncer.assembler import TransactionAssembler
 from dm.syncer.transaction import SourceTransaction
@@ -18,6 +25,8 @@ from dm.syncer.transaction import SourceTransaction
 QUEUE_BYTES = 64 << 20
 # What a transaction costs beside its bytes; keeps a flood of empty ones bounded too.
 TRANSACTION_COST = 512
+# How often the identity at the source is taken back from somebody.
+TAKINGS = 4
 
 
 class TransactionQueue:
@@ -73,13 +82,13 @@ class Reader:
     def __init__(
         self,
         source: EventSource,
-        start: Position,
         assembler: TransactionAssembler,
         queue: TransactionQueue,
         failed: Callable[[BaseException], None],
+        still_ours: Callable[[], None],
     ) -> None:
+        self._still_ours = still_ours
         self._source = source
-        self._start = start
         self._assembler = assembler
         self._queue = queue
         self._failed = failed
@@ -106,14 +115,26 @@ class Reader:
 
     def _run(self) -> None:
         try:
-            for event in self._source.events(self._start, self._stop):
-                if event is None:
-                    continue
-                self.events += 1
-                self.bytes += event.raw.header.size
-                transaction = self._assembler.feed(event)
-                if transaction is not None and not self._queue.put(transaction):
-                    return
+            for left in reversed(range(TAKINGS)):
+                try:
+                    return self._read()
+                except DMError as error:
+                    if error.name != "replica-id-taken" or left == 0:
+                        raise
+                    self._still_ours()
+                    self._assembler.restart()
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             if not self._stop.is_set():
                 self._failed(error)
+
+    def _read(self) -> None:
+        for event in self._source.events(self._assembler.position, self._stop):
+            if event is None:
+                if self._source.trouble is not None:
+                    self._still_ours()
+                continue
+            self.events += 1
+            self.bytes += event.raw.header.size
+            transaction = self._assembler.feed(event)
+            if transaction is not None and not self._queue.put(transaction):
+                return

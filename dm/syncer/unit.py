@@ -234,7 +234,7 @@ class SyncUnit:
         )
         source: EventSource = origin.event_source()
         assembler = TransactionAssembler(start, rules.wanted)
-        reader = Reader(source, start, assembler, self._queue, self._fail)
+        reader = Reader(source, assembler, self._queue, self._fail, progress.verify)
         monitor = SourceMonitor(subtask.source.endpoint, origin.facts, self._clock)
         self._status.attach(RunningParts(source, reader, completions, lanes, safe_mode, progress, monitor, ddl, rows))
         lanes.start()

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -122,14 +122,21 @@ def running_sync(subtask: SubtaskConfig, relay_directory: Path | None = None) ->
 
 
 _PROGRAM = """
-import json, sys, threading
+import ctypes, json, os, signal, sys, threading
+ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also a stopped process dies with its test
 from pathlib import Path
+from dm import faults
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.relay.unit import RelayUnit
 from dm.syncer.unit import SyncUnit
-order = json.loads(sys.stdin.readline())
+line = sys.stdin.readline()
+if not line:
+    sys.exit()
+order = json.loads(line)
 exec(order["patch"])
+os.environ.update(order["environment"])
+faults.arm(order["faults"])
 directory = Path(order["directory"]) if order["directory"] else None
 if order["unit"] == "relay":
     unit = RelayUnit(SourceConfig.from_wire(order["config"]), directory)
@@ -151,23 +158,31 @@ unit.run(stop)
 
 
 class UnitProcess:
-    """A unit in a process of its own, with armed fault points, steered over pipes."""
+    """A unit in a process of its own, with armed fault points, steered over pipes.
+
+    `ready` is a process that `prepared` started earlier: it has imported everything and begins at once.
+    """
 
     def __init__(
-        self, unit: str, config: JSON, directory: Path | None, *, faults: str, fault_log: Path | None, patch: str = ""
+        self,
+        unit: str,
+        config: JSON,
+        directory: Path | None,
+        *,
+        faults: str = "",
+        fault_log: Path | None = None,
+        patch: str = "",
+        ready: subprocess.Popen[str] | None = None,
     ) -> None:
-        environment = {**os.environ, "DM_FAULTS": faults}
-        if fault_log is not None:
-            environment["DM_FAULTS_LOG"] = str(fault_log)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env=environment,
-        )
-        order = {"unit": unit, "config": config, "directory": str(directory or ""), "patch": patch}
+        self.process = ready or prepared()
+        order = {
+            "unit": unit,
+            "config": config,
+            "directory": str(directory or ""),
+            "patch": patch,
+            "faults": faults,
+            "environment": {"DM_FAULTS_LOG": str(fault_log)} if fault_log is not None else {},
+        }
         self._write(json.dumps(order))
         self._asked = False
 
@@ -186,7 +201,7 @@ class UnitProcess:
             self._write("status")
         self._asked = False
         line = self.process.stdout.readline()
-        found: Mapping[str, JSON] | None = json.loads(line) if line else None
+        found: Mapping[str, JSON] | None = json.loads(line) if line.endswith("\n") else None
         return found
 
     def poll_status(self) -> Mapping[str, JSON] | None:
@@ -198,6 +213,19 @@ class UnitProcess:
         if not select.select([self.process.stdout], [], [], 0.02)[0]:
             return None
         return self.status()
+
+    @property
+    def ended(self) -> bool:
+        """Whether the process is gone."""
+        return self.process.poll() is not None
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        os.kill(self.process.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        os.kill(self.process.pid, signal.SIGCONT)
 
     def errors(self) -> str:
         """What it wrote to stderr; only once it has ended."""
@@ -221,7 +249,19 @@ class UnitProcess:
                 self.process.wait()
         for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
             if stream is not None:
-                stream.close()
+                with suppress(BrokenPipeError):  # what it was told last, it never read
+                    stream.close()
+
+
+def prepared() -> subprocess.Popen[str]:
+    """A process that has imported what a unit needs and waits to be told which one it is."""
+    return subprocess.Popen(
+        [sys.executable, "-c", _PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
 
 class SyncProcess(UnitProcess):
@@ -235,8 +275,11 @@ class SyncProcess(UnitProcess):
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
+        ready: subprocess.Popen[str] | None = None,
     ) -> None:
-        super().__init__("sync", subtask.to_wire(), relay_directory, faults=faults, fault_log=fault_log, patch=patch)
+        super().__init__(
+            "sync", subtask.to_wire(), relay_directory, faults=faults, fault_log=fault_log, patch=patch, ready=ready
+        )
 
     def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:
         """Wait until everything the source has now is applied."""
@@ -254,15 +297,12 @@ class RelayProcess(UnitProcess):
     """A relay unit in a process of its own."""
 
     def __init__(
-        self, source: SourceConfig, directory: Path | None, *, faults: str = "", fault_log: Path | None = None
+        self,
+        source: SourceConfig,
+        directory: Path,
+        *,
+        faults: str = "",
+        fault_log: Path | None = None,
+        ready: subprocess.Popen[str] | None = None,
     ) -> None:
-        assert directory is not None
-        self._source = source
-        self._directory = directory
-        super().__init__("relay", source.to_wire(), directory, faults=faults, fault_log=fault_log)
-
-    def revive(self) -> None:
-        """Start it again, unarmed, if a fault point killed it."""
-        if self.process.poll() is not None:
-            self.close()
-            super().__init__("relay", self._source.to_wire(), self._directory, faults="", fault_log=None)
+        super().__init__("relay", source.to_wire(), directory, faults=faults, fault_log=fault_log, ready=ready)

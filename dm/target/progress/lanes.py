@@ -115,3 +115,11 @@ class LaneClaim:
             )
         if affected != 1:
             raise DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)
+
+    def verify(self, connection: TargetConnection) -> None:
+        """Outside any transaction: raises DMError `fenced` when a newer run holds the lane."""
+        found = connection.query(
+            f"SELECT epoch FROM {self.key.worker.sql} WHERE id = %s AND lane = %s", (self.key.source_id, self.lane)
+        )
+        if not found or int(found[0][0]) != self.epoch:
+            raise DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)

@@ -1,0 +1,62 @@
+"""A sample of the crash loop for every change; `make chaos` runs it at length.
+
+A seed that failed is in the message; DM_SEED=<seed> draws the same lives again.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dm.demo.installation import Flavor
+from tests.testbed.crash_loop import CrashLoop, Kind
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.loop_result import draw_seed
+from tests.testbed.park import ServerPark
+from tests.testbed.without import WITHOUT
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(480)]
+
+LIVES = 5
+MOST_LIVES = 15
+# A row that is not there, or there already, or another one than in the source; but nothing else.
+DAMAGE = re.compile(r"code=36921|code=36922|code=36924|DIFFERENT")
+
+
+@pytest.mark.parametrize(("flavor", "relay"), [("mysql", False), ("mariadb", True)])
+def test_rows_are_equal_after_deaths_at_drawn_points(
+    park: ServerPark, schema: SchemaFactory, tmp_path: Path, flavor: Flavor, relay: bool
+) -> None:
+    upstream, target = park.shared(flavor, "upstream-1"), park.shared(flavor, "target")
+    seed = draw_seed(flavor, relay)
+    with CrashLoop(upstream, target, schema(upstream, target), tmp_path, seed=seed, relay=relay) as loop:
+        result = loop.round(LIVES)
+        while result.mild and result.identical and result.lives < MOST_LIVES:
+            loop.round(2)  # it has not hurt yet
+    assert result.identical, f"seed {seed}: {result.problem}"
+    assert not result.mild, f"seed {seed}: {result.mild}"
+
+
+@pytest.mark.parametrize("safeguard", WITHOUT)
+def test_the_loop_notices_when_a_safeguard_is_taken_out(
+    park: ServerPark, schema: SchemaFactory, tmp_path: Path, safeguard: str
+) -> None:
+    upstream, target = park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target")
+    seed = draw_seed(safeguard)
+    agenda: list[Kind] = ["freeze", "inside"] if safeguard == "epoch" else ["inside"]
+    with CrashLoop(
+        upstream,
+        target,
+        schema(upstream, target),
+        tmp_path,
+        seed=seed,
+        relay=False,
+        without=safeguard,
+        agenda=agenda * MOST_LIVES,
+    ) as loop:
+        result = loop.round(len(agenda))
+        while result.identical and result.lives < MOST_LIVES:
+            loop.round(len(agenda))
+    assert DAMAGE.search(result.problem), f"seed {seed}, {result.lives} lives: {result.problem or 'nothing noticed'}"

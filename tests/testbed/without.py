@@ -1,0 +1,45 @@
+"""Sync processes with one safeguard taken out; the names are those of `dm.target.progress.model`.
+
+A test of the tests: a crash loop that does not notice the absence of a safeguard proves nothing about its presence.
+Each value is Python that a unit's process executes before it starts the unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+WITHOUT: Mapping[str, str] = {
+    "conflict detector": """
+import itertools
+from dm.syncer.conflict_detector import ConflictDetector
+turn = itertools.count()
+ConflictDetector.place = lambda self, keys: next(turn) % self._workers
+""",
+    "bound": """
+from dm.target.progress.takeover import Takeover
+Takeover.bound = lambda self: None
+""",
+    # Neither the locks that end older sessions nor the number that stops those that were not ended.
+    "epoch": """
+from dm.target.progress import lanes, takeover
+from dm.target.progress.fence import Fence
+Fence.take = lambda self, connection, lane: None
+def take_without_waiting(connection, key, names):
+    if not lanes.read_lanes(connection, key):
+        lanes._insert_missing(connection, key, names, epoch=1)
+    return 1, lanes.read_lanes(connection, key)
+takeover.raise_epoch = take_without_waiting
+def unguarded(self, connection, position):
+    self.batch += 1
+    values = [self.batch, *lanes.position_columns(position)] if position else [self.batch]
+    columns = ["batch", "binlog_name", "binlog_pos", "binlog_gtid", "server_uuid"][: len(values)]
+    connection.execute(
+        f"UPDATE {self.key.worker.sql} SET " + ", ".join(f"{column} = %s" for column in columns)
+        + " WHERE id = %s AND lane = %s", (*values, self.key.source_id, self.lane))
+lanes.LaneClaim.advance = unguarded
+""",
+    "keyless position": """
+from dm.target.progress.takeover import Takeover
+Takeover.keyless_done = lambda self: None
+""",
+}

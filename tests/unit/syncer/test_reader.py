@@ -1,0 +1,107 @@
+"""The reader hands on each transaction once, also when another replica took our identity at the source in between."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from dm.binlog.event_source import Origin, SourceEvent
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.syncer.assembler import TransactionAssembler
+from dm.syncer.reader import TAKINGS, Reader, TransactionQueue
+from tests.unit.syncer.test_assembler import FILE, UUID, Stream
+
+START = Position(UUID, FILE, 4, GtidSet.empty("mysql"))
+
+
+class TakenSource:
+    """Plays a file from the asked position; loses its identity after so many events, as often as it is told."""
+
+    status: Origin = "remote"
+    trouble: DMError | None = None
+
+    def __init__(self, events: list[SourceEvent], taken_after: list[int]) -> None:
+        self._events = events
+        self._taken_after = taken_after
+        self.starts: list[int] = []
+
+    def complete(self, start: Position) -> Position:
+        return start
+
+    def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        self.starts.append(start.offset)
+        after = self._taken_after.pop(0) if self._taken_after else None
+        rest = [event for event in self._events[1:] if event.end_offset > start.offset]
+        yield from [self._events[0], *rest][:after]
+        if after is not None:
+            raise DMError("replica-id-taken", server_id=1, cause="of the test")
+
+
+class LostSource(TakenSource):
+    """A source whose connection is lost before the first event."""
+
+    def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        self.trouble = DMError("connection-lost", role="source", address="a:1", cause="of the test")
+        yield None
+        self.trouble = None
+        yield from self._events
+
+
+def a_file() -> list[SourceEvent]:
+    stream = Stream()
+    return [stream.format, *(event for number in (1, 2, 3) for event in stream.insert(number))]
+
+
+def read(source: TakenSource, still_ours: Callable[[], None]) -> tuple[list[str], list[BaseException]]:
+    """The GTIDs handed on, and what ended the reader."""
+    queue, failures = TransactionQueue(), list[BaseException]()
+    reader = Reader(source, TransactionAssembler(START, lambda _: True), queue, failures.append, still_ours)
+    reader.start()
+    reader._thread.join()
+    taken = []
+    while queue.bytes:
+        transaction = queue.take()
+        assert transaction is not None
+        assert len(transaction.items) == 1
+        taken.append(str(transaction.gtid))
+    return taken, failures
+
+
+@pytest.mark.parametrize("after", range(1, 16))
+def test_the_run_that_holds_the_epoch_takes_the_identity_back_and_reads_on(after: int) -> None:
+    asked: list[int] = []
+    source = TakenSource(a_file(), [after])
+    taken, failures = read(source, lambda: asked.append(1))
+    assert taken == [f"{UUID}:{number}" for number in (1, 2, 3)]
+    assert not failures
+    assert len(asked) == 1
+    assert len(source.starts) == 2
+
+
+def test_a_run_that_was_replaced_ends() -> None:
+    fenced = DMError("fenced", task="t", source="s", lane="control", epoch=1)
+
+    def replaced() -> None:
+        raise fenced
+
+    for source in (TakenSource(a_file(), [3]), LostSource(a_file(), [])):
+        taken, failures = read(source, replaced)
+        assert not taken
+        assert failures == [fenced]
+
+
+def test_a_lost_connection_goes_on_when_the_run_is_the_present_one() -> None:
+    asked: list[int] = []
+    taken, failures = read(LostSource(a_file(), []), lambda: asked.append(1))
+    assert len(taken) == 3
+    assert not failures
+    assert asked == [1]
+
+
+def test_a_stranger_that_takes_the_identity_each_time_is_named() -> None:
+    _, failures = read(TakenSource(a_file(), [2] * (TAKINGS + 1)), lambda: None)
+    assert [error.name for error in failures if isinstance(error, DMError)] == ["replica-id-taken"]
