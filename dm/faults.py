@@ -8,8 +8,8 @@ actions  kill        SIGKILL this process
          error       raise FaultError
          hang:PATH   block until the file PATH exists
 
-Every point is registered in `POINTS`, so that a crash loop can draw from all of them and prove that each one fired. When
-DM_FAULTS_LOG names a file, each strike appends one line "point action pid" to it before it acts.
+Every point is registered in `POINTS`, so that a crash loop can draw from all of them and prove that each one fired.
+When DM_FAULTS_LOG names a file, each strike appends one line "point action pid" to it before it acts.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """Global transaction identifiers of MySQL and MariaDB, and sets of them.
 
-The two flavours mean different things by "a set". MySQL's is a true set of integers per (server uuid, tag); MariaDB's is
-a position: one sequence number per domain, everything at or below it belongs to it. Both answer the one question the
-replicator asks, "was this transaction already processed?", and both know union and difference, so the callers never look
-inside. Sets are immutable: a position that was written somewhere can not change behind its owner's back.
+The two flavours mean different things by "a set". MySQL's is a true set of integers per (server uuid, tag); MariaDB's
+is a position: one sequence number per domain, everything at or below it belongs to it. Both answer the one question the
+replicator asks, "was this transaction already processed?", and both know union and difference, so the callers never
+look inside. Sets are immutable: a position that was written somewhere can not change behind its owner's back.
 
-Text forms: MySQL Reference Manual, "GTID Format and Storage" (tags since 8.3); MariaDB documentation, "Global Transaction ID".
+Text forms: MySQL Reference Manual, "GTID Format and Storage" (tags since 8.3); MariaDB documentation, "Global
+Transaction ID".
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Flavor = Literal["mysql", "mariadb"]
 
@@ -28,9 +28,8 @@ class GtidFormatError(ValueError):
     """Raised when a text is not a GTID or a GTID set of the expected flavour."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gtid:
-    """One transaction's identifier."""
+class Gtid(NamedTuple):
+    """One transaction's identifier; a tuple, because one is made for every transaction of the source."""
 
     flavor: Flavor
     source: str  # mysql: uuid or uuid:tag; mariadb: domain id
@@ -192,7 +191,8 @@ class GtidSet:
             return self
         self._same_flavor(other)
         if self.flavor == "mariadb":
-            left = {domain: at for domain, at in self._mariadb.items() if at[1] > other._mariadb.get(domain, (0, -1))[1]}
+            theirs = other._mariadb
+            left = {domain: at for domain, at in self._mariadb.items() if at[1] > theirs.get(domain, (0, -1))[1]}
             return GtidSet("mariadb", mariadb=left)
         sources = {source: _cut(intervals, other._mysql.get(source, ())) for source, intervals in self._mysql.items()}
         return GtidSet("mysql", mysql={source: intervals for source, intervals in sources.items() if intervals})

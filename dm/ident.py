@@ -1,7 +1,8 @@
 """Identifiers on their way into SQL text: the only way there.
 
-A name that came from a server, a file or a user becomes part of a statement only as an `Ident`, which quotes it. Quoting
-with backticks is right under every sql_mode, ANSI_QUOTES included (MySQL Reference Manual, "Schema Object Names").
+A name that came from a server, a file or a user becomes part of a statement only as an `Ident`, which quotes it.
+Quoting with backticks is right under every sql_mode, ANSI_QUOTES included (MySQL Reference Manual, "Schema Object
+Names").
 """
 
 from __future__ import annotations

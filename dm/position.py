@@ -2,7 +2,8 @@
 
 A position names a server, one of its files, a byte offset at a transaction's end, and the GTID set up to there. Offsets
 of two servers have no common order, so a comparison uses them only within one server uuid; across servers only GTID
-membership counts, and where that is missing the comparison refuses instead of guessing (DMError `position-incomparable`).
+membership counts, and where that is missing the comparison refuses instead of guessing (DMError
+`position-incomparable`).
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
 Who calls what: the host process creates a unit and calls `run` once, in a thread of its own; any thread may call
 `status` at any time. `run` returns when the work is finished (dump, load) or when `stop` was set and the unit has
-brought everything it owns to a resumable rest; it raises `DMError` when it can't go on. A pause is `stop`; a resume is a
-new unit object, which finds its place from what is stored (progress tables, chunk records, relay files). So nothing in
-memory is ever needed to go on: a SIGKILL is just a stop that nobody announced.
+brought everything it owns to a resumable rest; it raises `DMError` when it can't go on. A pause is `stop`; a resume
+is a new unit object, which finds its place from what is stored (progress tables, chunk records, relay files). So
+nothing in memory is ever needed to go on: a SIGKILL is just a stop that nobody announced.
 """
 
 from __future__ import annotations

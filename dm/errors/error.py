@@ -2,7 +2,8 @@
 
 It carries what DM's error objects carry (code, class, scope, level, message, raw cause, workaround), a position where
 one is known, and whether auto-resume may try again. Raise it by the catalogue's name:
-`raise DMError("table-without-row", table=..., position=...) from cause`. Details fill the catalogue's templates; they must never hold a secret.
+`raise DMError("table-without-row", table=..., position=...) from cause`. Details fill the catalogue's templates; they
+must never hold a secret.
 """
 
 from __future__ import annotations

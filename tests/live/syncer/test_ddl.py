@@ -18,7 +18,7 @@ pytestmark = pytest.mark.live
 STATEMENTS = (
     "CREATE TABLE {s}.a (id INT PRIMARY KEY, v INT)",
     "INSERT INTO {s}.a VALUES (1, 1), (2, 2)",
-    "ALTER TABLE {s}.a ADD COLUMN w VARCHAR(10) DEFAULT 'x' AFTER id, ADD COLUMN z INT UNSIGNED FIRST, ADD INDEX iw (w)",
+    "ALTER TABLE {s}.a ADD COLUMN w VARCHAR(10) DEFAULT 'x' AFTER id, ADD COLUMN z INT UNSIGNED FIRST, ADD INDEX i (w)",
     "INSERT INTO {s}.a (id, v, w, z) VALUES (3, 3, 'drei', 4000000000)",
     "ALTER TABLE {s}.a DROP COLUMN v, MODIFY w VARCHAR(30) NOT NULL DEFAULT 'y'",
     "UPDATE {s}.a SET w = 'geändert' WHERE id = 1",
