@@ -26,6 +26,16 @@ START_SECONDS = 30.0
 _TIMEOUT = httpx.Timeout(600.0, connect=10.0)
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")  # as dm.config reads it, without importing that much
 
+# What a daemon needs of its user's environment. It outlives the shell that it was started from, and so do its children;
+# what else is set there, passwords for ${VARIABLE} in files above all, is not for their environments to keep.
+_PASSED_ON = frozenset(
+    {
+        "PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH",
+        "VIRTUAL_ENV", "DM_FAULTS", "DM_FAULTS_LOG",
+    }
+)  # fmt: skip
+_PASSED_ON_PREFIXES = ("LC_", "XDG_", "PYTHON", "PYSPARK_", "SPARK_", "JAVA_", "JDK_", "HADOOP_", "YARN_", "KRB5")
+
 Answer = dict[str, Any]
 Say = Callable[[str], None]
 
@@ -108,7 +118,8 @@ class Client:
             raise httpx.ConnectError("no daemon has ever run here")
         with self._home.socket_path() as name:
             _knock(name)
-            transport = httpx.HTTPTransport(uds=name)
+            # verify: there is no TLS here, and reading the CA certificates is most of a request's time
+            transport = httpx.HTTPTransport(uds=name, verify=False)
             with httpx.Client(base_url="http://dm-worker", transport=transport, timeout=_TIMEOUT) as client:
                 return client.request(method, path, **arguments)
 
@@ -148,8 +159,14 @@ class Client:
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
-                env={**os.environ, "DM_HOME": str(self._home.directory)},
+                env={**_passed_on(os.environ), "DM_HOME": str(self._home.directory)},
             )
+
+
+def _passed_on(environment: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
+    }
 
 
 def _knock(path: str) -> None:

@@ -212,7 +212,7 @@ def query_status(
     if task is None:
         answer = client.get("/api/v1/tasks")
     else:
-        answer = client.get(f"/api/v1/tasks/{_quoted(_task_name(client, task))}/status", source=source or [])
+        answer = client.get(f"{_of_task(_task_name(client, task))}/status", source=source or [])
     if _as_json(output):
         printer.print_json(answer)
     elif task is None:
@@ -264,7 +264,18 @@ def _task_name(client: Client, task: str) -> str:
     return str(client.post("/api/v1/task-name", read_config_file(task))["taskName"])
 
 
-def _quoted(name: str) -> str:
+def _of_task(name: str) -> str:
+    return f"/api/v1/tasks/{_segment(name, DMError('task-unknown', task=name))}"
+
+
+def _of_source(name: str) -> str:
+    return f"/api/v1/sources/{_segment(name, DMError('source-unknown', source=name))}"
+
+
+def _segment(name: str, unknown: DMError) -> str:
+    """The name as one part of an address; what can't be one (`..`) is no name of anything either."""
+    if name in ("", ".", "..") or "/" in name:
+        raise unknown
     return quote(name, safe="")
 
 
@@ -279,14 +290,14 @@ def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: st
     if not sources:
         raise DMError("usage", problem="no source is named", hint=f"dmctl {verb}-relay -s <source>")
     client = _client(addr)
-    answers = [client.post(f"/api/v1/sources/{_quoted(source)}/relay/{verb}") for source in sources]
+    answers = [client.post(f"{_of_source(source)}/relay/{verb}") for source in sources]
     _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
 
 
 def _operate(verb: str, task: str, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
     client = _client(addr)
     name = _task_name(client, task)
-    answer = client.post(f"/api/v1/tasks/{_quoted(name)}/{verb}", {"sources": sources or []})
+    answer = client.post(f"{_of_task(name)}/{verb}", {"sources": sources or []})
     if _as_json(chosen):
         printer.print_json(answer)
     else:

@@ -172,10 +172,15 @@ def sources_table(answer: Answer) -> None:
 def check_table(answer: Answer) -> None:
     """`check-task`, and a start that failed its checks."""
     rows: list[Sequence[str]] = []
+    fixes: list[str] = []
     for result in answer["results"]:
         text = "; ".join(error["short_error"] for error in result["errors"]) or result["desc"]
-        rows.append((result["state"], result["name"], result["extra"], text, result["instruction"]))
-    table("", ("state", "item", "where", "finding", "what to do"), rows)
+        rows.append((result["state"], result["name"], result["extra"], text))
+        if result["instruction"]:
+            fixes += [f"to fix {result['name']} of {result['extra']}:", f"  {result['instruction']}"]
+    table("", ("state", "item", "where", "finding"), rows)
+    for line in fixes:  # below the table, whose cells are folded: a statement must be fit to be copied
+        print_line(line)
     counts = answer["summary"]
     print_line(
         f"{counts['total']} checks: {counts['successful']} passed, {counts['warning']} warnings, "

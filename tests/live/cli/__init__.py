@@ -1,0 +1,1 @@
+"""`dmctl` on a real daemon and real servers, as a new user meets it."""
