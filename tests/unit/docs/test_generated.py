@@ -1,0 +1,87 @@
+"""Pages that are written from the code are what the code would write now."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+
+from dm.config import SourceConfig, TaskConfig
+from dm.config.section import Section
+from dm.errors import CATALOGUE
+from scripts import document_configuration, document_errors
+from tests.unit.docs.document import ROOT
+
+# How the program would read a key that the page says is without effect.
+READS: Mapping[tuple[str, str], str] = {
+    ("SourceConfig", "enable"): r"\b(?:source|config)\.enable\b",
+    ("Purge", ""): r"\.purge\b",
+    ("Checker", "check-interval"): r"checker\.check_interval\b",
+    ("TaskConfig", "timezone"): r"\b(?:subtask|config|task)\.timezone\b",
+    ("TaskConfig", "online-ddl"): r"\.online_ddl\b",
+    ("TaskConfig", "shadow-table-rules"): r"\.shadow_table_rules\b",
+    ("TaskConfig", "trash-table-rules"): r"\.trash_table_rules\b",
+    ("DumperConfig", "statement-size"): r"\.statement_size\b",
+    ("LoaderConfig", "dir"): r"\bloader\.dir\b",
+    ("SyncerConfig", "compact"): r"\.compact\b",
+    ("ValidatorConfig", ""): r"\.validator\b",
+    ("SparkConfig", "dump-format"): r"\.dump_format\b",
+}
+
+
+@pytest.mark.parametrize("page", [document_errors, document_configuration], ids=["errors", "configuration"])
+def test_page_is_up_to_date(page: object) -> None:
+    module = document_errors if page is document_errors else document_configuration
+    assert module.PAGE.read_text(encoding="utf-8") == module.page(), f"write it anew with: {module.COMMAND}"
+
+
+def test_every_error_is_on_its_page() -> None:
+    text = document_errors.PAGE.read_text(encoding="utf-8")
+    assert [name for name, kind in CATALOGUE.items() if f"| {kind.code} | `{name}` |" not in text] == []
+
+
+def _sections(model: type[Section], found: set[type[Section]]) -> set[type[Section]]:
+    """The model and all sections that its fields can hold."""
+    if model not in found:
+        found.add(model)
+        for info in model.model_fields.values():
+            for part in re.findall(r"[\w.]+", repr(info.annotation)):
+                for other in _all_sections():
+                    if part == f"{other.__module__}.{other.__qualname__}":
+                        _sections(other, found)
+    return found
+
+
+def _all_sections() -> list[type[Section]]:
+    return Section.__subclasses__()
+
+
+def test_every_section_of_both_files_has_a_chapter() -> None:
+    reached = _sections(SourceConfig, set()) | _sections(TaskConfig, set())
+    assert reached == {chapter.model for chapter in document_configuration.CHAPTERS}
+
+
+def test_every_key_of_every_section_is_explained() -> None:
+    for chapter in document_configuration.CHAPTERS:
+        assert set(chapter.model.file_keys()) == set(chapter.keys), chapter.title
+
+
+def test_keys_said_to_be_without_effect_are_read_nowhere() -> None:
+    said = {
+        (chapter.model.__name__, key)
+        for chapter in document_configuration.CHAPTERS
+        for key, meaning in (("", chapter.text), *chapter.keys.items())
+        if document_configuration.UNUSED in meaning
+    }
+    assert said == set(READS), "a key gained or lost the words: say here how the program would read it"
+    sources = {
+        path: path.read_text(encoding="utf-8")
+        for path in (ROOT / "dm").rglob("*.py")
+        if "config" not in path.relative_to(ROOT).parts
+    }
+    used = {
+        key: [str(path.relative_to(ROOT)) for path, text in sources.items() if re.search(pattern, text)]
+        for key, pattern in READS.items()
+    }
+    assert {key: places for key, places in used.items() if places} == {}, "correct the page: these have an effect now"
