@@ -8,6 +8,7 @@ the next run finds its place from what is stored (`dm.target.progress.protocol`)
 
 from __future__ import annotations
 
+import random
 import threading
 from collections.abc import Mapping
 from dataclasses import replace
@@ -26,6 +27,7 @@ from dm.syncer.completion import CompletionTracker
 from dm.syncer.conflict_detector import ConflictDetector
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.ddl_session import DdlSession
+from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneQueue
 from dm.syncer.lanes import Lanes, Stopped
 from dm.syncer.origin import Origin, open_origin
@@ -47,6 +49,7 @@ from dm.target.target_schema import TargetSchemas
 from dm.target.weights import ServerWeights
 from dm.unit import JSON, UnitName
 
+METADATA_LOCK_SECONDS = 3
 STOP_SECONDS = 8.0  # of the 10 s a unit may take to come to rest
 
 
@@ -139,7 +142,7 @@ class SyncUnit:
         connections: dict[str, TargetConnection] = {}
         try:
             for lane in lanes:
-                connections[lane] = self._target(patient=lane == DDL)
+                connections[lane] = self._target(ddl=lane == DDL)
                 self._connections.append(connections[lane])
         except DMError:
             for connection in connections.values():
@@ -147,11 +150,16 @@ class SyncUnit:
             raise
         return connections
 
-    def _target(self, *, patient: bool = False) -> TargetConnection:
+    def _target(self, *, ddl: bool = False) -> TargetConnection:
         checks = self._subtask.foreign_key_checks
-        if patient:  # an ALTER of a large table says nothing for hours
+        if ddl:  # an ALTER of a large table says nothing for hours
             return TargetConnection(self._subtask.target, foreign_key_checks=checks, read_timeout=None)
-        return TargetConnection(self._subtask.target, foreign_key_checks=checks)
+        connection = TargetConnection(self._subtask.target, foreign_key_checks=checks)
+        # Rows give way to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits for,
+        # and wait for a row lock that it holds (MariaDB locks the tables of a foreign key on both sides). No server
+        # sees that deadlock, so the transaction is rolled back after a moment and tried again.
+        connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
+        return connection
 
     def _first_checkpoint(self, control: TargetConnection, key: SubtaskKey, origin: Origin) -> Checkpoint:
         meta = self._subtask.meta
@@ -226,7 +234,7 @@ class SyncUnit:
             targets,
             lanes,
             progress,
-            DdlSession(connections[DDL]),
+            DdlSession(connections[DDL], lambda seconds: self._clock.wait(stop, seconds)),
             context_of=origin.context_of,
             points=points,
             intent=taken.intent,
@@ -265,6 +273,7 @@ class SyncUnit:
         progress: ProgressWriter,
     ) -> Lanes:
         settings = self._subtask.syncer
+        gate = Gate()
 
         def above_checkpoint(end: Position) -> Position:
             # The set up to `end` without what L holds: the two together are exact, and the row stays small.
@@ -278,7 +287,9 @@ class SyncUnit:
                 completions,
                 batch=settings.batch,
                 ordered=ordered,
+                gate=gate,
                 clock=self._clock,
+                chance=random.Random(name),
                 position_of=above_checkpoint,
                 failed=self._fail,
             )
