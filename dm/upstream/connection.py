@@ -6,6 +6,7 @@ malicious server could ask any client for its files). Session variables of the s
 
 from __future__ import annotations
 
+import re
 import ssl
 import struct
 from collections.abc import Iterable
@@ -98,11 +99,14 @@ def connect(
 
 
 def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
-    fetch(connection, "SET time_zone = '+00:00'", role=role)
     for name, value in endpoint.session.items():
         if not name.replace("_", "").isalnum():
             raise DMError("statement-failed", role=role, statement=f"SET {name}", cause="not a variable name")
-        fetch(connection, f"SET SESSION `{name}` = %s", (value,), role=role)
+        # A numeric variable refuses text; everything in the file is text.
+        number = int(value) if re.fullmatch(r"-?\d{1,19}", str(value)) else None
+        fetch(connection, f"SET SESSION `{name}` = %s", (value if number is None else number,), role=role)
+    # Last: what is read and written here is UTC whatever the user's block says.
+    fetch(connection, "SET time_zone = '+00:00'", role=role)
 
 
 def fetch(
