@@ -71,7 +71,8 @@ def test_tracked_columns_are_those_of_the_table_map(
             and " SELECT " not in statement
             and "POINT NOT NULL" not in statement
         ]
-        uniques = _LONG_UNIQUES if flavor == "mariadb" else ()
+        # FULL metadata names the hidden columns, and no structure does.
+        uniques = _LONG_UNIQUES if flavor == "mariadb" and metadata == "MINIMAL" else ()
         source.run(name, "SET foreign_key_checks = 0")
         for statement in [*creates, *uniques]:
             (piece,) = split(statement, source.context(name))
