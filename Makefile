@@ -9,7 +9,7 @@ help:
 	@echo "make install   packages, a virtual environment, both servers"
 	@echo "make demo      the whole path on private servers (DEMO_FLAGS=--keep leaves it running)"
 	@echo "make test      linters, types, layers, all tests but the long ones"
-	@echo "make chaos     the long tests"
+	@echo "make chaos     the long tests, and crash loops for ten minutes (CHAOS_FLAGS=--minutes=60)"
 	@echo "make lock      write requirements.lock anew after a change of pyproject.toml"
 	@echo "make clean     delete what the above made, servers and environment included"
 
@@ -30,6 +30,7 @@ test: lint
 
 chaos: install
 	$(BIN)/pytest -m chaos
+	$(BIN)/python -m tests.chaos.run $(CHAOS_FLAGS)
 
 bench:
 	@echo "make bench: there is no benchmark yet" >&2

@@ -1,0 +1,1 @@
+"""Long runs: `python -m tests.chaos.run`, which is `make chaos`."""
