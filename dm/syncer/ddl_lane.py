@@ -31,6 +31,9 @@ from dm.target.progress.intent import Intent, Outcome
 from dm.target.target_schema import TargetSchemas
 
 
+_NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
+
+
 @dataclass(slots=True)
 class _Step:
     """One piece and what is to be done with it."""
@@ -72,22 +75,23 @@ class DdlLane:
 
     def steps(self, query: Query, position: Position) -> list[_Step]:
         """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
-        context = self._context_of(query)
         text = query.text
         try:
-            if self._rules.sql_pattern_ignores(text):
-                return []
-            statement = classify(text, context)
-            if statement.kind == "dml":
-                self._refuse_dml(statement.tables, text)
-            if statement.kind != "ddl":
-                return []
-            pieces = split(text, context)
-            steps = [step for piece in pieces if (step := self._step(piece, position)) is not None]
+            return self._understood(text, self._context_of(query), position)
         except DMError as error:
+            # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
+            if error.name in _NOT_UNDERSTOOD and self._rules.sql_pattern_ignores(text):
+                return []
             error.position = error.position or str(position)
             raise
-        return steps
+
+    def _understood(self, text: str, context: SourceContext, position: Position) -> list[_Step]:
+        statement = classify(text, context)
+        if statement.kind == "dml":
+            self._refuse_dml(statement.tables, text)
+        if statement.kind != "ddl":
+            return []
+        return [step for piece in split(text, context) if (step := self._step(piece, position)) is not None]
 
     def _refuse_dml(self, tables: Sequence[TableName] | None, text: str) -> None:
         if not tables or any(self._rules.wanted(table) for table in tables):

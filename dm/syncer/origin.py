@@ -48,7 +48,8 @@ class Origin:
         else:
             offset = max(meta.binlog_pos, MAGIC_SIZE)
             start = replace(start, server_uuid=self.facts.server_uuid, file=meta.binlog_name, offset=offset)
-        return self._source.complete(start)
+        complete = self._source.complete(start)
+        return complete if complete.server_uuid else replace(complete, server_uuid=self.facts.server_uuid)
 
     def end(self) -> Position:
         """The present end of the source's binlog."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
@@ -31,6 +32,8 @@ STATEMENTS = (
     "CREATE UNIQUE INDEX u ON {s}.c (last)",
     "TRUNCATE TABLE {s}.a",
     "INSERT INTO {s}.a (id, w, z) VALUES (5, 'fünf', 5)",
+    "CREATE TABLE {s}.copied (PRIMARY KEY (id)) SELECT id, w FROM {s}.a",
+    "INSERT INTO {s}.copied VALUES (99, 'after')",
     "CREATE TABLE {s}.gone (id INT)",
     "INSERT INTO {s}.gone VALUES (1)",
     "DROP TABLE {s}.gone",
@@ -48,7 +51,7 @@ def test_every_kind_of_ddl_between_rows(
         status = sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), target)
     assert report.identical, str(report)
-    assert status["ddlExecuted"] == 14  # the ALTERs are split into 3, 2 and 2 pieces, the swap of names is one
+    assert status["ddlExecuted"] == 15  # the ALTERs are split into 3, 2 and 2 pieces, the swap of names is one
 
 
 def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
@@ -103,6 +106,23 @@ def test_a_kill_around_a_ddl_neither_repeats_nor_forgets_it(
         armed.close()
     assert log.read_text().startswith(point)
     with running_sync(subtask) as sync:
+        sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), target)
+    assert report.identical, str(report)
+
+
+def test_a_sql_pattern_for_all_schemas_lets_a_statement_pass_unexecuted(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY) PARTITION BY HASH (id) PARTITIONS 2")
+    subtask = subtask_for(upstream, target, name, task=name)
+    rule = FilterRule(schema_pattern="*", sql_pattern=("^CREATE TEMPORARY|REBUILD PARTITION",), action="Ignore")
+    ignoring = subtask.model_copy(update={"filters": (rule,)})
+    with running_sync(ignoring) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.t REBUILD PARTITION p0", f"INSERT INTO {name}.t VALUES (1)")
         sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), target)
     assert report.identical, str(report)
