@@ -6,7 +6,8 @@ no operation needs what a later one makes, makes what a later one takes away, or
 refuses (a foreign key without its index, AUTO_INCREMENT without a key, no primary key). Where in doubt operations stay
 together: one statement less is no harm, a statement that fails alone is.
 
-What only the table's structure can tell (a generated column over a dropped one) is added by `dm.schema.regroup`.
+What only the table's structure can tell (a generated column over a dropped one) is not seen here: such a piece is
+refused by the target, with its own words.
 """
 
 from __future__ import annotations

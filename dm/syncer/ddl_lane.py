@@ -21,7 +21,7 @@ from dm.schema import effect
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.sql.piece import Piece, split
+from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.lanes import Lanes
@@ -29,7 +29,6 @@ from dm.syncer.progress_writer import ProgressWriter
 from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent, Outcome
 from dm.target.target_schema import TargetSchemas
-
 
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 
@@ -91,23 +90,29 @@ class DdlLane:
             self._refuse_dml(statement.tables, text)
         if statement.kind != "ddl":
             return []
-        return [step for piece in split(text, context) if (step := self._step(piece, position)) is not None]
+        return [step for piece in split(text, context) for step in self._steps_of(piece, position)]
 
     def _refuse_dml(self, tables: Sequence[TableName] | None, text: str) -> None:
         if not tables or any(self._rules.wanted(table) for table in tables):
             raise DMError("statement-dml", statement=_shorten(text))
 
-    def _step(self, piece: Piece, position: Position) -> _Step | None:
+    def _steps_of(self, piece: Piece, position: Position) -> list[_Step]:
         wanted = [self._rules.wanted(table) for table in piece.tables]
         if not any(wanted):
-            return None
+            return []
         if not all(wanted):
             raise DMError("ddl-partly-wanted", statement=_shorten(piece.text))
         points = [self._points.get(table) for table in piece.tables]
         if points and all(point is not None and point.covers(position) for point in points):
-            return None  # the table was dumped behind this statement
-        actions = {self._rules.ddl_event(table, event, piece.text) for table in piece.tables for event in piece.events}
-        return _Step(piece, execute="ignore" not in actions)
+            return []  # the table was dumped behind this statement
+        if len({self._verdict(piece, event) for event in piece.events}) > 1:
+            # Operations that belong together, and a filter that wants some of them: then each goes alone.
+            return [_Step(part, self._verdict(part, part.event)) for part in separate(piece)]
+        return [_Step(piece, self._verdict(piece, piece.event))]
+
+    def _verdict(self, piece: Piece, event: str) -> bool:
+        """Whether the event filter lets this operation be executed."""
+        return all(self._rules.ddl_event(table, event, piece.text) == "do" for table in piece.tables)
 
     def run(self, query: Query, steps: list[_Step], end: Position, point: Position) -> None:
         """Execute and track the steps behind a barrier; ends with a checkpoint at `point`.

@@ -20,7 +20,7 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.upstream.connection import Connection, connect
+from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_facts, read_structure
 from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
@@ -129,11 +129,25 @@ class Origin:
         return parse_create_table(text, self.structure_context(table.schema))
 
     def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
-        """A tracker that knows these structures."""
+        """A tracker that knows these structures, and the defaults of the source's schemas."""
         tracker = SchemaTracker(self.facts.flavor)
+        for schema, charset, collation in self._databases():
+            tracker.set_database(schema, charset, collation)
         for structure in structures:
             tracker.set(structure)
         return tracker
+
+    def _databases(self) -> list[tuple[str, str, str]]:
+        connection = connect(self._subtask.source.endpoint)
+        try:
+            found = fetch(
+                connection,
+                "SELECT schema_name, default_character_set_name, default_collation_name"
+                " FROM information_schema.schemata",
+            )
+        finally:
+            connection.close()
+        return [(str(schema), str(charset), str(collation)) for schema, charset, collation in found]
 
 
 def _absent(error: DMError) -> bool:

@@ -126,3 +126,26 @@ def test_a_sql_pattern_for_all_schemas_lets_a_statement_pass_unexecuted(
         sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), target)
     assert report.identical, str(report)
+
+
+def test_charsets_are_inherited_and_a_filter_may_want_only_some_operations(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"ALTER DATABASE {name} CHARACTER SET latin1")
+    subtask = subtask_for(upstream, target, name, task=name)
+    rule = FilterRule(schema_pattern=name, table_pattern="t", events=("drop index",), action="Ignore")
+    with running_sync(subtask.model_copy(update={"filters": (rule,)})) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, w VARCHAR(20), KEY old (w))",
+            f"INSERT INTO {name}.t VALUES (1, 'é')",
+            f"ALTER TABLE {name}.t DROP INDEX old, ADD INDEX old_2 (w, id)",
+            f"INSERT INTO {name}.t VALUES (2, 'ü')",
+        )
+        sync.wait_synced()
+    rows = f"SELECT id, HEX(w) FROM {name}.t ORDER BY id"
+    assert target.query(rows) == upstream.query(rows) == ((1, "E9"), (2, "FC"))
+    indexes = {row[2] for row in target.query(f"SHOW INDEX FROM {name}.t")}
+    assert indexes == {"PRIMARY", "old", "old_2"}
