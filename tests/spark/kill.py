@@ -17,7 +17,7 @@ def main() -> None:
     """`kill.py Dump|Load DIRECTORY`."""
     config = SubtaskConfig.from_wire(json.load(sys.stdin))
     directory = Path(sys.argv[2])
-    spark = SparkProvider("local[2]")
+    spark = SparkProvider("local[2]", scratch=directory.parent / "spark")
     unit = DumpUnit(config, directory, spark) if sys.argv[1] == "Dump" else LoadUnit(config, directory, spark)
     unit.run(threading.Event())
     spark.close()
