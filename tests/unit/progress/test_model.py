@@ -1,4 +1,5 @@
-"""The progress protocol holds in every reachable state of the small model, and the model sees each missing safeguard."""
+"""The progress protocol holds in every reachable state of the small model, and the model sees each missing
+safeguard."""
 
 from __future__ import annotations
 
