@@ -60,8 +60,15 @@ class ApplyLane:
         self._chance = chance
         self._position_of = position_of
         self._failed = failed
+        self._began: float | None = None  # the batch under way
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
+
+    @property
+    def batch_seconds(self) -> float:
+        """How long the batch under way has taken so far; 0 when there is none."""
+        began = self._began
+        return 0.0 if began is None else self._clock.monotonic() - began
 
     def start(self) -> None:
         """Begin to take batches."""
@@ -80,7 +87,9 @@ class ApplyLane:
     def _run(self) -> None:
         try:
             while jobs := self.queue.take(self._batch, whole_jobs=self._ordered):
+                self._began = self._clock.monotonic()
                 self._apply(jobs)
+                self._began = None
                 self._completions.committed(_count(jobs))
                 self.queue.finished()
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread

@@ -99,6 +99,11 @@ class Lanes:
             lane.close()
 
     @property
+    def batch_seconds(self) -> float:
+        """How long the oldest batch under way has taken so far; 0 when there is none."""
+        return max(lane.batch_seconds for lane in (*self._workers, self._keyless))
+
+    @property
     def rows(self) -> int:
         """Row changes committed in this run."""
         return sum(lane.rows for lane in (*self._workers, self._keyless))

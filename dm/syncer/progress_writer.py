@@ -44,6 +44,7 @@ class ProgressWriter:
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._stored = completions.mark.position
+        self._began: float | None = None  # the write under way
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self.writes = 0
 
@@ -51,6 +52,17 @@ class ProgressWriter:
     def stored(self) -> Position:
         """L as the target has it."""
         return self._stored
+
+    @property
+    def target(self) -> str:
+        """Where it is stored: host and port."""
+        return self._writer.connection.address
+
+    @property
+    def write_seconds(self) -> float:
+        """How long the write under way has taken so far; 0 when there is none."""
+        began = self._began
+        return 0.0 if began is None else self._clock.monotonic() - began
 
     def start(self) -> None:
         """Begin to write on the timer."""
@@ -110,7 +122,9 @@ class ProgressWriter:
     ) -> None:
         faults.hit("syncer.before_checkpoint")
         bound = self._safe_mode.bound_behind(position)
+        self._began = self._clock.monotonic()
         self._writer.write(position, bound, tables, gone, clear_intent=clear_intent)
+        self._began = None
         self._stored = position
         self.writes += 1
         faults.hit("syncer.after_checkpoint")

@@ -20,6 +20,9 @@ from dm.syncer.source_monitor import SourceMonitor
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0
+# A frozen server, or one behind a dead firewall, keeps its connections open and says nothing: no error tells of it
+# until the time limit of a read, minutes later. So what has taken this long is said.
+LONG_SECONDS = 3.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,17 @@ class RunningParts:
     monitor: SourceMonitor
     ddl: DdlLane
     rows: RowLane
+
+
+def _waits(parts: RunningParts) -> str:
+    """What the run waits for that is not its own."""
+    trouble = parts.source.trouble or parts.monitor.trouble
+    if trouble is not None:
+        return trouble.message
+    seconds = max(parts.lanes.batch_seconds, parts.progress.write_seconds)
+    if seconds < LONG_SECONDS:
+        return ""
+    return f"target {parts.progress.target} has not finished a transaction that it was given {seconds:.0f} s ago"
 
 
 class SyncStatus:
@@ -82,7 +96,6 @@ class SyncStatus:
         elapsed = max(self._clock.monotonic() - self._began, 0.001)
         recent_transactions, recent_rows = self._recent(transactions, rows)
         lag = parts.monitor.lag(mark.position, mark.timestamp, covered)
-        trouble = parts.source.trouble or parts.monitor.trouble
         return {
             "totalEvents": parts.reader.events,
             "totalTps": round(transactions / elapsed),
@@ -108,7 +121,7 @@ class SyncStatus:
             "retries": parts.lanes.retries,
             "ddlExecuted": parts.ddl.executed,
             "ddlAlreadyEffective": parts.ddl.already_effective,
-            "waiting": "" if trouble is None else trouble.message,
+            "waiting": _waits(parts),
         }
 
     def _recent(self, transactions: int, rows: int) -> tuple[float, float]:

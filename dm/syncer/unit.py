@@ -123,6 +123,7 @@ class SyncUnit:
         subtask = self._subtask
         key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
         origin = open_origin(subtask, self._relay_directory, self._clock)
+        self._status.waiting(f"connecting to target {subtask.target.address}")
         connections = self._connect()
         try:
             create_tables(connections[CONTROL], key)

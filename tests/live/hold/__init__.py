@@ -1,0 +1,1 @@
+"""What must hold end to end: outages, kills of the daemon, secrets."""
