@@ -30,6 +30,7 @@ from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent, Outcome
 from dm.target.target_schema import TargetSchemas
 
+_REFUSED = ("statement-failed", "duplicate-key")
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 
 
@@ -147,7 +148,7 @@ class DdlLane:
         target_piece = piece.route(self._rules.route)
         routed = target_piece.text
         now = self._structures_of(target_piece)
-        if intent is not None and number == intent.piece:
+        if intent is not None and number == intent.piece and not intent.refused:
             outcome = intent.outcome(now)
             if outcome is Outcome.DONE:
                 return
@@ -163,8 +164,10 @@ class DdlLane:
         try:
             self._session.execute(routed, query)
         except DMError as error:
-            if error.name != "statement-failed":
+            if error.name not in _REFUSED:
                 raise
+            # A clean refusal: a person may correct the target, and the structure is then neither before nor after.
+            self._progress.write_refusal()
             raise DMError("ddl-failed", statement=_shorten(routed), position=end, cause=error.cause) from error
         finally:
             self.running = None

@@ -17,7 +17,7 @@ from dm.position import Position
 from dm.syncer.completion import CompletionTracker
 from dm.syncer.safe_mode import SafeMode
 from dm.target.progress.checkpoint import CheckpointWriter, TablePoint
-from dm.target.progress.intent import Intent, write_intent
+from dm.target.progress.intent import Intent, write_intent, write_refusal
 
 INTERVAL_SECONDS = 1.0
 
@@ -106,6 +106,11 @@ class ProgressWriter:
         with self._lock:
             faults.hit("syncer.before_intent")
             write_intent(self._writer.connection, self._writer.claim, intent)
+
+    def write_refusal(self) -> None:
+        """Store that the target refused what was announced."""
+        with self._lock:
+            write_refusal(self._writer.connection, self._writer.claim)
 
     def verify(self) -> None:
         """Raises DMError when a newer run has taken over, or ended the control session to do so."""

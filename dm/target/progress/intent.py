@@ -38,6 +38,7 @@ class Intent:
     connection_id: int
     before: Structures
     after: Structures
+    refused: bool = False  # the target said no: the piece was not executed, those before it were
 
     def outcome(self, now: Structures) -> Outcome:
         """Compare what the target has now with what it had and should have."""
@@ -78,7 +79,7 @@ def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
     """The intent an earlier run left, if any."""
     rows = connection.query(
         "SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement, connection_id, structure_before,"
-        f" structure_after FROM {key.intent.sql} WHERE id = %s",
+        f" structure_after, refused FROM {key.intent.sql} WHERE id = %s",
         (key.source_id,),
     )
     if not rows:
@@ -87,7 +88,7 @@ def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
     position = read_position(*row[0:4])
     if position is None:
         raise DMError("checkpoint-damaged", table=str(key.intent), source=key.source_id)
-    return Intent(position, int(row[4]), str(row[5]), int(row[6]), _load(str(row[7])), _load(str(row[8])))
+    return Intent(position, int(row[4]), str(row[5]), int(row[6]), _load(str(row[7])), _load(str(row[8])), bool(row[9]))
 
 
 def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
@@ -113,6 +114,19 @@ def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent)
                 _dump(intent.after),
             ),
         )
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
+
+
+def write_refusal(connection: TargetConnection, claim: LaneClaim) -> None:
+    """Store that the target refused the announced piece, so that it was not executed."""
+    key = claim.key
+    try:
+        connection.begin()
+        claim.advance(connection, None)
+        connection.execute(f"UPDATE {key.intent.sql} SET refused = 1 WHERE id = %s", (key.source_id,))
         connection.commit()
     except DMError:
         connection.rollback()

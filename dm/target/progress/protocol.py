@@ -30,7 +30,8 @@ I5  Tables without a usable key are applied in one lane in source order; its row
 I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
     intent, or the checkpoint behind the whole statement, says that the piece is done. After a crash, when the session
     that ran it has ended (the fence waits for it): structure as expected after = done, structure as before = run it,
-    neither = pause. Where the structure can't show the effect, only an idempotent piece is run again.
+    neither = pause. A piece that the target refused is marked so: it was not executed, whatever a person then does to
+    the structure. Where the structure can't show the effect, only an idempotent piece is run again.
 I7  The structures stored with the checkpoint are those at L, because every DDL ends with a checkpoint.
 
 A session is found without knowing its number: each takes a named lock (`fence.py`) for its lifetime; who holds the lock

@@ -90,6 +90,7 @@ _INTENT = """CREATE TABLE IF NOT EXISTS {table} (
     connection_id BIGINT UNSIGNED NOT NULL,
     structure_before LONGTEXT NOT NULL,
     structure_after LONGTEXT NOT NULL,
+    refused BOOLEAN NOT NULL DEFAULT 0,
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""
 

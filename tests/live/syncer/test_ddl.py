@@ -10,9 +10,10 @@ from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.ident import TableName
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import SyncProcess, running_sync, subtask_for
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
 
 pytestmark = pytest.mark.live
 
@@ -149,3 +150,32 @@ def test_charsets_are_inherited_and_a_filter_may_want_only_some_operations(
     assert target.query(rows) == upstream.query(rows) == ((1, "E9"), (2, "FC"))
     indexes = {row[2] for row in target.query(f"SHOW INDEX FROM {name}.t")}
     assert indexes == {"PRIMARY", "old", "old_2"}
+
+
+def test_a_refused_ddl_pauses_and_goes_on_when_the_target_is_corrected(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    subtask = subtask_for(upstream, target, name, task=name)
+    sync = RunningSync(subtask, None)
+    try:
+        sync.wait_synced()
+        target.execute(f"INSERT INTO {name}.t VALUES (100, 7), (101, 7)")  # a stranger's rows
+        upstream.execute(
+            f"INSERT INTO {name}.t VALUES (1, 1)",
+            f"ALTER TABLE {name}.t ADD COLUMN w INT, ADD UNIQUE KEY u (v)",
+            f"INSERT INTO {name}.t VALUES (2, 2, 2)",
+        )
+        error = sync.wait_ended()
+    finally:
+        sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-failed"
+    assert "ADD UNIQUE KEY" in error.message
+    target.execute(f"DELETE FROM {name}.t WHERE id >= 100", f"ALTER TABLE {name}.t ADD COLUMN theirs INT")
+    with running_sync(subtask) as resumed:
+        resumed.wait_synced()
+    assert target.query(f"SELECT id, v, w FROM {name}.t ORDER BY id") == ((1, 1, None), (2, 2, 2))
+    assert {row[2] for row in target.query(f"SHOW INDEX FROM {name}.t")} == {"PRIMARY", "u"}
