@@ -5,15 +5,11 @@ Run it after a change in dm/errors; a test compares the page with what this woul
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from string import Formatter
 from typing import Final
 
-import typer
-
-from dm.cli.dmctl import app
 from dm.errors import CATALOGUE
 from dm.errors.kind import ErrorKind
 
@@ -36,33 +32,13 @@ the server or of the system), `Workaround`.
 """
 
 
-def verbs() -> frozenset[str]:
-    """The verbs that `dmctl` has."""
-    return frozenset(typer.main.get_group(app).commands)
-
-
-def missing_verbs(text: str) -> list[str]:
-    """Verbs of `dmctl` that a text names and that are not there."""
-    named = re.findall(r"`(?:dmctl )?(binlog(?:-schema)?) ?[a-z]*`|`dmctl ([a-z]+(?:-[a-z]+)*)", text)
-    return sorted({one or other for one, other in named} - verbs())
-
-
 def page() -> str:
     """The whole page."""
     classes: dict[str, list[ErrorKind]] = {}
     for kind in sorted(CATALOGUE.values(), key=lambda kind: kind.code):
         classes.setdefault(kind.error_class, []).append(kind)
     sections = [_section(name, kinds) for name, kinds in classes.items()]
-    absent = missing_verbs("".join(kind.workaround for kind in CATALOGUE.values()))
-    return "\n".join([_HEAD, *([_absent(absent)] if absent else []), *sections])
-
-
-def _absent(named: Iterable[str]) -> str:
-    listed = ", ".join(f"`dmctl {verb}`" for verb in named)
-    return (
-        f"Some workarounds name {listed}, which this version does not have yet. Until then a statement is left out by a"
-        " filter rule, see [operations.md](operations.md#a-statement-is-to-be-left-out).\n"
-    )
+    return "\n".join([_HEAD, *sections])
 
 
 def _section(name: str, kinds: Iterable[ErrorKind]) -> str:

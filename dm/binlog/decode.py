@@ -183,7 +183,7 @@ class RowDecoder:
                     why=f"the source logs only the changed parts of JSON columns in {self._table_map},"
                     " and no before image to apply them to",
                     way_out="set binlog_row_image=FULL (or binlog_row_value_options='') at the source, and load the"
-                    " table again or skip this event",
+                    " table again",
                 )
             after[index] = apply_differences(document, new)
         return tuple(before), tuple(after)

@@ -1,6 +1,7 @@
 """Errors of reading binlog events."""
 
 from dm.errors.kind import ErrorKind
+from dm.errors.way_out import LOAD_AGAIN, START_LATER
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -48,8 +49,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "the binlog's rows of {table} do not fit the table structure tracked for this position: {why}",
-        "check the structure with `dmctl binlog-schema list`, then set the one of this position with `dmctl"
-        " binlog-schema update`, and resume the task",
+        "a DDL was not replicated or the start point is wrong: " + LOAD_AGAIN + ", or leave the table out with"
+        " `block-allow-list`",
     ),
     ErrorKind(
         "row-corrupt",
@@ -58,8 +59,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "a row of {table} in the binlog can't be read: {what}",
-        "the bytes are damaged, or the table structure tracked for this position is not the true one"
-        " (`dmctl binlog-schema list`)",
+        "the bytes are damaged (see the position with `mysqlbinlog --verify-binlog-checksum`), or the table's structure"
+        " at this position is not the tracked one: " + LOAD_AGAIN,
     ),
     ErrorKind(
         "statement-undecodable",
@@ -68,6 +69,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "a statement in the binlog is not valid text of its client character set {charset}",
-        "look at the statement with `mysqlbinlog` and replace it with `dmctl binlog replace`, or skip it",
+        "look at the statement with `mysqlbinlog`; then " + START_LATER,
     ),
 )

@@ -1,6 +1,7 @@
 """Errors of source and task files, one entry per kind of problem, and of the rules built from them."""
 
 from dm.errors.kind import ErrorKind
+from dm.errors.way_out import WITH_NEW_FILE
 
 
 def _problem(name: str, code: int, message: str, workaround: str = "") -> ErrorKind:
@@ -96,6 +97,6 @@ KINDS = (
     ErrorKind(
         "event-refused", 20923, "config", "internal", "high",
         "a binlog event filter with `action: Error` ({rule}) matched {event} on {table}",
-        "look at the change; then skip it (`dmctl binlog skip`), or change the filter",
+        "look at the change; then change the rule's `action` (`Do` or `Ignore`): " + WITH_NEW_FILE,
     ),
 )  # fmt: skip

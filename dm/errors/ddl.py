@@ -1,10 +1,12 @@
 """Errors of DDL text and of the schema tracker."""
 
 from dm.errors.kind import ErrorKind
+from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
 
-_THREE_WAYS = (
-    "pass over it with `dmctl binlog skip`, run another statement in its place with `dmctl binlog replace`, "
-    'or let a filter rule ignore it: schema-pattern "*", table-pattern "*", sql-pattern [...], action Ignore'
+# Followed by no structure: the statement must not change what the rows behind it look like.
+_IGNORE_TEXT = (
+    'let a filter rule ignore it (schema-pattern "*", table-pattern "*", sql-pattern [...], action Ignore) and do at'
+    " the target by hand what it does: " + WITH_NEW_FILE + "; if it changes a table's columns " + LOAD_AGAIN
 )
 
 KINDS: tuple[ErrorKind, ...] = (
@@ -15,7 +17,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "the statement is not understood ({why}): {statement}",
-        _THREE_WAYS,
+        _IGNORE_TEXT,
     ),
     ErrorKind(
         "ddl-splice-mismatch",
@@ -24,7 +26,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "names cannot be replaced in this statement without changing something else ({why}): {statement}",
-        _THREE_WAYS,
+        _IGNORE_TEXT,
     ),
     ErrorKind(
         "ddl-untrackable",
@@ -33,8 +35,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "cannot track this DDL: {why}: {statement}",
-        "see whether the tracked structure is right with `dmctl binlog-schema list` and correct it with "
-        "`dmctl binlog-schema update`; or " + _THREE_WAYS,
+        START_LATER + ", or leave the table out with `block-allow-list`",
     ),
     ErrorKind(
         "structure-not-understood",
@@ -43,6 +44,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "the structure of a table is not understood ({why}): {statement}",
-        "give the structure with `dmctl binlog-schema update`, or leave the table out with a block-allow list",
+        "leave the table out with `block-allow-list`: " + WITH_NEW_FILE,
     ),
 )

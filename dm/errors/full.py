@@ -53,7 +53,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
         "the dump directory {directory} holds something else: {why}",
-        "choose another `loaders.dir`, or empty the directory",
+        "stop the task, move the directory away, and start the task again",
     ),
     ErrorKind(
         "dump-file-damaged", 34900, "load-unit", "internal", "high",
@@ -63,7 +63,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-missing", 34901, "load-unit", "internal", "high",
         "there is no finished dump in {directory}",
-        "run the dump first (task-mode `full` or `all`), or let `loaders.dir` point to it",
+        "start the task anew with `dmctl start-task --remove-meta` and task-mode `full` or `all`",
     ),
     ErrorKind(
         "load-table-differs", 34902, "load-unit", "downstream", "high",
@@ -105,4 +105,4 @@ KINDS: tuple[ErrorKind, ...] = (
         "dump ran may be there twice",
         "use `on-duplicate-logical: replace`, or remove the dump directory: then the dump is made again",
     ),
-)
+)  # fmt: skip

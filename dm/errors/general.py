@@ -35,4 +35,4 @@ KINDS = (
         "an internal error: {what}",
         "this is a defect of dm; the log has the details; the task can be resumed with `dmctl resume-task`",
     ),
-)
+)  # fmt: skip

@@ -1,6 +1,7 @@
 """Errors of the syncer and of the target's progress tables."""
 
 from dm.errors.kind import ErrorKind
+from dm.errors.way_out import WITH_NEW_FILE
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -10,8 +11,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "source table {source} has columns that target table {target} lacks: {columns}",
-        "add them to the target (`ALTER TABLE {target_sql} ADD COLUMN {first} ...`), or tell dm the source's structure"
-        " at this position (`dmctl binlog-schema update`), or keep the table out with `block-allow-list`; then resume",
+        "add them to the target (`ALTER TABLE {target_sql} ADD COLUMN {first} ...`) and `dmctl resume-task`; or keep"
+        " the table out with `block-allow-list`: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "row-missing",

@@ -1,6 +1,7 @@
 """Errors of the sync unit and of the progress protocol."""
 
 from dm.errors.kind import ErrorKind
+from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
 
 _SKIP_OR_FILTER = (
     "change the source session's setting and write the rows again, or exclude the table with `block-allow-list` or a"
@@ -53,8 +54,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "only ROW format binlog can be replicated, found a DML statement on a migrated table: {statement}",
-        "set binlog_format=ROW in that session, then skip this event with `binlog skip` after copying its effect,"
-        " or exclude the table",
+        "set binlog_format=ROW for the sessions that write; then " + LOAD_AGAIN + ", or " + START_LATER,
     ),
     ErrorKind(
         "xa-transaction",
@@ -127,7 +127,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "one statement names migrated and not migrated tables: {statement}",
-        "skip or replace it with `dmctl binlog`, or make the block-allow-list cover all its tables",
+        "have `block-allow-list` take all its tables or none: " + WITH_NEW_FILE + "; or " + START_LATER,
     ),
     ErrorKind(
         "ddl-outcome-unclear",
@@ -136,8 +136,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "after an unclean stop it can't be told whether this statement was executed on the target: {statement}",
-        "look at the target table; if it was executed skip the event with `dmctl binlog skip`, else restore the"
-        " structure from before and resume",
+        "make the target's table by hand as the statement leaves it, or as it was before (both structures stand in the"
+        " task's `_syncer_ddl` table in `meta-schema`), and `dmctl resume-task`",
     ),
     ErrorKind(
         "ddl-failed",
@@ -146,7 +146,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target refused a DDL statement: {statement}",
-        "correct the target's structure and resume, or skip or replace the statement with `dmctl binlog`",
+        "correct the target's structure and `dmctl resume-task`; or let a filter rule for this table ignore the"
+        " statement (sql-pattern, action Ignore): " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "source-without-binlog",

@@ -30,8 +30,8 @@ def _exists(verb: str) -> bool:
     return isinstance(command, TyperGroup) and second in command.commands
 
 
-@pytest.mark.parametrize("page", [page for page in DOCUMENTS if page.name != "errors.md"], ids=lambda page: page.name)
-def test_every_verb_is_one_that_dmctl_has(page: Path) -> None:  # errors.md says itself which of its verbs are missing
+@PAGES
+def test_every_verb_is_one_that_dmctl_has(page: Path) -> None:
     said = [part for part in paragraphs(_text(page)) if not any(words in part for words in NOT_THERE)]
     commands = [command for block in blocks(_text(page)) for command in block.commands]
     named = verbs("\n\n".join(said)) | verbs("```console\n" + "\n".join(f"$ {one}" for one in commands) + "\n```")
