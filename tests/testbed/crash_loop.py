@@ -38,6 +38,7 @@ RELAY_POINTS = tuple(sorted(point for point in POINTS if point.startswith("relay
 INSIDE = ("syncer.after_lane_row", "syncer.inside_transaction", "syncer.before_commit")
 BATCH_POINTS = (*INSIDE, "syncer.before_begin", "syncer.after_commit")  # passed with every target transaction
 DDL_POINTS = frozenset({"syncer.before_intent", "syncer.before_ddl", "syncer.after_ddl"})  # with every piece
+ALTERED_POINTS = DDL_POINTS | {"syncer.after_ddl_record"}  # need a DDL in the life
 POINT_SECONDS = 60.0  # a point that can be passed is passed in this time, also on a machine that is loaded
 _PIECES = 2  # of the scene's first ALTER; later ones have more
 
@@ -133,7 +134,7 @@ class CrashLoop:
         process = self._process(f"{point}={'stop' if freeze else 'kill'}@{passages}" if point else "")
         if point and self._frozen is not None and self._chance.random() < 0.3:
             self._thaw()  # while its successor takes over
-        if point in DDL_POINTS or self._chance.random() < 0.15:
+        if point in ALTERED_POINTS or self._chance.random() < 0.15:
             self._writer.alter()
         if not point:
             self._watch(process, lambda: False, self._chance.uniform(0, 3))

@@ -12,7 +12,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import SyncProcess, subtask_for, wait_until
+from tests.testbed.sync import SyncProcess, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -39,9 +39,8 @@ def subtask(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFa
             f"CREATE TABLE {name}.keyless (a INT, b VARCHAR(10))",
         )
     found = subtask_for(upstream, target, name, task=name)
-    first = SyncProcess(found)
-    first.wait_synced()
-    first.close()
+    with running_sync(found) as first:
+        first.wait_synced()
     return found
 
 
@@ -61,8 +60,11 @@ def assert_replaced(old: SyncProcess) -> None:
     assert "DMError" in errors, errors
 
 
-@pytest.mark.parametrize("point", ["syncer.before_commit", "syncer.after_lane_row"])
-@pytest.mark.parametrize("statement", [KEYED, KEYLESS], ids=["keyed", "keyless"])
+@pytest.mark.parametrize(
+    ("statement", "point"),
+    [(KEYED, "syncer.after_lane_row"), (KEYLESS, "syncer.before_commit")],
+    ids=["keyed", "keyless"],
+)
 def test_a_session_parked_before_its_commit_is_ended_and_its_rows_are_applied_once(
     upstream: ThrowawayServer,
     target: ThrowawayServer,
