@@ -40,15 +40,14 @@ def newcomer(
 
 
 @once
-@pytest.mark.parametrize("verb", ["operate-source create", "check-task", "start-task"])
 @pytest.mark.parametrize(
-    ("name", "content", "says"),
+    ("verb", "name", "content", "says"),
     [
-        pytest.param("absent.yaml", None, "No such file or directory", id="missing"),
-        pytest.param(".", None, "Is a directory", id="directory"),
-        pytest.param("picture.yaml", b"\x89PNG\r\n\x1a\n\x00\x00", "not text in UTF-8", id="binary"),
-        pytest.param("prose.yaml", "Dear reader: this is: no YAML\n", "prose.yaml:1:", id="not YAML"),
-        pytest.param("list.yaml", "- one\n- two\n", "list.yaml", id="no mapping"),
+        pytest.param("operate-source create", "absent.yaml", None, "No such file or directory", id="missing"),
+        pytest.param("check-task", ".", None, "Is a directory", id="directory"),
+        pytest.param("start-task", "picture.yaml", b"\x89PNG\r\n\x1a\n\x00\x00", "not text in UTF-8", id="binary"),
+        pytest.param("start-task", "prose.yaml", "Dear reader: this is: no YAML\n", "prose.yaml:1:", id="not YAML"),
+        pytest.param("operate-source create", "list.yaml", "- one\n- two\n", "list.yaml", id="no mapping"),
     ],
 )
 def test_files_of_another_kind(
@@ -88,7 +87,7 @@ def test_all_mistakes_of_a_file_come_in_one_message(newcomer: Newcomer) -> None:
 
 
 @once
-@pytest.mark.parametrize("name", ["../escape", "a/../../b", "/etc/passwd", ".."])
+@pytest.mark.parametrize("name", ["../escape", "/etc/passwd"])
 def test_names_that_lead_elsewhere(newcomer: Newcomer, name: str) -> None:
     task = newcomer.file("named.yaml", newcomer.task_text(name, "here", "dm"))
     newcomer.refused(BAD_USAGE, "start-task", task, says="named.yaml:1:7")
@@ -97,7 +96,7 @@ def test_names_that_lead_elsewhere(newcomer: Newcomer, name: str) -> None:
 
 
 @once
-@pytest.mark.parametrize("verb", ["query-status", "pause-task", "resume-task", "stop-task"])
+@pytest.mark.parametrize("verb", ["query-status", "stop-task"])
 def test_names_that_lead_elsewhere_in_place_of_a_task(newcomer: Newcomer, verb: str) -> None:
     newcomer.refused(BAD_USAGE, verb, "../escape", says="../escape can't be read")
     newcomer.refused(FAILED, verb, "..", says="there is no task ..")

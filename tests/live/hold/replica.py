@@ -44,7 +44,7 @@ class Replica:
     def prepare(self, mode: str, *, rows: int = 2) -> None:
         """Tables at the source with some rows, accounts on both sides, and the files."""
         self.upstream.execute(
-            f"CREATE DATABASE {_SCHEMA}",
+            f"CREATE DATABASE {_SCHEMA} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",  # both flavours have it
             f"CREATE TABLE {_SCHEMA}.keyed (id INT AUTO_INCREMENT PRIMARY KEY, v VARCHAR(400), UNIQUE KEY (v))",
             f"CREATE TABLE {_SCHEMA}.keyless (v INT)",
             f"INSERT INTO {_SCHEMA}.keyless VALUES (1), (1), (NULL)",
@@ -56,7 +56,7 @@ class Replica:
             * doublings,
         )
         if mode == "incremental":
-            self.target.execute(f"CREATE DATABASE {_SCHEMA}")
+            self.target.execute(f"CREATE DATABASE {_SCHEMA} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
             for table in ("keyed", "keyless"):
                 ((_, create),) = self.upstream.query(f"SHOW CREATE TABLE {_SCHEMA}.{table}")
                 self.target.execute(create.replace("CREATE TABLE ", f"CREATE TABLE {_SCHEMA}."))
