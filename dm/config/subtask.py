@@ -69,6 +69,13 @@ class SubtaskConfig(BaseModel):
         duration = self.syncer.safe_mode_duration
         return 2.0 * self.syncer.checkpoint_flush_interval if duration is None else duration
 
+    @property
+    def dump_of_one_moment(self) -> bool:
+        """Whether all rows dumped must be of one moment: nobody corrects them later, or a duplicate is an error."""
+        if self.dumper.consistency == "auto":
+            return self.mode not in ("all", "load&sync") or self.loader.on_duplicate_logical == "error"
+        return self.dumper.consistency == "flush"
+
     def to_wire(self) -> JSON:
         """Everything including passwords: for the pipe to the unit's process, and nothing else."""
         wire: JSON = self.model_dump(mode="json", context={"reveal": True})

@@ -90,7 +90,7 @@ class DumpUnit:
         if plan is not None and plan.finished:
             self._finish(planner, plan)
             return
-        if self._one_moment(run):
+        if self._subtask.dump_of_one_moment:
             self._clear()
             complete = OneMomentDump(run, planner).carry_on()
         else:
@@ -103,13 +103,6 @@ class DumpUnit:
         write_readable(self._directory, complete)
         faults.hit("dumper.finished")
         self._finish(planner, complete)
-
-    def _one_moment(self, run: DumpRun) -> bool:
-        """Whether all rows must be of one moment: nobody corrects them later, or a duplicate would be an error."""
-        consistency = self._subtask.dumper.consistency
-        if consistency == "auto":
-            return not run.syncs or self._subtask.loader.on_duplicate_logical == "error"
-        return consistency == "flush"
 
     def _stored(self, run: DumpRun) -> DumpPlan | None:
         """The plan to go on with; None, and an empty directory, when the dump has to begin."""

@@ -3,5 +3,6 @@
 from dm.errors.catalogue import CATALOGUE
 from dm.errors.error import DMError, ErrorReport
 from dm.errors.kind import ErrorKind
+from dm.errors.privilege import PRIVILEGE_ERRORS, privilege_missing
 
-__all__ = ["CATALOGUE", "DMError", "ErrorKind", "ErrorReport"]
+__all__ = ["CATALOGUE", "PRIVILEGE_ERRORS", "DMError", "ErrorKind", "ErrorReport", "privilege_missing"]

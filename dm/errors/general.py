@@ -20,6 +20,12 @@ KINDS = (
         "check user and password in the configuration file; the server's own words are in RawCause",
     ),
     ErrorKind(
+        "privilege-missing", 10901, "database", "not-set", "high",
+        "user {user} of {role} {address} lacks {lacks}",
+        "grant it to the user's account ({grant}), then `dmctl resume-task`; `dmctl check-task` on the task file lists "
+        "every privilege that is missing, with its statement",
+    ),
+    ErrorKind(
         "connection-lost", 10003, "database", "not-set", "medium",
         "the connection to {role} {address} broke",
         "the task tries again by itself; see whether the server or the network is down",

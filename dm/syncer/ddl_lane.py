@@ -30,7 +30,7 @@ from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent, Outcome
 from dm.target.target_schema import TargetSchemas
 
-_REFUSED = ("statement-failed", "duplicate-key")
+_REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 
 
@@ -168,6 +168,9 @@ class DdlLane:
                 raise
             # A clean refusal: a person may correct the target, and the structure is then neither before nor after.
             self._progress.write_refusal()
+            if error.name == "privilege-missing":
+                error.position = str(end)
+                raise
             raise DMError("ddl-failed", statement=_shorten(routed), position=end, cause=error.cause) from error
         finally:
             self.running = None

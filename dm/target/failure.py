@@ -12,7 +12,7 @@ from typing import Final
 import pymysql
 from pymysql.constants import CR
 
-from dm.errors import DMError
+from dm.errors import PRIVILEGE_ERRORS, DMError, privilege_missing
 from dm.target.statement_text import shape
 
 # The transaction is gone, the session lives: the same transaction may simply be sent again.
@@ -63,7 +63,7 @@ UNAVAILABLE: Final = {
     3168: "the server is not ready",
 }
 
-DENIED: Final = frozenset({1044, 1045, 1130, 1698, 3118, 3955, 4151})
+DENIED: Final = frozenset({1045, 1130, 1698, 3118, 3955, 4151})
 _DUPLICATE: Final = frozenset({1062, 1586})
 _NO_TABLE: Final = 1146
 _PACKET: Final = 1153
@@ -92,6 +92,8 @@ def failure(error: Exception, address: str, sql: bytes = b"", *, user: str = "",
         return DMError("transaction-aborted", reason=ABORTED[number], cause=cause)
     if number in UNAVAILABLE:
         return DMError("target-unavailable", address=address, reason=UNAVAILABLE[number], cause=cause)
+    if number in PRIVILEGE_ERRORS:
+        return privilege_missing(str(error.args[-1]), role=role, address=address, user=user, cause=cause)
     if number in DENIED:
         return DMError("access-denied", role=role, address=address, user=user, cause=cause)
     if number in _DUPLICATE:

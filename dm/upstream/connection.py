@@ -16,7 +16,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from dm.config.endpoint import Endpoint, Security
-from dm.errors import DMError
+from dm.errors import PRIVILEGE_ERRORS, DMError, privilege_missing
 
 __all__ = ["PROMPT_SECONDS", "Connection", "Endpoint", "Security", "SqlRow", "connect", "fetch", "server_error"]
 
@@ -31,7 +31,7 @@ PROMPT_SECONDS: Final = 8.0
 _GARBLED: Final = (ValueError, LookupError, TypeError, AssertionError, struct.error)
 
 # Error numbers: MySQL "Server Error Message Reference" and "Client Error Message Reference".
-_REFUSED = frozenset({1044, 1045, 1130, 1142, 1143, 1227, 1251, 1370, 1396, 1698, 1820, 1862, 3118, 3879, 4151})
+_REFUSED = frozenset({1045, 1130, 1251, 1396, 1698, 1820, 1862, 3118, 3879, 4151})
 # Too many connections, shutdown, server starting, can't create thread, host unreachable.
 _UNREACHABLE = frozenset({1040, 1041, 1129, 1135, 1152, 1203, 1226, 2002, 2003, 2005, 2059})
 _LOST = frozenset({1053, 1079, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
@@ -44,6 +44,8 @@ def server_error(
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     address = f"{host}:{port}"
     words = ": ".join(str(arg) for arg in error.args) or type(error).__name__
+    if code in PRIVILEGE_ERRORS:
+        return privilege_missing(str(error.args[-1]), role=role, address=address, user=user, cause=words)
     if code in _REFUSED:
         return DMError("access-denied", role=role, address=address, user=user, cause=words)
     if connecting or code in _UNREACHABLE:

@@ -110,7 +110,7 @@ class DumpStream:
         except (pymysql.err.Error, OSError) as error:
             host, port, user = self._endpoint.host, self._endpoint.port, self._endpoint.user
             meant = server_error(error, role=self._role, host=host, port=port, user=user, statement="register")
-            if meant.name == "access-denied":
+            if meant.name in ("access-denied", "privilege-missing"):
                 raise DMError("replication-denied", user=user, address=f"{host}:{port}") from error
             raise meant from error
 

@@ -141,7 +141,7 @@ def wait_for_no_prepared_xa(
         try:
             prepared = fetch(connection, "XA RECOVER CONVERT XID")
         except DMError as error:
-            if error.name == "access-denied" or error.cause.startswith("1401:"):
+            if error.name == "privilege-missing" or error.cause.startswith("1401:"):
                 # MySQL answers ER_XAER_RMERR (1401) to who lacks XA_RECOVER_ADMIN; the reason stands in its log only.
                 raise DMError("dump-xa-unknown", user=user, cause=error.cause) from error
             if not error.cause.startswith("1064:"):

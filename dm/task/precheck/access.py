@@ -39,9 +39,13 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
     if unlockable:
         missing.append(f"LOCK TABLES on {some(unlockable)} (for tables without a key)")
         statements += [f"GRANT LOCK TABLES ON {Ident(schema).sql}.* TO {source.account}" for schema in unlockable]
-    if context.config.dumper.consistency == "flush" and not _may_flush(source):
-        missing.append("RELOAD (for `consistency: flush`)")
+    locked_for = _global_lock(context)
+    if locked_for and not _may_flush(source):
+        missing.append(f"RELOAD (for FLUSH TABLES WITH READ LOCK: {locked_for})")
         statements.append(f"GRANT RELOAD ON *.* TO {source.account}")
+    if not context.syncs and not source.grants.globally("REPLICATION CLIENT"):  # else `replication_privilege` asks
+        missing.append("REPLICATION CLIENT (to ask where the binlog ends)")
+        statements.append(f"GRANT REPLICATION CLIENT ON *.* TO {source.account}")
     # MySQL 8.0 and later tell only the holder of this privilege whether prepared XA transactions exist ("XA RECOVER");
     # one that is prepared before a lock-free dump and committed after it would be missed.
     asks_for_xa = source.facts.flavor == "mysql" and source.facts.version >= 80000
@@ -106,6 +110,15 @@ def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
 def _on_schemas(privilege: str, tables: list[TableName], server: Server) -> list[str]:
     schemas = dict.fromkeys(table.schema for table in tables)
     return [f"GRANT {privilege} ON {Ident(schema).sql}.* TO {server.account}" for schema in schemas]
+
+
+def _global_lock(context: Context) -> str:
+    """Why the dump locks the whole server for a moment; empty when it does not."""
+    if context.config.dump_of_one_moment:
+        return "all rows are read as of one moment"
+    if not context.source.facts.gtid_mode:  # MariaDB has them always
+        return "without GTIDs the place in the binlog is read under it"
+    return ""
 
 
 def _may_flush(server: Server) -> bool:

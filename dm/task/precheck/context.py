@@ -9,6 +9,9 @@ from functools import cached_property
 from dm.config import SubtaskConfig
 from dm.ident import TableName
 from dm.rules.table_rules import TableRules
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import has_checkpoint
+from dm.target.progress.tables import SubtaskKey
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 from dm.task.subtask import UNITS_OF_MODE
@@ -37,6 +40,13 @@ class Context:
     def schemas(self) -> tuple[str, ...]:
         """The schemas of these tables."""
         return tuple(dict.fromkeys(table.schema for table in self.tables))
+
+    @cached_property
+    def follows_from_checkpoint(self) -> bool:
+        """Whether the subtask has followed the binlog before, and goes on from where it was."""
+        key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
+        with TargetConnection(self.config.target) as connection:
+            return has_checkpoint(connection, key)
 
     @property
     def dumps(self) -> bool:

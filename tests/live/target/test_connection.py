@@ -128,7 +128,12 @@ def test_a_read_only_target_heals_by_itself(server: ServerFactory, target: Throw
         error = _error(connection, "INSERT INTO d.t VALUES (1)")
         assert (error.name, error.retryable) == ("target-unavailable", True)
         denied = _error(connection, "DROP TABLE d.t")
-        assert denied.name in ("statement-failed", "target-unavailable")
+        assert denied.name in ("privilege-missing", "target-unavailable")
+    own.execute("SET GLOBAL read_only = 0")
+    with TargetConnection(endpoint) as connection:
+        denied = _error(connection, "DROP TABLE d.t")
+        assert (denied.name, denied.retryable) == ("privilege-missing", False)
+        assert "the privilege DROP on" in denied.message
 
 
 def test_a_wrong_password_is_refused_without_naming_it(target: ThrowawayServer) -> None:

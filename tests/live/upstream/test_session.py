@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
+import secrets
 
+import pytest
+from pydantic import SecretStr
+
+from dm.config.endpoint import Endpoint
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.upstream.connection import connect, fetch
 from tests.testbed.sync import endpoint_of
 
@@ -18,5 +23,19 @@ def test_numbers_and_words_are_set_and_utc_stays(upstream: ThrowawayServer) -> N
     try:
         names = "@@foreign_key_checks, @@net_read_timeout, @@sql_mode, @@time_zone"
         assert fetch(connection, f"SELECT {names}") == ((0, 77, "ANSI_QUOTES", "+00:00"),)
+    finally:
+        connection.close()
+
+
+def test_a_lock_without_its_privilege_is_no_matter_of_the_password(upstream: ThrowawayServer) -> None:
+    name, password = f"u{secrets.token_hex(4)}", secrets.token_hex(8)
+    upstream.create_user(name, password)
+    connection = connect(Endpoint(host=upstream.host, port=upstream.port, user=name, password=SecretStr(password)))
+    try:
+        with pytest.raises(DMError) as caught:
+            fetch(connection, "FLUSH TABLES WITH READ LOCK")
+        assert caught.value.name == "privilege-missing"
+        assert "the privilege RELOAD" in caught.value.message
+        assert "GRANT RELOAD ON *.*" in caught.value.workaround
     finally:
         connection.close()

@@ -9,10 +9,16 @@ import pytest
 
 from dm.config import SourceConfig, read_source, read_task
 from dm.demo.servers import ThrowawayServer
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import Checkpoint, write_new
+from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.run import ITEMS
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.sync import endpoint_of
 
 pytestmark = pytest.mark.live
 
@@ -30,6 +36,7 @@ class Migration:
     source_lines: str = ""
     task_lines: str = ""
     meta: str = ""
+    loader: str = "{}"
     target_session: str = "{}"
     passwords: dict[str, str] = field(default_factory=dict)
 
@@ -39,7 +46,7 @@ class Migration:
             f"name: t\ntask-mode: {self.mode}\n{self.task_lines}"
             f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: {self.target_user},"
             f" password: '{self._password(self.target, self.target_user)}', session: {self.target_session}}}\n"
-            f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n{self.meta}"
+            f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n    loader: {self.loader}\n{self.meta}"
             f"block-allow-list: {{b: {{do-dbs: ['{self.schema}']}}}}\n"
         )
         task = read_task(text, {"one": source})
@@ -104,6 +111,40 @@ def test_missing_privileges_to_dump(migration: Migration) -> None:
     finding = migration.only("dump_privilege")
     assert finding.state == "failure"
     assert f"SELECT on {migration.schema}.a" in finding.message
+    put_right(migration.upstream, finding.instruction)
+    assert migration.only("dump_privilege").state == "success"
+
+
+def test_a_dump_of_one_moment_needs_the_lock_of_the_whole_server(migration: Migration) -> None:
+    lock = f"SELECT, LOCK TABLES ON `{migration.schema}`.*"
+    xa = ["XA_RECOVER_ADMIN ON *.*"] if migration.upstream.flavor == "mysql" else []
+    follows = "REPLICATION SLAVE, REPLICATION CLIENT ON *.*"
+    migration.source_user = migration.user(migration.upstream, lock, *xa, follows)
+    assert migration.only("dump_privilege").state == "success", "the lock-free dump"
+    migration.loader = "{on-duplicate-logical: error}"
+    assert "RELOAD" in migration.only("dump_privilege").message
+    migration.loader = "{}"
+
+    migration.mode = "full"
+    migration.source_user = migration.user(migration.upstream, lock, *xa)
+    finding = migration.only("dump_privilege")
+    assert finding.state == "failure"
+    assert "RELOAD (for FLUSH TABLES WITH READ LOCK: all rows are read as of one moment)" in finding.message
+    assert "REPLICATION CLIENT" in finding.message
+    put_right(migration.upstream, finding.instruction)
+    assert migration.only("dump_privilege").state == "success"
+
+
+def test_without_gtids_the_dump_begins_under_a_lock(server: ServerFactory, migration: Migration) -> None:
+    if migration.upstream.flavor == "mariadb":
+        return  # has GTIDs always
+    migration.upstream = server("mysql", gtid=False)
+    migration.upstream.execute(f"CREATE DATABASE {migration.schema}")
+    migration.source_user = migration.user(
+        migration.upstream, "SELECT, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, XA_RECOVER_ADMIN ON *.*"
+    )
+    finding = migration.only("dump_privilege")
+    assert (finding.state, finding.instruction.partition(" ON ")[0]) == ("failure", "GRANT RELOAD")
     put_right(migration.upstream, finding.instruction)
     assert migration.only("dump_privilege").state == "success"
 
@@ -181,6 +222,21 @@ def test_a_target_table_that_lacks_a_column(migration: Migration) -> None:
     finding = migration.only("table_schema")
     assert finding.state == "failure"
     assert "lacks columns of" in finding.message
+
+
+def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migration) -> None:
+    migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY)")
+    migration.task_lines = f"meta-schema: {migration.schema}\n"
+    with TargetConnection(endpoint_of(migration.target)) as connection:
+        key = SubtaskKey(migration.schema, "t", "one")
+        create_tables(connection, key)
+        assert migration.only("table_schema").state == "failure", "tables of progress, but no progress in them"
+        write_new(connection, key, Checkpoint(Position("u", "mysql-bin.000001", 4, GtidSet.empty("mysql"))))
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert "lacks columns of" in finding.message
+    migration.mode = "full"
+    assert migration.only("table_schema").state == "failure", "no ALTER is replicated"
 
 
 def test_an_incremental_task_whose_target_has_no_table(migration: Migration) -> None:
@@ -264,3 +320,5 @@ def test_what_stays_behind_is_listed(migration: Migration) -> None:
     assert finding.state == "success"
     for what in (f"{schema}.seen", f"{schema}.trg", f"{schema}.proc", f"{schema}.evt", "users"):
         assert what in finding.message
+    for own in ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"):
+        assert own not in finding.message
