@@ -21,11 +21,13 @@ from dm.schema import effect
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
+from dm.sql.operation import CreateTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.lanes import Lanes
 from dm.syncer.progress_writer import ProgressWriter
+from dm.syncer.transaction import SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent, Outcome
 from dm.target.target_schema import TargetSchemas
@@ -73,43 +75,48 @@ class DdlLane:
         self.already_effective = 0
         self.running: str | None = None  # the statement under way, for the status
 
-    def steps(self, query: Query, position: Position) -> list[_Step]:
+    def steps(self, query: Query, transaction: SourceTransaction) -> list[_Step]:
         """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
         text = query.text
         try:
-            return self._understood(text, self._context_of(query), position)
+            return self._understood(text, self._context_of(query), transaction)
         except DMError as error:
             # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
             if error.name in _NOT_UNDERSTOOD and self._rules.sql_pattern_ignores(text):
                 return []
-            error.position = error.position or str(position)
+            error.position = error.position or str(transaction.end)
             raise
 
-    def _understood(self, text: str, context: SourceContext, position: Position) -> list[_Step]:
+    def _understood(self, text: str, context: SourceContext, transaction: SourceTransaction) -> list[_Step]:
         statement = classify(text, context)
         if statement.kind == "dml":
             self._refuse_dml(statement.tables, text)
         if statement.kind != "ddl":
             return []
-        return [step for piece in split(text, context) for step in self._steps_of(piece, position)]
+        return [step for piece in split(text, context) for step in self._steps_of(piece, transaction)]
 
     def _refuse_dml(self, tables: Sequence[TableName] | None, text: str) -> None:
         if not tables or any(self._rules.wanted(table) for table in tables):
             raise DMError("statement-dml", statement=_shorten(text))
 
-    def _steps_of(self, piece: Piece, position: Position) -> list[_Step]:
+    def _steps_of(self, piece: Piece, transaction: SourceTransaction) -> list[_Step]:
         wanted = [self._rules.wanted(table) for table in piece.tables]
         if not any(wanted):
             return []
         if not all(wanted):
             raise DMError("ddl-partly-wanted", statement=_shorten(piece.text))
-        points = [self._points.get(table) for table in piece.tables]
-        if points and all(point is not None and point.covers(position) for point in points):
-            return []  # the table was dumped behind this statement
+        changed = _changed(piece)
+        if changed and all(self._read_behind(table, transaction) for table in changed):
+            return []
         if len({self._verdict(piece, event) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
             return [_Step(part, self._verdict(part, part.event)) for part in separate(piece)]
         return [_Step(piece, self._verdict(piece, piece.event))]
+
+    def _read_behind(self, table: TableName, transaction: SourceTransaction) -> bool:
+        """Whether the dump read the table, or found it gone, behind this statement."""
+        point = self._points.get(table)
+        return point is not None and point.has_processed(transaction.gtid, transaction.end)
 
     def _verdict(self, piece: Piece, event: str) -> bool:
         """Whether the event filter lets this operation be executed."""
@@ -183,6 +190,13 @@ class DdlLane:
         now = {TableName(table.schema, ""): self._session.database(table.schema) for table in tables}
         now.update((table, self._targets.read(table)) for table in tables if table.table)
         return now
+
+
+def _changed(piece: Piece) -> list[TableName]:
+    """The tables that the statement changes; CREATE TABLE .. LIKE only looks at its model."""
+    operation = piece.operations[0] if piece.operations else None
+    model = operation.like if isinstance(operation, CreateTable) else None
+    return [table for table in piece.tables if table != model]
 
 
 def _same_place(left: Position, right: Position) -> bool:

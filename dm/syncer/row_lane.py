@@ -23,7 +23,7 @@ from dm.syncer.completion import Ticket
 from dm.syncer.lanes import Lanes
 from dm.syncer.safe_mode import SafeMode
 from dm.syncer.structures import Structures
-from dm.syncer.transaction import RowsItem
+from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.target_schema import TargetSchemas
 
 _TABLES_KEPT = 8192
@@ -78,17 +78,18 @@ class RowLane:
         """Drop everything derived from structures; called behind every DDL."""
         self._tables.clear()
 
-    def take(self, items: list[RowsItem], ticket: Ticket, begin: Position, end: Position) -> int:
+    def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
         """Place all changes of these row events of one transaction; gives how many."""
-        safe = self._safe_mode.covers_change(begin)
+        gtid, end = transaction.gtid, transaction.end
+        safe = self._safe_mode.covers_change(transaction.begin)
         keyless: list[RowChange] = []
         given = 0
         for item in items:
-            table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, end)
+            table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, transaction)
             if table is None:
                 continue
             kind = item.rows.kind
-            if not table.wanted_kinds[kind] or (table.point is not None and table.point.covers(end)):
+            if not table.wanted_kinds[kind] or (table.point is not None and table.point.has_processed(gtid, end)):
                 continue
             plan = table.plan
             for before, after in table.decoder.decode(item.rows):
@@ -104,23 +105,23 @@ class RowLane:
         if safe:
             self._safe_mode.rows += given
         if keyless:
-            given += self._place_keyless(keyless, ticket, end)
+            given += self._place_keyless(keyless, ticket, transaction)
         return given
 
-    def _place_keyless(self, changes: list[RowChange], ticket: Ticket, end: Position) -> int:
-        # The lane's row names what it has done exactly (I5): not again, and not one row less.
-        if self._keyless_done is not None:
-            if self._keyless_done.covers(end):
-                self.skipped_keyless += len(changes)
-                return 0
-            self._keyless_done = None
-        self._lanes.place_keyless(changes, ticket, end)
+    def _place_keyless(self, changes: list[RowChange], ticket: Ticket, transaction: SourceTransaction) -> int:
+        # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
+        # the same transactions may come in another order, so each one is asked about.
+        done = self._keyless_done
+        if done is not None and done.has_processed(transaction.gtid, transaction.end):
+            self.skipped_keyless += len(changes)
+            return 0
+        self._lanes.place_keyless(changes, ticket, transaction.end)
         return len(changes)
 
-    def _learn(self, table_map: TableMap, position: Position) -> _Table | None:
-        name = TableName(table_map.schema, table_map.table)
+    def _learn(self, table_map: TableMap, transaction: SourceTransaction) -> _Table | None:
+        name, position = TableName(table_map.schema, table_map.table), transaction.end
         point = self.points.get(name)
-        if point is not None and point.covers(position):
+        if point is not None and point.has_processed(transaction.gtid, position):
             # Rows from before the table's own point may still have the structure from before a DDL in that window, and
             # a table that vanished in it has no structure any more. Both end before the point.
             return None

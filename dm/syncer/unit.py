@@ -308,11 +308,11 @@ class SyncUnit:
             if isinstance(item, RowsItem):
                 pending.append(item)
                 continue
-            steps = ddl.steps(item.query, transaction.end)
+            steps = ddl.steps(item.query, transaction)
             if steps:
-                given += rows.take(pending, ticket, transaction.begin, transaction.end)
+                given += rows.take(pending, ticket, transaction)
                 pending = []
                 rows_follow = any(isinstance(later, RowsItem) for later in transaction.items[number + 1 :])
                 ddl.run(item.query, steps, transaction.end, transaction.begin if rows_follow else transaction.end)
-        given += rows.take(pending, ticket, transaction.begin, transaction.end)
+        given += rows.take(pending, ticket, transaction)
         completions.close(ticket, given)

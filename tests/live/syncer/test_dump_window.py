@@ -1,0 +1,179 @@
+"""What the syncer makes of the time in which a dump ran: from P0 to P1, with tables that have points of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from functools import partial
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.dumper.chunk_reader import question_session
+from dm.ident import TableName
+from dm.position import Position
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.sql.context import SourceContext
+from dm.target.connection import TargetConnection
+from dm.target.progress.handover import Handover, write_handover
+from dm.target.progress.tables import SubtaskKey
+from dm.upstream.facts import read_facts, read_structure
+from dm.upstream.snapshot import lower_bound, upper_bound
+from tests.live.syncer.test_follow import identical
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import endpoint_of, running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+
+class Dump:
+    """Does by hand what a dump and a load do, one step at a time."""
+
+    def __init__(self, upstream: ThrowawayServer, target: ThrowawayServer, schema: str) -> None:
+        self.upstream = upstream
+        self.target = target
+        self.schema = schema
+        self._session = question_session(endpoint_of(upstream))
+        self._facts = read_facts(self._session)
+        self.p0 = self.point()
+        self._tables: dict[TableName, tuple[TableSchema, Position | None]] = {}
+        self._vanished: dict[TableName, Position] = {}
+
+    def point(self) -> Position:
+        """A lower bound of what is read from now on."""
+        return lower_bound(partial(question_session, endpoint_of(self.upstream)), self._facts)
+
+    def exact(self) -> Position:
+        """The end; exact as long as nobody writes."""
+        return upper_bound(self._session, self._facts)
+
+    def load(self, table: str, point: Position | None = None) -> None:
+        """Copy the table as it is now."""
+        name = TableName(self.schema, table)
+        text = read_structure(self._session, name)
+        context = SourceContext(self._facts.flavor, self._facts.version, self.schema)
+        self._tables[name] = (parse_create_table(text, context), point)
+        self.target.execute(text.replace(f"CREATE TABLE `{table}`", f"CREATE TABLE {name.sql}", 1))
+        for row in self.upstream.query(f"SELECT * FROM {name.sql}"):
+            with self.target.connect() as connection, connection.cursor() as cursor:
+                cursor.execute(f"INSERT INTO {name.sql} VALUES ({', '.join(['%s'] * len(row))})", row)
+
+    def vanished(self, *tables: str) -> None:
+        """These are gone now."""
+        self._vanished |= dict.fromkeys((TableName(self.schema, table) for table in tables), self.point())
+
+    def finish(self) -> None:
+        """Hand over to the syncer."""
+        key = SubtaskKey(f"meta_{self.schema}", self.schema, "source-1")
+        with TargetConnection(endpoint_of(self.target)) as connection:
+            assert write_handover(connection, key, Handover(self.p0, self.exact(), self._tables, self._vanished))
+        self._session.close()
+
+
+def follow(dump: Dump) -> None:
+    subtask = subtask_for(dump.upstream, dump.target, dump.schema, task=dump.schema)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    identical(dump.upstream, dump.target, dump.schema)
+
+
+@pytest.fixture
+def name(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> str:
+    return schema(upstream, target)
+
+
+Run = Callable[[Iterable[str]], None]
+
+
+@pytest.fixture
+def run(upstream: ThrowawayServer, name: str) -> Run:
+    return lambda statements: upstream.execute(f"USE {name}", *statements)
+
+
+def test_a_table_read_again_after_an_alter_takes_nothing_from_before_its_point(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE t (id INT PRIMARY KEY, gone INT)", "INSERT INTO t VALUES (1, 10), (2, 20)"])
+    dump = Dump(upstream, target, name)
+    run(
+        [
+            "UPDATE t SET gone = 11 WHERE id = 1",
+            "ALTER TABLE t DROP COLUMN gone, ADD COLUMN came VARCHAR(9) DEFAULT 'x'",
+            "UPDATE t SET came = 'y' WHERE id = 2",
+        ]
+    )
+    point = dump.point()
+    run(["INSERT INTO t VALUES (3, 'z')", "DELETE FROM t WHERE id = 1"])
+    dump.load("t", point)
+    run(["UPDATE t SET id = 4 WHERE id = 3"])
+    dump.finish()
+    follow(dump)
+
+
+def test_tables_that_vanished_or_came_under_a_new_name(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(
+        [
+            "CREATE TABLE stays (id INT PRIMARY KEY)",
+            "CREATE TABLE dropped (id INT PRIMARY KEY)",
+            "CREATE TABLE renamed (id INT PRIMARY KEY)",
+            "INSERT INTO renamed VALUES (1)",
+        ]
+    )
+    dump = Dump(upstream, target, name)
+    run(
+        [
+            "INSERT INTO dropped VALUES (1)",
+            "DROP TABLE dropped",
+            "INSERT INTO renamed VALUES (2)",
+            "RENAME TABLE renamed TO arrived",
+            "INSERT INTO arrived VALUES (3)",
+        ]
+    )
+    dump.vanished("dropped", "renamed")
+    point = dump.point()
+    run(["INSERT INTO arrived VALUES (4)"])
+    dump.load("stays")
+    dump.load("arrived", point)
+    run(["CREATE TABLE dropped (other VARCHAR(3) PRIMARY KEY)", "INSERT INTO dropped VALUES ('a')"])
+    dump.finish()
+    follow(dump)
+
+
+def test_a_keyless_table_altered_in_the_window_is_applied_exactly_once(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE t (v INT)", "INSERT INTO t VALUES (1), (1)"])
+    dump = Dump(upstream, target, name)
+    run(["INSERT INTO t VALUES (2)", "ALTER TABLE t ADD COLUMN w INT DEFAULT 5", "INSERT INTO t VALUES (3, 3)"])
+    dump.load("t", dump.exact())
+    run(["INSERT INTO t VALUES (3, 3)", "DELETE FROM t WHERE v = 1 LIMIT 1"])
+    dump.finish()
+    follow(dump)
+
+
+def test_a_table_made_like_another_and_altered(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE model (id INT PRIMARY KEY)", "INSERT INTO model VALUES (1)"])
+    dump = Dump(upstream, target, name)
+    run(["CREATE TABLE t LIKE model", "ALTER TABLE t ADD COLUMN w INT", "INSERT INTO t VALUES (1, 2)"])
+    point = dump.point()
+    dump.load("model")
+    dump.load("t", point)
+    dump.finish()
+    run(["INSERT INTO t VALUES (2, 2)"])
+    follow(dump)
+
+
+def test_a_table_dropped_and_made_anew_in_the_window(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)"])
+    dump = Dump(upstream, target, name)
+    run(["INSERT INTO t VALUES (3)", "DROP TABLE t", "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (2)"])
+    dump.load("t")
+    run(["INSERT INTO t VALUES (4)"])
+    dump.finish()
+    follow(dump)
