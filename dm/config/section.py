@@ -1,6 +1,7 @@
 """The base of every model of a file: DM's key names, strictness, and problems instead of exceptions.
 
-A key is known (a field), deprecated (accepted, without effect, with a warning), renamed (accepted under its old name,
+A key is known (a field; some have no effect in this version, which a warning says), deprecated (accepted, without
+effect, with a warning), renamed (accepted under its old name,
 with a warning), refused (DM has it, this program does not: the message names the alternative), or unknown. What
 pydantic finds wrong with values carries the tree node it looked at, so that every problem has its place; what spans
 several fields of a section is said by `check`. All of it ends in one Report.
@@ -57,6 +58,8 @@ class Section(BaseModel):
 
     place: ClassVar[str] = ""  # where the section stands, for who wrote one of its keys elsewhere
     deprecated: ClassVar[Mapping[str, str]] = {}  # key -> what to do instead
+    without_effect: ClassVar[Mapping[str, str]] = {}  # key of a field -> what is the case instead
+    idle_values: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # values of such a key that ask for just that
     renamed: ClassVar[Mapping[str, str]] = {}  # old key -> today's key
     refused: ClassVar[Mapping[str, str]] = {}  # key -> the alternative
     refused_kinds: ClassVar[Mapping[str, str]] = {}  # refused key -> kind, where DM has a code of its own
@@ -84,6 +87,7 @@ class Section(BaseModel):
             raise TypeError("a tree of a file needs a LoadContext")
         data = cls._known(data, context.report)
         cls.prepare(data, context)
+        cls._warn_of_no_effect(data, context.report)
         section = handler(data)
         for issue in section.check():
             context.report.add(
@@ -96,6 +100,14 @@ class Section(BaseModel):
                 **issue.details,
             )
         return section
+
+    @classmethod
+    def _warn_of_no_effect(cls, data: YamlMap, report: Report) -> None:
+        for key, why in cls.without_effect.items():
+            value = data.get(key)
+            asks = not isinstance(value, Scalar) or value.text.lower() not in cls.idle_values.get(key, ())
+            if key in data and asks:
+                report.add("config-no-effect", data.mark_of(key), data.path_of(key), key=key, why=why, warning=True)
 
     @classmethod
     def _known(cls, data: YamlMap, report: Report) -> YamlMap:

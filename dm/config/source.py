@@ -66,6 +66,8 @@ class Checker(Section):
     """When tasks that paused by an error are resumed."""
 
     place: ClassVar = "under `checker` in the source file"
+    without_effect: ClassVar = {"check-interval": "a paused task is tried again when its wait is over"}
+
     check_enable: Flag = True
     backoff_rollback: Annotated[float, duration(0.001)] = 300.0  # seconds
     backoff_max: Annotated[float, duration(0.001)] = 300.0
@@ -91,6 +93,11 @@ class SourceConfig(Section):
         "charset": "leave it out: connections use utf8mb4",
         "tracer": "leave it out",
     }
+    without_effect: ClassVar = {
+        "enable": "a source is there until `dmctl operate-source stop`",
+        "purge": "relay files stay until somebody removes them",
+    }
+    idle_values: ClassVar = {"enable": ("true",)}
 
     source_id: SourceId
     enable: Flag = True

@@ -12,7 +12,7 @@ from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
-from dm.config.loader import LoaderConfig
+from dm.config.loader import POOL_SIZE, LoaderConfig
 from dm.config.problem import Problem
 from dm.config.regex import RegexError, compile_regex
 from dm.config.route import RouteRule
@@ -41,6 +41,7 @@ CheckingItem = Literal[
 
 NAME_LIMIT = 38  # the longest name of a meta table is the task's name and 25 characters more, and 64 are possible
 
+_ONLINE_DDL = "tables of gh-ost and pt-osc are followed like all others"
 _TASK_NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{NAME_LIMIT - 1}}}")
 
 
@@ -96,6 +97,8 @@ class Instance(Section):
     renamed: ClassVar = {"black-white-list": "block-allow-list"}
     refused: ClassVar = {"column-mapping-rules": "use routes, or change the rows at the source"}
     refused_kinds: ClassVar = {"column-mapping-rules": "config-column-mapping"}
+    without_effect: ClassVar = {"loader-thread": POOL_SIZE}
+    idle_values: ClassVar = {"loader-thread": ("0",)}
 
     source_id: Text
     meta: StartPoint | None = None
@@ -142,6 +145,14 @@ class TaskConfig(Section):
         "mariadb2tidb": "leave it out: the target is MySQL or MariaDB",
     }
     refused_kinds: ClassVar = {"column-mappings": "config-column-mapping"}
+    without_effect: ClassVar = {
+        "timezone": "sessions use UTC on both sides, so TIMESTAMP values stay the same instant",
+        "online-ddl": _ONLINE_DDL,
+        "shadow-table-rules": _ONLINE_DDL,
+        "trash-table-rules": _ONLINE_DDL,
+        "validators": "nothing is validated continuously; compare the tables, for example with CHECKSUM TABLE",
+    }
+    idle_values: ClassVar = {"timezone": ("", "utc", "etc/utc", "+00:00"), "online-ddl": ("false",)}
 
     name: Annotated[str, checked(_task_name)]
     task_mode: Annotated[TaskMode, one_of(TaskMode, "config-task-mode")]

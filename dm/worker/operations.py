@@ -98,7 +98,8 @@ class Operations:
                 self._supervisor.add_source(name, Source(by_name[name], config))
             return [source_line(self._supervisor, name) for name in configs]
 
-        return {"result": True, "msg": "", "sources": self._loop.call(put)}
+        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
+        return {"result": True, "msg": "", "sources": self._loop.call(put), "warnings": warnings}
 
     def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:
         for name in configs:

@@ -10,7 +10,7 @@ from dm.config import SourceConfig, load_source, load_task
 from dm.rules import TableRules
 
 EXAMPLES = Path(__file__).parents[3] / "task-examples"
-ENVIRON = {"DM_SOURCE_PASSWORD": "a", "DM_TARGET_PASSWORD": "b"}
+ENVIRON = {"DM_SOURCE_PASSWORD": "a", "DM_TARGET_PASSWORD": "b", "DM_DEMO_TARGET_PASSWORD": "c"}
 SOURCES = sorted(path.name for path in EXAMPLES.glob("source*.yaml"))
 TASKS = sorted(path.name for path in EXAMPLES.glob("*.yaml") if not path.name.startswith("source"))
 
@@ -25,7 +25,7 @@ def test_a_task_example_loads_and_its_rules_can_be_built(name: str) -> None:
     gtid = "enable-gtid: false" not in (EXAMPLES / name).read_text()
     example = load_source(EXAMPLES / "source-mysql.yaml", environ=ENVIRON).model_copy(update={"enable_gtid": gtid})
     sources: dict[str, SourceConfig] = {
-        name: example.model_copy(update={"source_id": name}) for name in ("mysql-01", "mysql-02")
+        name: example.model_copy(update={"source_id": name}) for name in ("mysql-01", "mysql-02", "shop-1", "shop-2")
     }
     task = load_task(EXAMPLES / name, sources, environ=ENVIRON)
     assert task.warnings == ()

@@ -147,17 +147,51 @@ validators:
     batch-query-size: 1
     max-pending-row-size: 1m
     max-pending-row-count: 1
-spark: {master: 'local[1]', conf: {spark.x: y}, driver-memory: 1g, java-home: /opt/java, dump-format: sql}
+spark: {master: 'local[1]', conf: {spark.x: y}, driver-memory: 1g, java-home: /opt/java, dump-format: parquet}
 """
 
 
 def test_every_key_can_be_set() -> None:
-    assert source(EVERY_SOURCE_KEY).warnings == ()
+    assert [(warning.path, warning.code) for warning in source(EVERY_SOURCE_KEY).warnings] == [
+        ("purge", 20909),
+        ("checker.check-interval", 20909),
+    ]
     read = task(EVERY_TASK_KEY)
-    assert read.warnings == ()
+    assert [(warning.path, warning.code) for warning in read.warnings] == [
+        ("shadow-table-rules", 20909),
+        ("trash-table-rules", 20909),
+        ("mysql-instances[0].loader-thread", 20909),
+        ("mydumpers.d.statement-size", 20909),
+        ("loaders.l.pool-size", 20909),
+        ("loaders.l.dir", 20909),
+        ("syncers.s.compact", 20909),
+        ("validators", 20909),
+    ]
     subtask = read.subtask("mysql-01")
     assert (subtask.dumper.threads, subtask.loader.pool_size, subtask.syncer.worker_count) == (2, 3, 5)
     assert (subtask.dumper.consistency, subtask.dumper.where) == ("none", "a = 1")
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("timezone: Asia/Shanghai", "timezone"),
+        ("online-ddl: true", "online-ddl"),
+        ("    mydumper: {extra-args: -s 100000}", "mysql-instances[0].mydumper.statement-size"),
+    ],
+)
+def test_a_key_that_does_nothing_yet_says_so(line: str, path: str) -> None:
+    (warning,) = task(f"{TASK}{line}\n").warnings
+    assert (warning.path, warning.code) == (path, 20909)
+    assert "has no effect here: " in warning.message
+
+
+@pytest.mark.parametrize(
+    "line", ["timezone: UTC", "timezone: '+00:00'", "online-ddl: false", "    syncer: {compact: false}", "spark: {}"]
+)
+def test_what_asks_for_what_is_the_case_anyway_needs_no_warning(line: str) -> None:
+    assert task(f"{TASK}{line}\n").warnings == ()
+    assert source(SOURCE + "enable: true\n").warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -74,12 +74,12 @@ def test_everything_survives_the_wire() -> None:
         ),
     ):
         subtask = read.subtask("mysql-01")
-        assert SubtaskConfig.from_wire(json.loads(json.dumps(subtask.to_wire()))) == subtask
+        # Not ==: the warnings of the file's reader are compared by it, too, and they stay where it was read.
+        assert SubtaskConfig.from_wire(json.loads(json.dumps(subtask.to_wire()))).to_wire() == subtask.to_wire()
         wire = json.loads(json.dumps(read.to_wire()))
         assert TaskConfig.from_wire(wire).to_wire() == wire
-    assert SourceConfig.from_wire(json.loads(json.dumps(source(EVERY_SOURCE_KEY).to_wire()))) == source(
-        EVERY_SOURCE_KEY
-    )
+    wire = json.loads(json.dumps(source(EVERY_SOURCE_KEY).to_wire()))
+    assert SourceConfig.from_wire(wire).to_wire() == wire
 
 
 def test_a_source_that_is_not_of_the_task_or_not_known_is_an_error() -> None:

@@ -26,7 +26,6 @@ READS: Mapping[tuple[str, str], str] = {
     ("LoaderConfig", "dir"): r"\bloader\.dir\b",
     ("SyncerConfig", "compact"): r"\.compact\b",
     ("ValidatorConfig", ""): r"\.validator\b",
-    ("SparkConfig", "dump-format"): r"\.dump_format\b",
 }
 
 
@@ -65,6 +64,12 @@ def test_every_section_of_both_files_has_a_chapter() -> None:
 def test_every_key_of_every_section_is_explained() -> None:
     for chapter in document_configuration.CHAPTERS:
         assert set(chapter.model.file_keys()) == set(chapter.keys), chapter.title
+
+
+def test_keys_without_effect_are_warned_of_and_said_to_be() -> None:
+    for chapter in document_configuration.CHAPTERS:
+        warned = set(chapter.model.without_effect)
+        assert warned == {key for key, meaning in chapter.keys.items() if "with a warning" in meaning}, chapter.title
 
 
 def test_keys_said_to_be_without_effect_are_read_nowhere() -> None:
