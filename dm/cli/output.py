@@ -97,29 +97,34 @@ def status_table(answer: Answer) -> None:
                 )
             )  # fmt: skip
             subject = f"{subtask['name']} on {name}"
-            remarks += _remarks(subject, subtask["result"])
+            remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
             remarks += _waits(subject, subtask)
         if relay is not None:
-            remarks += _remarks(f"relay of {name}", relay["result"])
+            resume = f"dmctl resume-relay -s {name}"
+            remarks += _remarks(f"relay of {name}", relay["result"], resume)
+            if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
+                remarks.append(f"relay of {name}: paused by the error; go on with `{resume}`")
     table("", ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay"), rows)
     for remark in remarks:
         print_line(remark)
 
 
 def _progress(subtask: Answer) -> tuple[str, str, str, str, str]:
+    # What a unit said last stays true of its position and its totals; rate, lag and `synced` were of that moment.
+    live = subtask["stage"] == "Running"
     sync = subtask.get("sync")
     if sync is not None:
         return (
             f"{sync.get('totalRows', sync.get('totalEvents', 0))} rows",
             str(sync.get("syncerBinlog", "")),
-            str(sync.get("recentRps", sync.get("recentTps", ""))),
-            _seconds(sync.get("secondsBehindMaster")),
-            "yes" if sync.get("synced") else "no",
+            str(sync.get("recentRps", sync.get("recentTps", ""))) if live else "-",
+            _seconds(sync.get("secondsBehindMaster")) if live else "-",
+            ("yes" if sync.get("synced") else "no") if live else "-",
         )
     part = subtask.get("dump") or subtask.get("load")
     if part is None:
         return "", "", "", "", ""
-    rate = part.get("rowsPerSecond", part.get("rps", ""))
+    rate = part.get("rowsPerSecond", part.get("rps", "")) if live else "-"
     return str(part.get("progress", "")), str(part.get("metaBinlog", "")), str(rate), "", ""
 
 
@@ -132,7 +137,7 @@ def _waits(subject: str, subtask: Answer) -> list[str]:
     return [f"{subject}: waits: {what}" for what in waiting if what]
 
 
-def _remarks(subject: str, result: Answer | None) -> list[str]:
+def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
     if result is None:
         return []
     lines: list[str] = []
@@ -145,7 +150,7 @@ def _remarks(subject: str, result: Answer | None) -> list[str]:
     if result["detail"]:
         lines.append(f"{subject}: {result['detail']}")
     if result["isCanceled"]:
-        lines.append(f"{subject}: paused by the user; go on with `dmctl resume-task`")
+        lines.append(f"{subject}: paused by the user; go on with `{resume}`")
     return lines
 
 
