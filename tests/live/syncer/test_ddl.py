@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
@@ -179,3 +181,31 @@ def test_a_refused_ddl_pauses_and_goes_on_when_the_target_is_corrected(
         resumed.wait_synced()
     assert target.query(f"SELECT id, v, w FROM {name}.t ORDER BY id") == ((1, 1, None), (2, 2, 2))
     assert {row[2] for row in target.query(f"SHOW INDEX FROM {name}.t")} == {"PRIMARY", "u"}
+
+
+def test_a_ddl_without_its_privilege_names_it_and_goes_on_when_it_is_granted(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+    user, password = f"u{secrets.token_hex(4)}", secrets.token_hex(8)
+    rows = "SELECT, INSERT, UPDATE, DELETE, CREATE, DROP"
+    target.create_user(user, password, f"{rows} ON `meta_{name}`.*", f"{rows} ON `{name}`.*")
+    subtask = subtask_for(upstream, target, name, task=name)
+    login = subtask.target.model_copy(update={"user": user, "password": SecretStr(password)})
+    subtask = subtask.model_copy(update={"target": login})
+    sync = RunningSync(subtask, None)
+    try:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.t ADD COLUMN w INT", f"INSERT INTO {name}.t VALUES (1, 2)")
+        error = sync.wait_ended()
+    finally:
+        sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "privilege-missing"
+    assert "lacks the privilege ALTER on" in error.message
+    target.execute(f"GRANT ALTER ON `{name}`.* TO '{user}'@'%'")
+    with running_sync(subtask) as resumed:
+        resumed.wait_synced()
+    assert target.query(f"SELECT id, w FROM {name}.t") == ((1, 2),)
