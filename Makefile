@@ -1,7 +1,7 @@
 # What a user and the CI run. Every target installs what it needs first; that is quick when everything is there.
 
 BIN = .venv/bin
-PYTEST_FLAGS ?= -n 2 --dist loadfile
+PYTEST_FLAGS ?= -n 2 --dist worksteal
 
 .PHONY: help install demo lint test chaos bench lock clean
 
