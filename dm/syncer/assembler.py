@@ -70,7 +70,7 @@ class TransactionAssembler:
         """Forget the transaction under way: the events behind `position` come again, from its first."""
         self._maps.clear()
         self._gtid = None
-        self._standalone = False
+        self._announced_only = False
         self._in_transaction = False
         self._items = []
         self._size = 0

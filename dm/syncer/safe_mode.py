@@ -10,7 +10,7 @@ from dm.position import Position
 
 
 class SafeMode:
-    """The reasons for safe mode that are in force."""
+    """The reasons for safe mode that are in force; the dispatcher, the progress writer and the status share it."""
 
     def __init__(self, bound: Position | None, *, always: bool, seconds: float, clock: Clock) -> None:
         self._bound = bound
@@ -23,17 +23,17 @@ class SafeMode:
         """Whether the transaction that begins at `begin` may have been applied already, in part or whole."""
         if self._always:
             return True
-        if self._until is not None:
-            if self._clock.monotonic() < self._until:
-                return True
-            self._until = None
-        return self._bound is not None and not begin.covers(self._bound)
+        if self._until is not None and self._clock.monotonic() < self._until:
+            return True
+        bound = self._bound  # another thread drops it
+        return bound is not None and not begin.covers(bound)
 
     def bound_behind(self, position: Position) -> Position | None:
         """The bound as it is to be stored with checkpoint `position`: None once the checkpoint covers it."""
-        if self._bound is not None and position.covers(self._bound):
-            self._bound = None
-        return self._bound
+        bound = self._bound
+        if bound is not None and position.covers(bound):
+            bound = self._bound = None
+        return bound
 
     @property
     def reasons(self) -> list[str]:
@@ -43,6 +43,7 @@ class SafeMode:
             found.append("safe-mode: true")
         if self._until is not None and self._clock.monotonic() < self._until:
             found.append("safe-mode-duration")
-        if self._bound is not None:
-            found.append(f"until {self._bound}")
+        bound = self._bound
+        if bound is not None:
+            found.append(f"until {bound}")
         return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 from dm.position import Position
 from dm.syncer.safe_mode import SafeMode
@@ -35,6 +36,18 @@ def test_a_transaction_that_begins_before_the_bound_is_in_it() -> None:
     mode = SafeMode(at(200), always=False, seconds=0, clock=FakeClock())
     assert mode.covers_change(at(199))
     assert not mode.covers_change(at(200))
+
+
+def test_the_bound_may_be_dropped_while_it_is_asked_for() -> None:
+    mode = SafeMode(at(200), always=False, seconds=0, clock=FakeClock())
+
+    class Asked(Position):
+        @property
+        def covers(self) -> Callable[[Position], bool]:
+            mode.bound_behind(at(200))  # the progress writer comes in between
+            return super().covers
+
+    assert mode.covers_change(Asked("a", "bin.000001", 100))
 
 
 def test_the_bound_is_stored_until_the_checkpoint_covers_it() -> None:
