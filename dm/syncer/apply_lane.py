@@ -74,13 +74,24 @@ class ApplyLane:
         """Begin to take batches."""
         self._thread.start()
 
-    def close(self) -> None:
-        """End the lane: what is waiting is given up, a running statement is cut off with its session."""
+    def give_up(self) -> None:
+        """Begin nothing more; a batch under way may end."""
         self._stop.set()
         self.queue.close()
-        self._thread.join(timeout=0.5)
+
+    def wait_ended(self, seconds: float) -> None:
+        """Wait for the batch under way, but not longer."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout=seconds)
+
+    def cut_off(self) -> None:
+        """End a statement that still runs, with its session."""
         if self._thread.is_alive():
             self._connection.abort()
+
+    def close(self) -> None:
+        """Wait for the end of the thread and of the session."""
+        if self._thread.ident is not None:
             self._thread.join()
         self._connection.close()
 

@@ -6,6 +6,7 @@ held by two lanes, everything is drained first. Changes of tables without a usab
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from dm.changes.keys import keys_of
@@ -19,6 +20,7 @@ from dm.syncer.lane import LaneJob
 
 # How many changes of one large transaction are held back before they are handed to their lanes.
 HAND_OVER = 256
+_LAST_BATCH_SECONDS = 0.5
 
 
 class Stopped(Exception):
@@ -91,11 +93,22 @@ class Lanes:
             if not lane.queue.wait_idle(timeout=seconds):
                 raise DMError("lane-stalled", seconds=seconds)
 
+    def give_up(self) -> None:
+        """Begin nothing more in any lane, and wake whoever waits for one."""
+        for lane in (*self._workers, self._keyless):
+            lane.give_up()
+
     def close(self) -> None:
         """End all lanes, giving up what is not committed."""
-        for lane in (*self._workers, self._keyless):
-            lane.queue.close()
-        for lane in (*self._workers, self._keyless):
+        lanes = (*self._workers, self._keyless)
+        self.give_up()
+        deadline = time.monotonic() + _LAST_BATCH_SECONDS
+        for lane in lanes:
+            lane.wait_ended(max(0.0, deadline - time.monotonic()))
+        # All of them, before one is waited for: a lane may wait in the gate for another one to finish.
+        for lane in lanes:
+            lane.cut_off()
+        for lane in lanes:
             lane.close()
 
     @property

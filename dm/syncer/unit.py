@@ -39,7 +39,7 @@ from dm.syncer.source_monitor import SourceMonitor
 from dm.syncer.status import RunningParts, SyncStatus
 from dm.syncer.structures import Structures
 from dm.syncer.transaction import RowsItem, SourceTransaction
-from dm.target.connection import TargetConnection
+from dm.target.connection import READ_TIMEOUT, TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence
 from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, worker_lane
@@ -64,8 +64,10 @@ class SyncUnit:
         self._clock = clock or SystemClock()
         self._status = SyncStatus(self._clock)
         self._failure: BaseException | None = None
-        self._ending = threading.Event()
+        self._ending = threading.Event()  # something failed, or the run is over
+        self._ended = threading.Event()  # the run is over
         self._queue = TransactionQueue()
+        self._lanes: Lanes | None = None
         self._connections: list[TargetConnection] = []
         self._cut = False  # the sessions were cut off on purpose: what they report is no failure
 
@@ -91,31 +93,33 @@ class SyncUnit:
             if not stop.is_set():
                 self._fail(error)
         finally:
+            self._ended.set()
             self._ending.set()
             watcher.join()
         if self._failure is not None:
             raise self._failure
 
     def _watch(self, stop: threading.Event) -> None:
-        """Bring the dispatcher to rest when the unit is told to stop: first gently, then by cutting its sessions.
+        """Bring the dispatcher to rest when the unit is told to stop or a part failed: gently, then by force.
 
         A session that is cut inside a transaction is rolled back by the server; one inside a DDL statement goes on
         there, and the next run waits for it.
         """
-        while not self._ending.is_set():
-            if stop.wait(0.2):
-                self._queue.close()
-                if not self._ending.wait(STOP_SECONDS):
-                    self._cut = True
-                    for connection in self._connections:
-                        connection.abort()
-                return
+        while not self._ending.is_set() and not stop.wait(0.2):
+            pass
+        self._queue.close()
+        if not self._ended.wait(STOP_SECONDS):
+            self._cut = True
+            for connection in self._connections:
+                connection.abort()
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None and not self._cut:
             self._failure = error
         self._ending.set()
         self._queue.close()
+        if self._lanes is not None:  # the dispatcher may be waiting for room in another one
+            self._lanes.give_up()
 
     # -- The run
 
@@ -143,19 +147,22 @@ class SyncUnit:
         connections: dict[str, TargetConnection] = {}
         try:
             for lane in lanes:
-                connections[lane] = self._target(ddl=lane == DDL)
-                self._connections.append(connections[lane])
+                connections[lane] = self._target(lane)
         except DMError:
             for connection in connections.values():
                 connection.close()
             raise
         return connections
 
-    def _target(self, *, ddl: bool = False) -> TargetConnection:
+    def _target(self, lane: str = CONTROL) -> TargetConnection:
+        if self._cut:
+            raise Stopped
         checks = self._subtask.foreign_key_checks
-        if ddl:  # an ALTER of a large table says nothing for hours
-            return TargetConnection(self._subtask.target, foreign_key_checks=checks, read_timeout=None)
-        connection = TargetConnection(self._subtask.target, foreign_key_checks=checks)
+        silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
+        connection = TargetConnection(self._subtask.target, foreign_key_checks=checks, read_timeout=silence)
+        self._connections.append(connection)
+        if lane in (CONTROL, DDL):
+            return connection
         # Rows give way to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits for,
         # and wait for a row lock that it holds (MariaDB locks the tables of a foreign key on both sides). No server
         # sees that deadlock, so the transaction is rolled back after a moment and tried again.
@@ -200,7 +207,7 @@ class SyncUnit:
             clock=self._clock,
             failed=self._fail,
         )
-        lanes = self._lanes(connections, taken, completions, progress)
+        self._lanes = lanes = self._open_lanes(connections, taken, completions, progress)
         targets = TargetSchemas(self._target, foreign_key_checks=subtask.foreign_key_checks)
         weights = ServerWeights(self._target)
         tracker = origin.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
@@ -266,7 +273,7 @@ class SyncUnit:
             targets.close()
             weights.close()
 
-    def _lanes(
+    def _open_lanes(
         self,
         connections: Mapping[str, TargetConnection],
         taken: Takeover,

@@ -9,6 +9,8 @@ Each setting is there for the exactness of rows:
   invalid dates that the source could hold pass. Never NO_BACKSLASH_ESCAPES: the literal encoder relies on escapes;
   never PAD_CHAR_TO_FULL_LENGTH: row comparison relies on CHAR values without padding.
 - utf8mb4 with a named collation, so that it doesn't depend on the server's version.
+- wait_timeout of weeks: a lane may have nothing to do for as long, and its session is more than a way to the server (it
+  holds the lane's lock). A session that lost its process is ended by the next run.
 
 The user's `session` block comes on top, except for what the above depends on.
 """
@@ -29,6 +31,7 @@ _NEEDED_MODES: Final = ("NO_AUTO_VALUE_ON_ZERO",)
 _FORBIDDEN_MODES: Final = frozenset(
     {"NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "ANSI", "DB2", "MAXDB", "ORACLE"}
 )
+_IDLE_SECONDS: Final = 2147483  # the largest value that every platform takes
 _VARIABLE: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 FIXED: Final = frozenset(
@@ -54,6 +57,7 @@ def session_statement(session: Mapping[str, str], *, foreign_key_checks: bool) -
         "autocommit=1",
         "time_zone='+00:00'",
         "unique_checks=1",
+        f"wait_timeout={_IDLE_SECONDS}",
         f"foreign_key_checks={int(foreign_key_checks)}",
         "sql_auto_is_null=0",
         f"sql_mode='{_quoted(sql_mode(session.get('sql_mode')))}'",

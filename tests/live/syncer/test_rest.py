@@ -1,0 +1,97 @@
+"""How a run comes to rest, and what must not bring it to rest."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.gtid import Flavor
+from tests.live.syncer.test_follow import create, identical
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
+
+pytestmark = pytest.mark.live
+
+
+def test_an_error_of_the_reader_is_told_while_all_lanes_wait_for_locks(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    for server in (upstream, target):
+        server.execute(f"INSERT INTO {name}.keyed (id) VALUES (1), (2), (3)")
+    subtask = subtask_for(upstream, target, name, task=name, workers=2, queue_size=1, batch=1)
+    # Lanes that time out go through the gate, one after the other, and wait there for each other.
+    impatient = subtask.target.model_copy(update={"session": {"innodb_lock_wait_timeout": "1"}})
+    sync = RunningSync(subtask.model_copy(update={"target": impatient}), None)
+    try:
+        sync.wait_synced()
+        stranger = target.connect(autocommit=False)
+        try:
+            with stranger.cursor() as cursor:
+                cursor.execute(f"SELECT * FROM {name}.keyed FOR UPDATE")
+            for amount in range(20):
+                upstream.execute(f"UPDATE {name}.keyed SET amount = {amount} WHERE id = {1 + amount % 3}")
+            wait_until(lambda: int(str(sync.unit.status().get("retries", 0))) > 1, "lanes that try again")
+            upstream.execute(
+                f"XA START '{name}'",
+                f"INSERT INTO {name}.keyed (id) VALUES (9)",
+                f"XA END '{name}'",
+                f"XA PREPARE '{name}'",
+                f"XA ROLLBACK '{name}'",
+            )
+            error = sync.wait_ended(25)
+        finally:
+            stranger.close()
+    finally:
+        sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "xa-transaction"
+
+
+def test_a_backup_that_locks_the_target_is_waited_for(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.keyed (id) VALUES (1)")
+        sync.wait_synced()
+        backup = target.connect()
+        try:
+            with backup.cursor() as cursor:
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+            upstream.execute(
+                f"INSERT INTO {name}.keyed (id) VALUES (2)", f"INSERT INTO {name}.keyless VALUES (1, 'a', 2)"
+            )
+            # As long as what a lane waits for a metadata lock, more than once.
+            wait_until(lambda: sync.error is not None or int(str(sync.unit.status()["retries"])) > 2, "tries")
+        finally:
+            backup.close()
+        sync.wait_synced()
+    identical(upstream, target, name)
+
+
+def test_sessions_that_have_nothing_to_do_stay(flavor: Flavor, server: ServerFactory, schema: SchemaFactory) -> None:
+    one = server(flavor)
+    other = server(flavor, wait_timeout=1)
+    name = schema(one, other)
+    create(name, one, other)
+    with running_sync(subtask_for(one, other, name, task=name)) as sync:
+        sync.wait_synced()
+        before = sync.unit.status()["checkpoint"]
+        # Rows of one lane keep the control session busy; all others have nothing to do for longer than the limit.
+        for amount in range(6):
+            one.execute(f"REPLACE INTO {name}.keyed (id, amount) VALUES (1, {amount})")
+            sync.wait_synced()
+            wait_until(lambda last=before: sync.unit.status()["checkpoint"] != last, "a checkpoint")  # type: ignore[misc]
+            before = sync.unit.status()["checkpoint"]
+        one.execute(
+            f"INSERT INTO {name}.keyless VALUES (1, 'a', 2)",
+            f"ALTER TABLE {name}.keyed ADD COLUMN more INT",
+            f"INSERT INTO {name}.keyed (id, more) VALUES (2, 2)",
+        )
+        sync.wait_synced()
+    identical(one, other, name)
