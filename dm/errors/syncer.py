@@ -130,6 +130,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "have `block-allow-list` take all its tables or none: " + WITH_NEW_FILE + "; or " + START_LATER,
     ),
     ErrorKind(
+        "ddl-within-dump",
+        36915,
+        "sync-unit",
+        "internal",
+        "high",
+        "the statement moved rows between tables while they were dumped ({tables} were read behind it): {statement}",
+        LOAD_AGAIN,
+    ),
+    ErrorKind(
         "ddl-outcome-unclear",
         36909,
         "sync-unit",

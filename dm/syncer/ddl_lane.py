@@ -21,7 +21,7 @@ from dm.schema import effect
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.sql.operation import CreateTable
+from dm.sql.operation import CreateTable, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_session import DdlSession
@@ -106,12 +106,28 @@ class DdlLane:
         if not all(wanted):
             raise DMError("ddl-partly-wanted", statement=_shorten(piece.text))
         changed = _changed(piece)
-        if changed and all(self._read_behind(table, transaction) for table in changed):
+        behind = {table for table in changed if self._read_behind(table, transaction)}
+        if changed and len(behind) == len(changed):
             return []
+        if behind:
+            return self._beside(piece, changed, behind)
         if len({self._verdict(piece, event) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
             return [_Step(part, self._verdict(part, part.event)) for part in separate(piece)]
         return [_Step(piece, self._verdict(piece, piece.event))]
+
+    def _beside(self, piece: Piece, changed: Sequence[TableName], behind: set[TableName]) -> list[_Step]:
+        """What is left of a statement, some of whose tables the dump read behind it.
+
+        A schema change by a copy (gh-ost, pt-online-schema-change) ends with RENAME t TO old, copy TO t. If that falls
+        into the dump, t and old have points behind it, and the copy, which the dump never saw, only has to go.
+        """
+        left = [table for table in changed if table not in behind]
+        pairs = [pair for each in piece.operations if isinstance(each, RenameTable) for pair in each.pairs]
+        names = {new for _, new in pairs}
+        if not pairs or any(table in names for table in left):
+            raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, behind)))
+        return [_Step(Piece.of(f"DROP TABLE {table.sql}", piece.context), execute=True) for table in left]
 
     def _read_behind(self, table: TableName, transaction: SourceTransaction) -> bool:
         """Whether the dump read the table, or found it gone, behind this statement."""

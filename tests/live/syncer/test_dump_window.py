@@ -9,6 +9,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import question_session
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.schema.parse import parse_create_table
@@ -21,7 +22,7 @@ from dm.upstream.facts import read_facts, read_structure
 from dm.upstream.snapshot import lower_bound, upper_bound
 from tests.live.syncer.test_follow import identical
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import endpoint_of, running_sync, subtask_for
+from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
 
 pytestmark = pytest.mark.live
 
@@ -177,3 +178,40 @@ def test_a_table_dropped_and_made_anew_in_the_window(
     run(["INSERT INTO t VALUES (4)"])
     dump.finish()
     follow(dump)
+
+
+def test_a_schema_change_by_a_copy_ends_in_the_window(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)"])
+    dump = Dump(upstream, target, name)
+    run(
+        [
+            "CREATE TABLE copy (id INT PRIMARY KEY)",
+            "ALTER TABLE copy ADD COLUMN v INT",
+            "INSERT INTO copy (id) SELECT id FROM t",
+            "RENAME TABLE t TO old, copy TO t",
+            "UPDATE t SET v = 1",
+        ]
+    )
+    point = dump.point()
+    dump.load("t", point)
+    dump.load("old", point)
+    dump.finish()
+    run(["INSERT INTO t VALUES (2, 2)"])
+    follow(dump)
+
+
+def test_a_table_that_gave_its_rows_to_another_while_it_was_dumped_pauses(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)"])
+    dump = Dump(upstream, target, name)
+    run(["CREATE TABLE fresh LIKE t", "RENAME TABLE t TO old, fresh TO t"])
+    dump.load("old", dump.point())
+    dump.load("t")  # the structure is the one that was planned, so nothing tells that it is another table
+    dump.finish()
+    sync = RunningSync(subtask_for(upstream, target, name, task=name), None)
+    error = sync.wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-within-dump"
