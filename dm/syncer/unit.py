@@ -287,6 +287,12 @@ class SyncUnit:
             # The set up to `end` without what L holds: the two together are exact, and the row stays small.
             return replace(end, gtid_set=end.gtid_set - progress.stored.gtid_set)
 
+        done = taken.keyless_done()
+
+        def keyless(end: Position) -> Position:
+            # After a switch of servers the transactions done may still lie ahead, in another order.
+            return above_checkpoint(end if done is None else replace(end, gtid_set=end.gtid_set | done.gtid_set))
+
         def lane(name: str, *, ordered: bool) -> ApplyLane:
             return ApplyLane(
                 connections[name],
@@ -298,7 +304,7 @@ class SyncUnit:
                 gate=gate,
                 clock=self._clock,
                 chance=random.Random(name),
-                position_of=above_checkpoint,
+                position_of=keyless if ordered else above_checkpoint,
                 failed=self._fail,
             )
 
