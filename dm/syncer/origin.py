@@ -25,7 +25,7 @@ from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_facts, 
 from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
 
-_NO_SUCH_TABLE = (1146, 1049)
+_NO_SUCH_TABLE = ("1146:", "1049:")
 
 
 class Origin:
@@ -151,7 +151,7 @@ class Origin:
 
 
 def _absent(error: DMError) -> bool:
-    return any(str(code) in error.cause for code in _NO_SUCH_TABLE)
+    return error.cause.startswith(_NO_SUCH_TABLE)
 
 
 def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> Origin:

@@ -127,8 +127,9 @@ class TargetConnection:
         if self.alive:
             try:
                 self._connection.query("ROLLBACK")
-            except (pymysql.err.Error, OSError) as error:
-                self._failed(error, b"ROLLBACK")
+            except (pymysql.err.Error, OSError):
+                # The next START TRANSACTION would commit what is open. Without the session it can't.
+                self._connection._force_close()
 
     def kill(self, connection_id: int) -> None:
         """End another session; one that has ended already is as good."""
