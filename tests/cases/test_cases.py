@@ -13,9 +13,15 @@ pytestmark = pytest.mark.live
 
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/expect.yaml"))
 RUNS = [
-    pytest.param(folder, servers, id=f"{folder.name}-{servers}")
+    pytest.param(
+        folder,
+        servers,
+        id=f"{folder.name}-{servers}",
+        marks=[pytest.mark.chaos] if servers in expectation.chaos else [],
+    )
     for folder in FOLDERS
-    for servers in Expectation.read(folder / "expect.yaml").flavors
+    for expectation in [Expectation.read(folder / "expect.yaml")]
+    for servers in expectation.flavors
 ]
 
 

@@ -51,6 +51,7 @@ class Expectation:
     """The keys of expect.yaml."""
 
     flavors: list[str] = field(default_factory=lambda: list(FLAVORS))  # of all servers, or `source->target`
+    chaos: list[str] = field(default_factory=list)  # those of them that run in `make chaos` only
     start: int = 0  # exit status of start-task
     says: str = ""  # what a start that fails says, a part of it
     end: str = "synced"  # synced, finished, paused
