@@ -18,13 +18,14 @@ from dataclasses import replace
 
 from dm.binlog.event import RawEvent
 from dm.binlog.event_source import SourceEvent
+from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F
 from dm.binlog.reader import (
     Event,
     EventParser,
     FormatDescription,
     GtidEvent,
     GtidList,
-    Heartbeat,
+    MariadbBinlogCheckpoint,
     PreviousGtids,
     Query,
     Rotate,
@@ -56,10 +57,10 @@ class TransactionAssembler:
         self._gtid: Gtid | None = None
         self._announced_only = False
         self._in_transaction = False
+        self._open = False  # events of a transaction were read whose end was not
         self._items: list[RowsItem | StatementItem] = []
         self._size = 0
         self._xa = False
-        self.heartbeat_position: Position | None = None  # the source had nothing more at this position
 
     @property
     def position(self) -> Position:
@@ -71,7 +72,7 @@ class TransactionAssembler:
         self._maps.clear()
         self._gtid = None
         self._announced_only = False
-        self._in_transaction = False
+        self._in_transaction = self._open = False
         self._items = []
         self._size = 0
         self._xa = False
@@ -114,10 +115,11 @@ class TransactionAssembler:
             return self._rotate(event, at, timestamp)
         elif isinstance(event, PreviousGtids | GtidList):
             self._file_start(event.gtid_set)
+            return self._between(at, timestamp)
+        elif isinstance(event, MariadbBinlogCheckpoint):
+            return self._between(at, timestamp)
         elif isinstance(event, FormatDescription):
             self._maps.clear()  # a new server life may use the numbers again
-        elif isinstance(event, Heartbeat):
-            self.heartbeat_position = self._position
         return None
 
     def _begin_group(self, event: GtidEvent) -> None:
@@ -127,6 +129,7 @@ class TransactionAssembler:
         self._items = []
         mariadb = self._gtid is not None and self._gtid.flavor == "mariadb"
         self._in_transaction = mariadb and not event.is_ddl_standalone
+        self._open = True
         self._size = 0
         self._xa = False
 
@@ -146,7 +149,7 @@ class TransactionAssembler:
     def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         sql = event.sql.strip()
         if sql in _BEGIN:
-            self._in_transaction = True
+            self._in_transaction = self._open = True
             return None
         word = sql[:24].upper().rstrip(b";").strip()
         if word == b"COMMIT":
@@ -191,8 +194,19 @@ class TransactionAssembler:
         if event.artificial:
             # Sent at the start of every stream, and only says which file follows (timestamp 0, no place in a file).
             return None
+        if self._open:
+            self.restart()  # the file of a server that died inside a transaction, which nobody has committed
         end = Position(at.server_uuid, event.next_file, event.next_offset, self._position.gtid_set)
         return self._complete(end, None, timestamp)
+
+    def _between(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        """Move behind an event that is no transaction's: the end of an idle server's binlog stands behind it."""
+        header = at.raw.header
+        if self._open or not header.end or header.flags & LOG_EVENT_ARTIFICIAL_F:
+            return None
+        return self._complete(
+            Position(at.server_uuid, at.file, at.end_offset, self._position.gtid_set), None, timestamp
+        )
 
     def _end(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         gtids = self._position.gtid_set
@@ -209,7 +223,7 @@ class TransactionAssembler:
         transaction = SourceTransaction(begin, end, gtid, timestamp, [] if known else self._items, self._size)
         self._items = []
         self._gtid = None
-        self._in_transaction = False
+        self._in_transaction = self._open = False
         self._size = 0
         if behind:
             return None

@@ -6,7 +6,8 @@ import pytest
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from tests.testbed.fixtures import SchemaFactory
+from dm.gtid import Flavor
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for
 
 pytestmark = pytest.mark.live
@@ -48,3 +49,17 @@ def test_inserts_updates_deletes_and_key_moves_arrive(
         assert status["totalRows"] == 10
         assert status["secondsBehindMaster"] == 0
     identical(upstream, target, name)
+
+
+def test_an_idle_source_is_synced_behind_a_rotation_and_a_restart(
+    flavor: Flavor, server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    upstream = server(flavor)
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute("FLUSH BINARY LOGS")
+        sync.wait_synced()
+        upstream.restart()
+        sync.wait_synced()

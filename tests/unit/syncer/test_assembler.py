@@ -49,6 +49,9 @@ class Stream:
     def write_rows(self, table_id: int) -> SourceEvent:
         return self._event(30, struct.pack("<Q", table_id)[:6] + b"\1\0\2\0\1\xff\0" + struct.pack("<i", 7))
 
+    def rotate(self, to: str) -> SourceEvent:
+        return self._event(4, struct.pack("<Q", 4) + to.encode())
+
     def xid(self) -> SourceEvent:
         return self._event(16, struct.pack("<Q", 5))
 
@@ -127,3 +130,13 @@ def test_create_select_keeps_statement_and_rows_together() -> None:
     rows = [stream.table_map(9, "t"), stream.write_rows(9), stream.xid()]
     (transaction,) = assembled(assembler, [stream.format, *create, *rows])
     assert [type(item) for item in transaction.items] == [StatementItem, RowsItem]
+
+
+def test_a_transaction_that_a_file_ends_inside_of_is_none() -> None:
+    stream = Stream()
+    whole, cut = stream.insert(1), stream.insert(2)[:-1]
+    events = [stream.format, *whole, *cut, stream.rotate("bin.000002")]
+    found = list(assembled(TransactionAssembler(start(), lambda _: True), events))
+    assert [len(transaction.items) for transaction in found] == [1, 0]
+    assert found[-1].end.file == "bin.000002"
+    assert found[-1].end.gtid_set == GtidSet.parse(f"{UUID}:1")
