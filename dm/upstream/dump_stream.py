@@ -42,6 +42,9 @@ _THROUGH_GTID = 0x04  # MySQL: the set in the packet decides where to start
 _SEND_ANNOTATE = 0x02  # MariaDB: annotate-rows events are part of the file, so we want them
 LARGEST_OFFSET = 0xFFFFFFFF  # COM_BINLOG_DUMP carries 32 bits
 
+# What a server says of bytes that are no event: a length beyond any limit, or one beyond the file's end.
+_NONSENSE = ("max_allowed_packet", "bogus data", "truncated", "corrupted")
+
 HEARTBEAT_SECONDS = 2.0
 
 
@@ -219,9 +222,20 @@ class DumpStream:
             return DMError("source-gtid-diverged", missing=self.wanted, cause=words)
         if "impossible position" in lowered or "> file size" in lowered:
             return DMError("source-reset", what=f"it ends before {self.wanted}", cause=words)
+        if self._begins_inside(lowered):
+            return DMError("source-reset", what=f"no event begins at {self.wanted}", cause=words)
         if any(text in lowered for text in ("could not find", "purged", "cannot replicate")):
             return self._purged(words)
         return DMError("dump-refused", wanted=self.wanted, number=number, cause=words)
+
+    def _begins_inside(self, words: str) -> bool:
+        """Whether the server met nonsense at the very place asked for: its file has other bytes there than it had.
+
+        The refusal names the event it began with and the last one it read (MySQL and MariaDB, `fatal_dump_error`).
+        """
+        if isinstance(self._start, GtidSet) or not any(sign in words for sign in _NONSENSE):
+            return False
+        return words.count(f" at {self._start[1]},") >= 2
 
     def _purged(self, words: str) -> DMError:
         available, missing = "an unknown range", "unknown"
