@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import socket
 import struct
 import threading
@@ -43,6 +44,7 @@ _SEND_ANNOTATE = 0x02  # MariaDB: annotate-rows events are part of the file, so 
 LARGEST_OFFSET = 0xFFFFFFFF  # COM_BINLOG_DUMP carries 32 bits
 
 # What a server says of bytes that are no event: a length beyond any limit, or one beyond the file's end.
+_LAST_EVENT = re.compile(r"last event read from '[^']*' at (\d+)")
 _NONSENSE = ("max_allowed_packet", "bogus data", "truncated", "corrupted")
 
 HEARTBEAT_SECONDS = 2.0
@@ -231,11 +233,12 @@ class DumpStream:
     def _begins_inside(self, words: str) -> bool:
         """Whether the server met nonsense at the very place asked for: its file has other bytes there than it had.
 
-        The refusal names the event it began with and the last one it read (MySQL and MariaDB, `fatal_dump_error`).
+        The refusal names the last event that was read: one before that place, or the nonsense there itself.
         """
         if isinstance(self._start, GtidSet) or not any(sign in words for sign in _NONSENSE):
             return False
-        return words.count(f" at {self._start[1]},") >= 2
+        last = _LAST_EVENT.search(words)
+        return last is not None and int(last[1]) <= self._start[1]
 
     def _purged(self, words: str) -> DMError:
         available, missing = "an unknown range", "unknown"
