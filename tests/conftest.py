@@ -1,5 +1,6 @@
 """Set-up for the whole tree: the test bed's fixtures, and property tests that no load of the machine makes fail."""
 
+import pytest
 from hypothesis import settings
 
 pytest_plugins = ["tests.testbed.fixtures"]
@@ -7,3 +8,13 @@ pytest_plugins = ["tests.testbed.fixtures"]
 # Hypothesis fails an example that took longer than 200 ms; on a shared machine any does.
 settings.register_profile("dm", deadline=None)
 settings.load_profile("dm")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests run on one flavour in `make test` (`ci_flavor`) and on the others in `make chaos`."""
+    for item in items:
+        marker = item.get_closest_marker("ci_flavor")
+        if marker is not None and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            flavor = item.callspec.params.get("flavor")
+            if flavor is not None and flavor not in marker.args:
+                item.add_marker(pytest.mark.chaos)

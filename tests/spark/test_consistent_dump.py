@@ -14,7 +14,7 @@ from dm.spark.dump_files import SLOTS_DIRECTORY, load_plan
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows, wait_for
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
 ACCOUNTS = (
     "CREATE TABLE accounts (id INT PRIMARY KEY, amount INT)",

@@ -20,7 +20,7 @@ from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
 from tests.testbed.fixtures import ServerFactory
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
 KEYED = ("CREATE TABLE keyed (id INT PRIMARY KEY, v INT)", "INSERT INTO keyed VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
 KEYLESS = ("CREATE TABLE keyless (v INT)", "INSERT INTO keyless VALUES (1), (1)")

@@ -24,7 +24,7 @@ from tests.live.relay.relaying import (
 )
 from tests.testbed.fixtures import ServerFactory
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 FAULT_POINTS = ("relay.after_write", "relay.before_meta", "relay.inside_transaction", "relay.rotate")
 SIGKILLED = -9

@@ -35,7 +35,7 @@ from tests.live.relay.relaying import (
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.proxy import FaultProxy
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 
 def test_a_source_that_is_down_is_waited_for(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
     assert [status["ddlAlreadyEffective"] for status in statuses] == [0, 2]
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
     "point", ["syncer.before_intent", "syncer.before_ddl", "syncer.after_ddl", "syncer.after_ddl_record"]
 )

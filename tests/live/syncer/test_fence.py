@@ -14,7 +14,7 @@ from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, running_sync, subtask_for, wait_until
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 KEYED = "INSERT INTO {s}.keyed VALUES ({n}, {n})"
 KEYLESS = "INSERT INTO {s}.keyless VALUES (7, 'same'), (7, 'same')"

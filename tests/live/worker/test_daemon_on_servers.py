@@ -15,7 +15,7 @@ from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.unit.worker.home import TestHome, until
 
-pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.ci_flavor("mysql")]
 
 PASSWORD = "canary-3e77"
 # Exactly what the prechecks ask for, so that these tests prove that it is enough.
