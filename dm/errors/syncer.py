@@ -135,7 +135,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the statement moved rows between tables while they were dumped ({tables} were read behind it): {statement}",
+        "the statement moved rows between tables while they were dumped ({tables}): {statement}",
         LOAD_AGAIN,
     ),
     ErrorKind(

@@ -21,7 +21,7 @@ from dm.schema import effect
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.sql.operation import CreateTable, RenameTable
+from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_session import DdlSession
@@ -33,6 +33,7 @@ from dm.target.progress.intent import Intent, Outcome
 from dm.target.target_schema import TargetSchemas
 
 _REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")
+_SWAPS = (RenameTable, ExchangePartition)
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 
 
@@ -59,6 +60,7 @@ class DdlLane:
         context_of: Callable[[Query], SourceContext],
         points: dict[TableName, Position],
         intent: Intent | None,
+        dumped_until: Position | None,
         forget: Callable[[], None],
     ) -> None:
         self._rules = rules
@@ -70,6 +72,8 @@ class DdlLane:
         self._context_of = context_of
         self._points = points
         self._intent = intent
+        # The end of the dump's window. After a crash the bound is no further than the last DDL, so it finds none.
+        self._dumped_until = dumped_until
         self._forget = forget
         self.executed = 0
         self.already_effective = 0
@@ -111,6 +115,10 @@ class DdlLane:
             return []
         if behind:
             return self._beside(piece, changed, behind)
+        if any(isinstance(each, _SWAPS) for each in piece.operations) and self._in_dump(transaction.begin):
+            # Tables that changed places look the same afterwards, so the dump could not notice: which rows it read
+            # under which name is not known.
+            raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, changed)))
         if len({self._verdict(piece, event) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
             return [_Step(part, self._verdict(part, part.event)) for part in separate(piece)]
@@ -128,6 +136,10 @@ class DdlLane:
         if not pairs or any(table in names for table in left):
             raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, behind)))
         return [_Step(Piece.of(f"DROP TABLE {table.sql}", piece.context), execute=True) for table in left]
+
+    def _in_dump(self, begin: Position) -> bool:
+        """Whether the dump was still reading tables when this transaction began."""
+        return self._dumped_until is not None and not begin.covers(self._dumped_until)
 
     def _read_behind(self, table: TableName, transaction: SourceTransaction) -> bool:
         """Whether the dump read the table, or found it gone, behind this statement."""

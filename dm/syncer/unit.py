@@ -246,6 +246,7 @@ class SyncUnit:
             context_of=origin.context_of,
             points=points,
             intent=taken.intent,
+            dumped_until=taken.bound() if taken.checkpoint is not None else None,
             forget=rows.forget,
         )
         source: EventSource = origin.event_source()

@@ -215,3 +215,31 @@ def test_a_table_that_gave_its_rows_to_another_while_it_was_dumped_pauses(
     error = sync.wait_ended()
     assert isinstance(error, DMError)
     assert error.name == "ddl-within-dump"
+
+
+@pytest.mark.parametrize(
+    "swap",
+    ["RENAME TABLE a TO swapping, b TO a, swapping TO b", "ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b"],
+)
+def test_equal_tables_that_change_places_while_they_are_dumped_pause(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run, swap: str
+) -> None:
+    parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN MAXVALUE)" if "EXCHANGE" in swap else ""
+    run(
+        [
+            f"CREATE TABLE a (id INT PRIMARY KEY) {parts}",
+            "CREATE TABLE b (id INT PRIMARY KEY)",
+            "INSERT INTO a VALUES (1)",
+            "INSERT INTO b VALUES (2)",
+        ]
+    )
+    dump = Dump(upstream, target, name)
+    dump.load("a")
+    run([swap])
+    dump.load("b")
+    dump.finish()
+    sync = RunningSync(subtask_for(upstream, target, name, task=name), None)
+    error = sync.wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-within-dump"
+    assert f"{name}.b" in error.message
