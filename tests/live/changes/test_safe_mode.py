@@ -19,7 +19,7 @@ from dm.target.connection import TargetConnection
 from tests.live.changes.tables import Shape, contents, endpoint_of, fill, primary, unique
 from tests.testbed.park import ServerPark
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 _ID = Column("id", "int", nullable=False)
 _NUMBER = Column("n", "int")

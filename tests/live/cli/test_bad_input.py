@@ -13,7 +13,7 @@ from tests.live.cli.newcomer import AT_SOURCE, AT_TARGET, BAD_USAGE, FAILED, OK,
 from tests.testbed.park import ServerPark
 from tests.testbed.proxy import FaultProxy
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 _GRANT = re.compile(r"GRANT [^;]+? TO '[^']+'@'%'")
 # What the servers have no part in is tried on one flavour.

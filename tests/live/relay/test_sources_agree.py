@@ -29,7 +29,7 @@ from tests.live.relay.relaying import (
 from tests.live.relay.traffic import of_every_kind
 from tests.testbed.fixtures import ServerFactory
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 
 def remote(server: ThrowawayServer) -> RemoteEventSource:

@@ -16,7 +16,7 @@ from dm.demo.shop import Shop, load_all
 from dm.demo.workload import Writer
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 SEED = 20_240_229
 

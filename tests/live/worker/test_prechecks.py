@@ -20,7 +20,7 @@ from dm.task.precheck.run import ITEMS
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import endpoint_of
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 
 @dataclass
