@@ -26,7 +26,10 @@ lint: install
 	$(BIN)/lint-imports
 
 test: lint
-	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)
+	@# Debian's mariadbd 10.11 was seen to crash (segfault of the server) under the tests, twice in hours: what failed is
+	@# shown, and run once more; failing again is failing.
+	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS) || \
+		$(BIN)/pytest -m "not chaos" --last-failed --last-failed-no-failures none
 
 chaos: install
 	$(BIN)/pytest -m chaos
