@@ -11,8 +11,8 @@ from dm.config.document import Scalar
 from dm.config.pattern import WildcardText
 from dm.config.problem import did_you_mean
 from dm.config.regex import RegexError, compile_regex
-from dm.config.scalar import Text, one_of, wrong, wrong_type
-from dm.config.section import Issue, Section
+from dm.config.scalar import one_of, wrong, wrong_type
+from dm.config.section import Issue, NamedRule
 
 Action = Literal["Do", "Ignore", "Error"]
 
@@ -76,7 +76,7 @@ EventName = Annotated[str, BeforeValidator(_event)]
 SqlPattern = Annotated[str, BeforeValidator(_sql_pattern)]
 
 
-class FilterRule(Section):
+class FilterRule(NamedRule):
     """One rule: which tables, which events or statements, and what to do with them."""
 
     schema_pattern: WildcardText
@@ -84,12 +84,6 @@ class FilterRule(Section):
     events: tuple[EventName, ...] = ()
     sql_pattern: tuple[SqlPattern, ...] = ()
     action: Annotated[Action, one_of(Action)]
-    name: Text = ""  # how messages name the rule; not a key of the file
-
-    @classmethod
-    def file_keys(cls) -> list[str]:
-        """Without the name, which is the key the rule stands under."""
-        return [key for key in super().file_keys() if key != "name"]
 
     def check(self) -> Iterator[Issue]:
         """A rule must say for what it is."""

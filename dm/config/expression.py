@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dm.config.scalar import Text, checked, wrong
-from dm.config.section import Issue, Section
+from dm.config.section import Issue, NamedRule
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expression
@@ -283,7 +283,7 @@ def _check(text: str) -> None:
 ExpressionText = Annotated[str, checked(_check)]
 
 
-class ExpressionFilter(Section):
+class ExpressionFilter(NamedRule):
     """Rows of one table that are skipped: those for which an expression is true."""
 
     # `schema` is also the name of a method of pydantic's models, hence the field's other name.
@@ -293,12 +293,6 @@ class ExpressionFilter(Section):
     update_old_value_expr: ExpressionText = ""
     update_new_value_expr: ExpressionText = ""
     delete_value_expr: ExpressionText = ""
-    name: Text = ""  # how messages name the rule; not a key of the file
-
-    @classmethod
-    def file_keys(cls) -> list[str]:
-        """Without the name, which is the key the rule stands under."""
-        return [key for key in super().file_keys() if key != "name"]
 
     def check(self) -> Iterator[Issue]:
         """A table, and one kind of change."""

@@ -7,12 +7,12 @@ from typing import ClassVar
 
 from dm.config.pattern import PatternText
 from dm.config.scalar import Text
-from dm.config.section import Issue, Section
+from dm.config.section import Issue, NamedRule
 
 _EXTRACT = "add a generated column or a default to the target table, or keep the tables apart"
 
 
-class RouteRule(Section):
+class RouteRule(NamedRule):
     """One rule; without a table pattern it is for the whole schema."""
 
     refused: ClassVar = {"extract-table": _EXTRACT, "extract-schema": _EXTRACT, "extract-source": _EXTRACT}
@@ -21,12 +21,6 @@ class RouteRule(Section):
     table_pattern: PatternText = ""
     target_schema: Text
     target_table: Text = ""
-    name: Text = ""  # how messages name the rule; not a key of the file
-
-    @classmethod
-    def file_keys(cls) -> list[str]:
-        """Without the name, which is the key the rule stands under."""
-        return [key for key in super().file_keys() if key != "name"]
 
     def check(self) -> Iterator[Issue]:
         """Both schemas are mandatory; a target name has a length."""

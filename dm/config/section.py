@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 
 from dm.config.document import Scalar, YamlMap, found, is_tree, shown_key
 from dm.config.problem import Mark, Problem, Report, did_you_mean, one_of_text
+from dm.config.scalar import Text
 from dm.errors import CATALOGUE
 
 _NAMES = {"endpoint": "from", "schema_name": "schema", "collation_compatible": "collation_compatible"}
@@ -142,6 +143,17 @@ class Section(BaseModel):
 
 
 SectionT = TypeVar("SectionT", bound=Section)
+
+
+class NamedRule(Section):
+    """A rule that stands under its name in the task file."""
+
+    name: Text = ""  # how messages name the rule; not a key of the file
+
+    @classmethod
+    def file_keys(cls) -> list[str]:
+        """Without the name, which is the key the rule stands under."""
+        return [key for key in super().file_keys() if key != "name"]
 
 
 def read_section(model: type[SectionT], tree: YamlMap, context: LoadContext) -> SectionT | None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from dm.atomic_file import write_atomically
 from dm.ident import Ident, TableName
 from dm.position import Position
-from dm.spark.dump_files import DumpPlan, file_stem, write_file
+from dm.spark.dump_files import DumpPlan, file_stem
 
 _HEADER = "/*!40101 SET NAMES binary*/;\n"
 
@@ -28,9 +29,11 @@ def metadata_text(plan: DumpPlan, finished: str) -> str:
 def write_readable(directory: Path, plan: DumpPlan) -> None:
     """Write `metadata`, one file per schema and one per table."""
     now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
+    texts = {"metadata": metadata_text(plan, now)}
     for schema, (charset, collation) in plan.schemas.items():
         create = f"CREATE DATABASE {Ident(schema).sql} DEFAULT CHARACTER SET {charset} COLLATE {collation};\n"
-        write_file(directory / f"{file_stem(TableName(schema, ''))}-schema-create.sql", _HEADER + create)
+        texts[f"{file_stem(TableName(schema, ''))}-schema-create.sql"] = _HEADER + create
     for table in plan.tables:
-        write_file(directory / f"{file_stem(table.name)}-schema.sql", f"{_HEADER}{table.structure};\n")
-    write_file(directory / "metadata", metadata_text(plan, now))
+        texts[f"{file_stem(table.name)}-schema.sql"] = f"{_HEADER}{table.structure};\n"
+    for name, text in texts.items():
+        write_atomically(directory / name, text.encode(), durable=True)

@@ -14,9 +14,9 @@ import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+from dm.atomic_file import write_atomically
 from dm.binlog.header import EventType
 from dm.gtid import Flavor, GtidSet
-from dm.relaylog.layout import write_atomically
 
 FORMAT = 1
 MARK_EVERY = 1 << 20

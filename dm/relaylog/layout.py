@@ -19,6 +19,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from dm.atomic_file import write_atomically
 from dm.errors import DMError
 
 INDEX_NAME = "server-uuid.index"
@@ -37,28 +38,6 @@ def is_binlog_name(name: str) -> bool:
 def file_number(name: str) -> int:
     """The number behind the last dot; names are ordered by it, not as text (999999 comes before 1000000)."""
     return int(name.rpartition(".")[2])
-
-
-def write_atomically(path: Path, data: bytes, *, durable: bool) -> None:
-    """Replace a file as a whole: after a crash it holds the old or the new content, never a part."""
-    temporary = path.with_name(f"{path.name}.tmp")
-    with temporary.open("wb") as file:
-        file.write(data)
-        if durable:
-            file.flush()
-            os.fsync(file.fileno())
-    temporary.replace(path)
-    if durable:
-        sync_directory(path.parent)
-
-
-def sync_directory(path: Path) -> None:
-    """Make the directory's entries survive a power cut."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import json
 import tomllib
 from pathlib import Path
 
+from dm.atomic_file import write_atomically
 from dm.gtid import GtidFormatError, GtidSet
 from dm.position import Position
-from dm.relaylog.layout import write_atomically
 
 
 def write_meta(path: Path, position: Position) -> None:

@@ -27,6 +27,7 @@ from typing import Any
 
 from pyarrow import parquet
 
+from dm.atomic_file import sync_directory, write_atomically
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
@@ -243,29 +244,9 @@ def plan_from_text(text: str) -> DumpPlan:
     )
 
 
-def sync_directory(directory: Path) -> None:
-    """Make names in the directory survive a power cut."""
-    handle = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def write_file(path: Path, content: str) -> None:
-    """Replace a small file in one step."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-    sync_directory(path.parent)
-
-
 def save_plan(directory: Path, plan: DumpPlan) -> None:
     """Store the plan."""
-    write_file(directory / PLAN_FILE, plan_to_text(plan))
+    write_atomically(directory / PLAN_FILE, plan_to_text(plan).encode(), durable=True)
 
 
 def load_plan(directory: Path) -> DumpPlan | None:

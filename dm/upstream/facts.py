@@ -106,18 +106,23 @@ def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     return GtidSet.parse(str(fetch(connection, "SELECT @@global.gtid_purged")[0][0] or ""), facts.flavor)
 
 
-def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exact: bool = True) -> Position:
-    """The end of the server's binlog; with `exact` the GTID set is the one of exactly this offset."""
-    facts = facts or read_facts(connection)
+def binlog_status(connection: Connection, facts: ServerFacts) -> tuple[str, int, str]:
+    """File, offset and (MySQL) GTID set of the binlog's end, as one answer of the server."""
     # SHOW MASTER STATUS went away in MySQL 8.4; the new words came with 8.2.
     modern = facts.flavor == "mysql" and facts.version >= 80200
     rows = fetch(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
     if not rows:
         raise DMError("binlog-disabled", address=f"{connection.host}:{connection.port}")
-    file, offset = str(rows[0][0]), int(rows[0][1])
+    return str(rows[0][0]), int(rows[0][1]), str(rows[0][4] or "") if facts.flavor == "mysql" else ""
+
+
+def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exact: bool = True) -> Position:
+    """The end of the server's binlog; with `exact` the GTID set is the one of exactly this offset."""
+    facts = facts or read_facts(connection)
+    file, offset, gtids = binlog_status(connection, facts)
     if facts.flavor == "mysql":
         # Offset and Executed_Gtid_Set of one row belong together: both are read under the binlog's end-position lock.
-        return Position(facts.server_uuid, file, offset, GtidSet.parse(str(rows[0][4] or ""), "mysql"))
+        return Position(facts.server_uuid, file, offset, GtidSet.parse(gtids, "mysql"))
     if not exact:
         return Position(facts.server_uuid, file, offset, executed_gtids(connection, facts))
     found = fetch(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (file, offset))[0][0]

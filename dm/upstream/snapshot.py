@@ -36,7 +36,7 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import ServerFacts, read_structure
+from dm.upstream.facts import ServerFacts, binlog_status, read_structure
 
 LOCK_SECONDS = 120.0
 XA_SECONDS = 60.0
@@ -48,15 +48,11 @@ Connect = Callable[[], Connection]
 
 def _status(connection: Connection, facts: ServerFacts) -> Position:
     """The binlog end as one answer of the server; its GTID set may lag behind a commit that is under way."""
-    modern = facts.flavor == "mysql" and facts.version >= 80200
-    rows = fetch(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
-    if not rows:
-        raise DMError("binlog-disabled", address=f"{connection.host}:{connection.port}")
-    file, offset = str(rows[0][0]), int(rows[0][1])
+    file, offset, gtids = binlog_status(connection, facts)
     if facts.flavor == "mariadb":
         return Position(facts.server_uuid, file, offset, _gtids_at(connection, file, offset))
-    gtids = GtidSet.parse(str(rows[0][4] or ""), "mysql") if facts.gtid_mode else GtidSet.empty("mysql")
-    return Position(facts.server_uuid, file, offset, gtids)
+    executed = GtidSet.parse(gtids, "mysql") if facts.gtid_mode else GtidSet.empty("mysql")
+    return Position(facts.server_uuid, file, offset, executed)
 
 
 def _gtids_at(connection: Connection, file: str, offset: int) -> GtidSet:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 
 from dm.dumper.chunk_reader import read_report, report_file
@@ -10,30 +9,13 @@ from dm.dumper.progress import DumpProgress
 from dm.ident import TableName
 from dm.loader.progress import LoadProgress
 from dm.position import Position
-
-
-class HandClock:
-    """A clock that the test moves."""
-
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return self.now
-
-    def wait(self, signal: threading.Event, seconds: float) -> bool:
-        self.now += seconds
-        return signal.is_set()
-
+from tests.testbed.fake_clock import FakeClock
 
 ONE, TWO = TableName("a", "one"), TableName("a", "two")
 
 
 def test_a_dump_counts_tables_rows_and_bytes() -> None:
-    clock = HandClock()
+    clock = FakeClock()
     progress = DumpProgress(clock)
     progress.plan(ONE, 2, 100)
     progress.plan(TWO, 1, 300)
@@ -54,7 +36,7 @@ def test_a_dump_counts_tables_rows_and_bytes() -> None:
 
 
 def test_an_estimate_that_was_too_low_never_says_more_than_everything() -> None:
-    progress = DumpProgress(HandClock())
+    progress = DumpProgress(FakeClock())
     progress.plan(ONE, 2, 10)
     progress.chunk(ONE, 500, 1)
     assert progress.status()["progress"] == "99.99 %"
@@ -63,7 +45,7 @@ def test_an_estimate_that_was_too_low_never_says_more_than_everything() -> None:
 
 
 def test_a_table_that_starts_anew_counts_from_zero_and_one_that_is_gone_not_at_all() -> None:
-    progress = DumpProgress(HandClock())
+    progress = DumpProgress(FakeClock())
     progress.plan(ONE, 1, 10)
     progress.chunk(ONE, 10, 1)
     progress.plan(ONE, 2, 10)
@@ -73,7 +55,7 @@ def test_a_table_that_starts_anew_counts_from_zero_and_one_that_is_gone_not_at_a
 
 
 def test_a_load_tells_rate_rest_and_the_position_of_the_dump() -> None:
-    clock = HandClock()
+    clock = FakeClock()
     progress = LoadProgress(clock)
     progress.begin(Position("uuid", "binlog.000003", 4))
     progress.expect(10, 1000)
@@ -94,7 +76,7 @@ def test_a_load_tells_rate_rest_and_the_position_of_the_dump() -> None:
 
 
 def test_chunks_under_way_count_until_they_are_done() -> None:
-    progress = DumpProgress(HandClock())
+    progress = DumpProgress(FakeClock())
     progress.plan(ONE, 2, 100)
     progress.under_way(30, 300)
     assert progress.status()["finishedRows"] == "30"

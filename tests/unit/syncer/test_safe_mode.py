@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 
 from dm.position import Position
 from dm.syncer.safe_mode import SafeMode
-
-
-class FakeClock:
-    def __init__(self) -> None:
-        self.now = 100.0
-
-    def monotonic(self) -> float:
-        return self.now
-
-    def time(self) -> float:
-        return self.now
-
-    def wait(self, signal: threading.Event, seconds: float) -> bool:
-        self.now += seconds
-        return signal.is_set()
+from tests.testbed.fake_clock import FakeClock
 
 
 def at(offset: int) -> Position:

@@ -14,7 +14,7 @@ from dm.errors import DMError
 from dm.task.backoff import Backoff
 from dm.task.subtask import UNITS_OF_MODE, Subtask
 from dm.unit import UnitName
-from tests.unit.task.fake_clock import FakeClock
+from tests.testbed.fake_clock import FakeClock
 
 RETRYABLE = DMError("connection-lost", role="upstream", address="127.0.0.1:3306")
 FATAL = DMError("access-denied", role="upstream", address="127.0.0.1:3306", user="dm")
