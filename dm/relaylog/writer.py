@@ -37,6 +37,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.index import MARK_EVERY, NOT_TRANSACTIONS, FileIndex, write_index
 from dm.relaylog.layout import SubDirectory, file_number, is_binlog_name
 from dm.relaylog.meta import write_meta
+from dm.relaylog.tap import Tap
 
 BUFFER = 1 << 20
 CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the longest scan after a crash
@@ -52,12 +53,20 @@ class RelayWriter:
     """Appends events to the files of one sub-directory."""
 
     def __init__(
-        self, sub: SubDirectory, flavor: Flavor, clock: Clock, *, gtid_set: GtidSet | None = None, buffer: int = BUFFER
+        self,
+        sub: SubDirectory,
+        flavor: Flavor,
+        clock: Clock,
+        *,
+        gtid_set: GtidSet | None = None,
+        buffer: int = BUFFER,
+        tap: Tap | None = None,
     ) -> None:
         self.sub = sub
         self._flavor: Flavor = flavor
         self._clock = clock
         self._limit = buffer
+        self._tap = tap
         self._descriptor = -1
         self._file = ""
         self._announced = ""
@@ -97,6 +106,8 @@ class RelayWriter:
         self._history.restart(index.gtids)
         self._history.boundary.checksum = index.checksum
         self._last_transaction = index.complete
+        if self._tap is not None:
+            self._tap.opened(self.sub.name, file, index.complete)
         self.save_meta()
 
     def announce(self, file: str, offset: int) -> None:
@@ -161,6 +172,8 @@ class RelayWriter:
         self._indexed = 0
         self._last_transaction = 0
         self._index = FileIndex(flavor=self._flavor, created=int.from_bytes(event[:4], "little"))
+        if self._tap is not None:
+            self._tap.opened(self.sub.name, self._file, 0)
 
     def _fill(self, size: int) -> None:
         """Put an event without meaning where the source left one out, so that all later offsets stay the source's."""
@@ -182,6 +195,8 @@ class RelayWriter:
         self._parts = []
         self._waiting = 0
         self._guard(lambda: self._write(data))
+        if self._tap is not None:
+            self._tap.wrote(data)
         self.bytes_written += len(data)
         self._meta_dirty = True
         faults.hit("relay.after_write")
@@ -229,6 +244,8 @@ class RelayWriter:
         if not self._history.between:
             # The source went down inside this transaction and has cut it off its own file.
             self._guard(lambda: os.ftruncate(self._descriptor, self._index.complete))
+            if self._tap is not None:
+                self._tap.cut()
             self._history.restart(self._history.gtid_set)
         self._index.final = True
         self._index.next_file = next_file
@@ -253,6 +270,8 @@ class RelayWriter:
         self._parts = []
         self._waiting = 0
         self._close_descriptor()
+        if self._tap is not None:
+            self._tap.cut()
 
     def _close_descriptor(self) -> None:
         if self._descriptor >= 0:
