@@ -194,4 +194,36 @@ KINDS: tuple[ErrorKind, ...] = (
         "the source is another server now ({theirs}, it was {ours}) and the checkpoint has no GTID set to go on from",
         "start the task again from an explicit position on the new server (`meta`, with --remove-meta)",
     ),
+    ErrorKind(
+        "spool-full",
+        36916,
+        "sync-unit",
+        "internal",
+        "high",
+        "there is no room on the disk for a transaction that is larger than `memory-quota`: {file}",
+        "make room there (no more is needed than the transaction's size in the binlog), or raise `memory-quota`; the"
+        " task goes on by itself and nothing is lost",
+        retryable=True,
+    ),
+    ErrorKind(
+        "spool-not-written",
+        36917,
+        "sync-unit",
+        "internal",
+        "high",
+        "the spool file {file} can't be written",
+        "give dm-worker's user a directory it may write to; the task goes on by itself and nothing is lost",
+        retryable=True,
+    ),
+    ErrorKind(
+        "spool-damaged",
+        36918,
+        "sync-unit",
+        "internal",
+        "high",
+        "the spool file {file} is not as it was written, at offset {offset}: {what}",
+        "nothing behind it was applied: the task reads the transaction again by itself; when it happens again, look for"
+        " errors of that disk (dmesg, smartctl) and move the dm home to another one",
+        retryable=True,
+    ),
 )

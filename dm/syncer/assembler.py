@@ -39,7 +39,7 @@ from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
-from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.syncer.transaction import Item, MemoryItems, RowsItem, SourceTransaction, StatementItem
 
 _BEGIN = (b"BEGIN", b"begin")
 
@@ -58,7 +58,7 @@ class TransactionAssembler:
         self._announced_only = False
         self._in_transaction = False
         self._open = False  # events of a transaction were read whose end was not
-        self._items: list[RowsItem | StatementItem] = []
+        self._items: list[Item] = []
         self._size = 0
         self._xa = False
 
@@ -220,7 +220,8 @@ class TransactionAssembler:
         # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
         # too, since the stream is in order. So nothing is applied, and the position moves behind it.
         known = begin.has_processed(gtid, end)
-        transaction = SourceTransaction(begin, end, gtid, timestamp, [] if known else self._items, self._size)
+        items = MemoryItems() if known else MemoryItems(self._items)
+        transaction = SourceTransaction(begin, end, gtid, timestamp, items, self._size)
         self._items = []
         self._gtid = None
         self._in_transaction = self._open = False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from dm.binlog.reader import Query, Rows, TableMap
 from dm.gtid import Gtid
@@ -24,6 +26,53 @@ class StatementItem:
     query: Query
 
 
+Item = RowsItem | StatementItem
+
+
+class TransactionItems(Protocol):
+    """What a transaction consists of, in memory or partly in a spool file; read as often as it is needed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that are given back by the last `release`."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Item]: ...
+
+    def hold(self) -> None:
+        """One more reader needs them: `release` is called once more."""
+        ...
+
+    def release(self) -> None:
+        """A reader is through; nobody reads them behind the last call."""
+        ...
+
+
+class MemoryItems:
+    """Items of a transaction that is small enough to stay in memory."""
+
+    __slots__ = ("_items",)
+
+    size = 0
+
+    def __init__(self, items: list[Item] | None = None) -> None:
+        self._items = items or []
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def hold(self) -> None:
+        """Nothing to count: the list lives as long as somebody has it."""
+
+    def release(self) -> None:
+        """Nothing to give back."""
+
+
 @dataclass(slots=True)
 class SourceTransaction:
     """What the source committed at once, or a mere movement of the position (no items)."""
@@ -32,10 +81,10 @@ class SourceTransaction:
     end: Position
     gtid: Gtid | None
     timestamp: int  # the source's clock, seconds
-    items: list[RowsItem | StatementItem] = field(default_factory=list)
+    items: TransactionItems = field(default_factory=MemoryItems)
     size: int = 0  # bytes of binlog
 
     @property
     def empty(self) -> bool:
         """Whether only the position moves."""
-        return not self.items
+        return not len(self.items)

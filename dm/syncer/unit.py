@@ -58,9 +58,17 @@ class SyncUnit:
 
     name: UnitName = "Sync"
 
-    def __init__(self, subtask: SubtaskConfig, *, relay_directory: Path | None, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        subtask: SubtaskConfig,
+        *,
+        relay_directory: Path | None,
+        work_directory: Path,
+        clock: Clock | None = None,
+    ) -> None:
         self._subtask = subtask
         self._relay_directory = relay_directory
+        self._work_directory = work_directory  # `spool` in it is scratch, `prepared` outlives a run
         self._clock = clock or SystemClock()
         self._status = SyncStatus(self._clock)
         self._failure: BaseException | None = None
@@ -318,7 +326,8 @@ class SyncUnit:
         ticket = completions.open(transaction.end, transaction.timestamp)
         given = 0
         pending: list[RowsItem] = []
-        for number, item in enumerate(transaction.items):
+        items = list(transaction.items)
+        for number, item in enumerate(items):
             if isinstance(item, RowsItem):
                 pending.append(item)
                 continue
@@ -326,7 +335,7 @@ class SyncUnit:
             if steps:
                 given += rows.take(pending, ticket, transaction)
                 pending = []
-                rows_follow = any(isinstance(later, RowsItem) for later in transaction.items[number + 1 :])
+                rows_follow = any(isinstance(later, RowsItem) for later in items[number + 1 :])
                 ddl.run(item.query, steps, transaction.end, transaction.begin if rows_follow else transaction.end)
         given += rows.take(pending, ticket, transaction)
         completions.close(ticket, given)

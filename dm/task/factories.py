@@ -55,7 +55,7 @@ class Factories:
         from dm.syncer.unit import SyncUnit
 
         payload = UnitPayload.from_wire(wire)
-        return SyncUnit(payload.config, relay_directory=payload.relay_directory)
+        return SyncUnit(payload.config, relay_directory=payload.relay_directory, work_directory=payload.sync_directory)
 
     def close(self) -> None:
         """End Spark, if it ever began."""

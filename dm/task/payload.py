@@ -15,6 +15,11 @@ def dump_directory(work_directory: Path, source: str) -> Path:
     return work_directory / source
 
 
+def sync_directory(work_directory: Path, source: str) -> Path:
+    """Where the syncer of a source keeps what is on disk for the moment, in its task's work directory."""
+    return work_directory / ".sync" / source
+
+
 @dataclass(frozen=True, slots=True)
 class RelayPayload:
     """A relay's source and its directory."""
@@ -44,6 +49,11 @@ class UnitPayload:
     def dump_directory(self) -> Path:
         """Where the subtask's dump files are."""
         return dump_directory(self.work_directory, self.config.source_id)
+
+    @property
+    def sync_directory(self) -> Path:
+        """Where the subtask's syncer writes; a source can't be called like it."""
+        return sync_directory(self.work_directory, self.config.source_id)
 
     @property
     def scratch(self) -> Path:

@@ -11,7 +11,7 @@ from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import has_checkpoint
 from dm.target.progress.chunks import load_is_finished
 from dm.target.progress.tables import SubtaskKey, remove_progress
-from dm.task.payload import dump_directory
+from dm.task.payload import dump_directory, sync_directory
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName
 from dm.upstream.connection import connect
@@ -37,15 +37,18 @@ def first_unit(config: SubtaskConfig) -> UnitName | None:
 
 
 def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
-    """Drop a subtask's progress in the target, and its dump files."""
+    """Drop a subtask's progress in the target, its dump files, and what its syncer holds on disk."""
     connection = TargetConnection(config.target)
     try:
         remove_progress(connection, key_of(config))
     finally:
         connection.close()
-    directory = dump_directory(work_directory, config.source_id)
-    if directory.exists():
-        shutil.rmtree(directory)
+    for directory in (
+        dump_directory(work_directory, config.source_id),
+        sync_directory(work_directory, config.source_id),
+    ):
+        if directory.exists():
+            shutil.rmtree(directory)
 
 
 def verify_source(config: SourceConfig) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 from pydantic import SecretStr
@@ -59,6 +63,18 @@ def subtask_for(
     )
 
 
+@cache
+def _scratch() -> Path:
+    directory = Path(tempfile.mkdtemp(prefix="dm-sync-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
+    return directory
+
+
+def work_directory_of(subtask: SubtaskConfig) -> Path:
+    """Where the runs of a subtask keep what is on disk, if its test names no place: the same for all its runs."""
+    return _scratch() / f"{subtask.target.port}.{subtask.task}" / subtask.source_id
+
+
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) -> None:
     """Poll a condition of a real server or process; fails with `what` when it never holds."""
     deadline = time.monotonic() + seconds
@@ -71,8 +87,14 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) ->
 class RunningSync:
     """A sync unit in a thread."""
 
-    def __init__(self, subtask: SubtaskConfig, relay_directory: Path | None) -> None:
-        self.unit = SyncUnit(subtask, relay_directory=relay_directory)
+    def __init__(
+        self, subtask: SubtaskConfig, relay_directory: Path | None, work_directory: Path | None = None
+    ) -> None:
+        self.unit = SyncUnit(
+            subtask,
+            relay_directory=relay_directory,
+            work_directory=work_directory or work_directory_of(subtask),
+        )
         self.error: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sync-unit", daemon=True)
@@ -110,9 +132,11 @@ class RunningSync:
 
 
 @contextmanager
-def running_sync(subtask: SubtaskConfig, relay_directory: Path | None = None) -> Iterator[RunningSync]:
+def running_sync(
+    subtask: SubtaskConfig, relay_directory: Path | None = None, work_directory: Path | None = None
+) -> Iterator[RunningSync]:
     """Run a sync unit; stops it in the end and raises its error."""
-    running = RunningSync(subtask, relay_directory)
+    running = RunningSync(subtask, relay_directory, work_directory)
     try:
         yield running
     finally:
@@ -141,7 +165,8 @@ directory = Path(order["directory"]) if order["directory"] else None
 if order["unit"] == "relay":
     unit = RelayUnit(SourceConfig.from_wire(order["config"]), directory)
 else:
-    unit = SyncUnit(SubtaskConfig.from_wire(order["config"]), relay_directory=directory)
+    work = Path(order["work_directory"])
+    unit = SyncUnit(SubtaskConfig.from_wire(order["config"]), relay_directory=directory, work_directory=work)
 stop = threading.Event()
 def serve():
     while True:
@@ -169,6 +194,7 @@ class UnitProcess:
         config: JSON,
         directory: Path | None,
         *,
+        work_directory: Path | None = None,
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
@@ -179,6 +205,7 @@ class UnitProcess:
             "unit": unit,
             "config": config,
             "directory": str(directory or ""),
+            "work_directory": str(work_directory or ""),
             "patch": patch,
             "faults": faults,
             "environment": {"DM_FAULTS_LOG": str(fault_log)} if fault_log is not None else {},
@@ -272,13 +299,21 @@ class SyncProcess(UnitProcess):
         subtask: SubtaskConfig,
         *,
         relay_directory: Path | None = None,
+        work_directory: Path | None = None,
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
         ready: subprocess.Popen[str] | None = None,
     ) -> None:
         super().__init__(
-            "sync", subtask.to_wire(), relay_directory, faults=faults, fault_log=fault_log, patch=patch, ready=ready
+            "sync",
+            subtask.to_wire(),
+            relay_directory,
+            work_directory=work_directory or work_directory_of(subtask),
+            faults=faults,
+            fault_log=fault_log,
+            patch=patch,
+            ready=ready,
         )
 
     def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:
