@@ -63,6 +63,8 @@ CHAPTERS: Final = (
             " in it",
             "relay-binlog-name": "file to begin with when there are no relay files; with `enable-gtid: false`",
             "relay-binlog-gtid": "GTID set to begin with when there are no relay files; with `enable-gtid: true`",
+            "relay-ring-size": "not in DM: MiB of shared memory that hold the newest bytes of the relay for the tasks that"
+            " read it, at most half of what `/dev/shm` has free; 0: tasks always read the files",
             "server-id": "replica id of the relay; 0: computed from the source's name, the same at each start",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case; the task's key of this"
             " name turns it on too",

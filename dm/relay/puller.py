@@ -28,6 +28,7 @@ from dm.errors import DMError
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.recovery import Recovered, recover
+from dm.relaylog.tap import Tap
 from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
@@ -97,6 +98,7 @@ class Puller:
         start: Position | None,
         clock: Clock,
         heartbeat_seconds: float,
+        tap: Tap | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._identity = identity
@@ -104,6 +106,7 @@ class Puller:
         self._start = start
         self._clock = clock
         self._heartbeat = heartbeat_seconds
+        self._tap = tap
         self._stream: DumpStream | None = None
         self._lock = threading.Lock()
         self._closing = False
@@ -228,7 +231,7 @@ class Puller:
             sub = last
         else:
             sub = self._directory.add(facts.server_uuid)
-        return _Plan(RelayWriter(sub, facts.flavor, self._clock), file, MAGIC_SIZE)
+        return _Plan(RelayWriter(sub, facts.flavor, self._clock, tap=self._tap), file, MAGIC_SIZE)
 
     def _continue(self, connection: Connection, facts: ServerFacts, recovered: Recovered) -> _Plan:
         stored = recovered.position
@@ -236,7 +239,7 @@ class Puller:
             lost = stored.gtid_set - executed_gtids(connection, facts)
             if lost:
                 raise DMError("source-gtid-diverged", missing=lost, position=stored)
-        writer = RelayWriter(recovered.sub, facts.flavor, self._clock)
+        writer = RelayWriter(recovered.sub, facts.flavor, self._clock, tap=self._tap)
         writer.resume(recovered.file, recovered.index)
         return _Plan(writer, stored.file, stored.offset)
 

@@ -16,7 +16,10 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relay.puller import Puller, sole_writer
+from dm.relay.purge import FreeSpace, free_bytes
+from dm.relay.storage import RelayStorage
 from dm.relaylog.layout import RelayDirectory
+from dm.relaylog.ring_writer import RingWriter
 from dm.unit import JSON, UnitName
 from dm.upstream.connection import Connection, connect
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS
@@ -42,14 +45,17 @@ class RelayUnit:
         start: Position | None = None,
         clock: Clock | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        free_space: FreeSpace = free_bytes,
     ) -> None:
         self._source = source
         self._directory = RelayDirectory(directory)
         self._clock = clock or SystemClock()
+        self._storage = RelayStorage(self._directory, source.purge, self._clock, free_space)
         self._heartbeat = heartbeat_seconds
         self._start = start or _configured_start(source)
         self._identity = identity_for("relay", source.source_id, server_id=source.server_id)
         self._puller: Puller | None = None
+        self._ring: RingWriter | None = None
         self._trouble: DMError | None = None
         self._master: Position | None = None
         self._wait = FIRST_WAIT
@@ -63,27 +69,45 @@ class RelayUnit:
     def run(self, stop: threading.Event) -> None:
         """Pull until `stop`; raises DMError for what waiting can't heal."""
         watcher = threading.Thread(target=self._watch, args=(stop,), name="relay-watch", daemon=True)
-        with sole_writer(self._directory.root):
+        with sole_writer(self._directory.root), self._storage.watched(self._interrupt):
+            self._ring = RingWriter.create(self._directory.root, self._source.relay_ring_size << 20)
             watcher.start()
             try:
                 while not stop.is_set():
                     try:
+                        self._storage.require_room()
                         self._pull()
                     except DMError as error:
                         if not error.retryable:
                             raise
+                        if error.name == "relay-storage-failed":
+                            self._storage.make_room()
                         self._trouble = error
                         self._clock.wait(stop, self._wait)
                         self._wait = min(self._wait * 2, LONGEST_WAIT)
             finally:
                 self._ended.set()
                 watcher.join(JOIN_SECONDS)
+                if self._ring is not None:
+                    self._ring.close()
 
     def _pull(self) -> None:
         self._puller = Puller(
-            self._source.endpoint, self._identity, self._directory, self._start, self._clock, self._heartbeat
+            self._source.endpoint,
+            self._identity,
+            self._directory,
+            self._start,
+            self._clock,
+            self._heartbeat,
+            self._ring,
         )
         self._puller.pull(self._progressed)
+
+    def _interrupt(self) -> None:
+        """End the pull under way; the next one begins where it is let."""
+        puller = self._puller
+        if puller is not None:
+            puller.close()
 
     def _progressed(self) -> None:
         self._trouble = None
@@ -96,9 +120,7 @@ class RelayUnit:
         due = self._clock.monotonic()
         while not self._ended.wait(0.1):
             if stop.is_set():
-                puller = self._puller
-                if puller is not None:
-                    puller.close()
+                self._interrupt()
                 continue
             if self._clock.monotonic() < due:
                 continue
@@ -115,6 +137,13 @@ class RelayUnit:
                 connection = facts = None
         if connection is not None:
             connection.close()
+
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
+        """Answer `purge`: remove the files before one; raises DMError."""
+        if question != "purge":
+            raise DMError("internal-error", what=f"a relay was asked for {question!r}")
+        file, sub = str(arguments["file"]), str(arguments["sub_directory"])
+        return self._storage.purge_before(file, sub, self._source.source_id).to_json()
 
     def status(self) -> Mapping[str, JSON]:
         """DM's relayStatus, from memory."""
@@ -136,6 +165,8 @@ class RelayUnit:
             "relayBinlog": "" if stored is None else str(stored),
             "relayBinlogGtid": "" if stored is None else str(stored.gtid_set),
             "relayCatchUpMaster": caught_up,
+            "relayRingBytes": 0 if self._ring is None else self._ring.capacity,
+            "storage": self._storage.status(),
             "stage": "Running",
             "result": {"isCanceled": False, "errors": errors, "detail": None},
         }

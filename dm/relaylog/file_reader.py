@@ -5,6 +5,11 @@ live end, wait. No bytes and a later file: look once more, because the writer fi
 next, and if there still is nothing this file is over. A file that ended before the reader's place held the part of a
 transaction that the source itself lost in a crash; whoever was given that part has to start again.
 
+The newest bytes stand in the ring too (`dm.relaylog.ring`): events are taken from there while the place is inside it.
+Everything else stays with the files: where a file begins and ends, what comes after it, and every doubt. A ring that
+has nothing more is believed until the wait for it ends without a word from it; its writer may have died between the
+file and the ring.
+
 A relay that was killed cuts its newest file back to the last complete transaction and pulls the same bytes again. A
 reader that was already behind the cut finds the file shorter than its place, waits, and goes on when it has grown
 past it.
@@ -34,6 +39,8 @@ from dm.position import MAGIC_SIZE
 from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.event_file import EventFile
 from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
+from dm.relaylog.read_mode import ReadMode
+from dm.relaylog.ring_reader import RingReader
 
 _STOP_LATENCY = 0.2  # how long a wait goes on after a stop was asked for
 _unpack = HEADER.unpack_from
@@ -66,8 +73,12 @@ def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> Place 
 class FileReader:
     """One pass over the relay's files, from a place on, without end."""
 
-    def __init__(self, directory: RelayDirectory, place: Place, clock: Clock, idle_seconds: float) -> None:
+    def __init__(
+        self, directory: RelayDirectory, place: Place, clock: Clock, idle_seconds: float, mode: ReadMode | None = None
+    ) -> None:
         self._directory = directory
+        self._ring = RingReader(directory.root)
+        self._mode = mode or ReadMode()
         self._place = place
         self._clock = clock
         self._idle = idle_seconds
@@ -84,6 +95,7 @@ class FileReader:
                     place = yield from self._one_file(file, place, watch, stop)
         finally:
             watch.close()
+            self._ring.close()
 
     def _one_file(
         self, file: EventFile, place: Place, watch: ChangeWatch, stop: threading.Event
@@ -92,6 +104,7 @@ class FileReader:
         offset = place.offset
         described = offset <= MAGIC_SIZE
         offset = max(offset, MAGIC_SIZE)
+        doubt = False  # whether the ring's word that there is nothing more is not enough
         while not stop.is_set():
             if not described:
                 first = file.first_event()
@@ -99,16 +112,18 @@ class FileReader:
                     self._checksum = format_has_checksum(first)
                     yield SourceEvent(_artificial(first), uuid, name, offset)
                     described = True
-            events = file.read(offset) if described else []
+            events = self._read(file, place, offset, watch, doubt) if described else []
+            doubt = False
             if not events:
                 after = following(self._directory, place.sub, name)
                 if after is not None:
                     if not file.read(offset):
                         self._closed_at(file, offset)
                         return after
+                    doubt = True
                     continue
                 yield None
-                yield from self._sleep(file, place, offset, watch, stop)
+                doubt = yield from self._sleep(file, place, offset, watch, stop)
                 continue
             for data in events:
                 offset += len(data)
@@ -117,6 +132,17 @@ class FileReader:
                     self._checksum = format_has_checksum(data)
                 yield SourceEvent(RawEvent(header, data), uuid, name, offset)
         return None
+
+    def _read(self, file: EventFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool) -> list[bytes]:
+        """Events from the ring, where the place is in it and the kernel tells of its writes; else from the file."""
+        while True:
+            found = self._ring.read(place.sub.name, place.file, offset) if watch.notified else None
+            from_file = file.read(offset) if found is None or (doubt and not found) else []
+            in_ring = found is not None and not from_file
+            self._mode.enter("memory" if in_ring else "file")
+            events = from_file or found or []
+            if events or not watch.writes_show_in(self._ring.watched if in_ring else None):
+                return events
 
     @staticmethod
     def _closed_at(file: EventFile, offset: int) -> None:
@@ -129,8 +155,8 @@ class FileReader:
 
     def _sleep(
         self, file: EventFile, place: Place, offset: int, watch: ChangeWatch, stop: threading.Event
-    ) -> Iterator[SourceEvent | None]:
-        """Wait for a change; a change that brought no bytes was the writer's heartbeat."""
+    ) -> Generator[SourceEvent | None, None, bool]:
+        """Wait for a change; a change that brought no bytes was the writer's heartbeat. Whether none was told."""
         end = self._clock.monotonic() + self._idle
         size = file.size
         while not stop.is_set():
@@ -140,9 +166,10 @@ class FileReader:
                 if idle and following(self._directory, place.sub, place.file) is None:
                     heartbeat = self._heartbeat(place.file, offset)
                     yield SourceEvent(heartbeat, place.sub.server_uuid, place.file, offset)
-                return
+                return False
             if file.size != size or self._clock.monotonic() >= end:
-                return
+                break
+        return True
 
     def _heartbeat(self, name: str, offset: int) -> RawEvent:
         body = name.encode()

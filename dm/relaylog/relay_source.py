@@ -8,7 +8,7 @@ for; what it has no more (or never had) is an error, because waiting would not b
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,7 +20,9 @@ from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.file_reader import FileReader, Place
 from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
+from dm.relaylog.read_mode import ReadMode
 from dm.relaylog.recovery import gtids_at, gtids_before_file
+from dm.unit import JSON
 
 IDLE_SECONDS = 2.0
 
@@ -36,6 +38,7 @@ class RelayEventSource:
         self._idle = idle_seconds
         self._clock = clock or SystemClock()
         self._trouble: DMError | None = None
+        self._mode = ReadMode()
 
     @property
     def status(self) -> Origin:
@@ -46,6 +49,11 @@ class RelayEventSource:
     def trouble(self) -> DMError | None:
         """Why nothing comes, as far as the files can tell."""
         return self._trouble
+
+    @property
+    def reading(self) -> Mapping[str, JSON]:
+        """Whether from the ring or from the files, and how often that changed."""
+        return self._mode.report()
 
     def complete(self, start: Position) -> Position:
         """Fill in the server's uuid, and the GTID set at a bare file and offset."""
@@ -73,7 +81,7 @@ class RelayEventSource:
                     place = self._locate(start)
             finally:
                 watch.close()
-        yield from FileReader(self._directory, place, self._clock, self._idle).events(stop)
+        yield from FileReader(self._directory, place, self._clock, self._idle, self._mode).events(stop)
 
     def _locate(self, start: Position) -> Place | None:
         """Where `start` is; None while the relay has not come that far."""

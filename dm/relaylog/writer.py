@@ -67,6 +67,8 @@ class RelayWriter:
         self._clock = clock
         self._limit = buffer
         self._tap = tap
+        if tap is not None:
+            tap.cut()  # recovery may have cut off something that an earlier writer gave
         self._descriptor = -1
         self._file = ""
         self._announced = ""

@@ -108,6 +108,7 @@ class SyncStatus:
             "unresolvedGroups": [],
             "synced": covered(mark.position) and parts.completions.under_way == 0,
             "binlogType": parts.source.status,
+            **parts.source.reading,
             "secondsBehindMaster": None if lag is None else round(lag, 3),
             "totalRows": rows,
             "totalRps": round(rows / elapsed),

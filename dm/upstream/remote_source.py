@@ -10,7 +10,7 @@ full. Otherwise the reader has to start again from its own checkpoint, and gets 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from dm.binlog.boundary import TransactionBoundary
@@ -22,6 +22,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.position import MAGIC_SIZE, Position
+from dm.unit import JSON
 from dm.upstream.connection import PROMPT_SECONDS, connect
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.upstream.facts import ServerFacts, binlog_end, read_facts
@@ -69,6 +70,11 @@ class RemoteEventSource:
             return read_facts(connection)
         finally:
             connection.close()
+
+    @property
+    def reading(self) -> Mapping[str, JSON]:
+        """There is only one way."""
+        return {}
 
     def complete(self, start: Position) -> Position:
         """Fill in the server's uuid, and the GTID set at a bare file and offset, by reading the file up to there."""

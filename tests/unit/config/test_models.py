@@ -65,6 +65,7 @@ flavor: mysql
 enable-relay: true
 relay-dir: ./relay
 relay-binlog-gtid: ''
+relay-ring-size: 8
 server-id: 101
 case-sensitive: false
 from:
