@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 from dm.binlog import temporal
 from dm.binlog.check import FIXED_BINARY, WireColumn
 from dm.binlog.decimal_text import decimal_decoder, decimal_size
-from dm.binlog.json_text import json_text
+from dm.binlog.json_tree import json_value
 from dm.binlog.mariadb_compression import decompress_column
 from dm.binlog.value import ABSENT, Row
 from dm.binlog.wire_type import WireCode, WireType
@@ -138,7 +138,7 @@ def step_of(wire: WireType, column: WireColumn) -> Step:
     if code == WireCode.BLOB_COMPRESSED:
         return Sized(size, decompress_column)
     if code == WireCode.JSON:
-        return Sized(size, json_text)
+        return Sized(size, json_value)
     if code == WireCode.BLOB and column.base == "json":
         return Sized(size, _mariadb_json)
     if code in (WireCode.BLOB, WireCode.GEOMETRY, WireCode.VECTOR):

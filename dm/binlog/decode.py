@@ -18,7 +18,7 @@ from dm.binlog.check import WireColumn, mismatch
 from dm.binlog.codegen import PATTERNS_KEPT, Image, NullableImage, Sized, Step, nullable_image, pattern_image, step_of
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.json_diff import apply_differences
-from dm.binlog.json_text import json_text
+from dm.binlog.json_tree import json_tree, json_value, value_of
 from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.binlog.value import Row
@@ -169,14 +169,13 @@ class RowDecoder:
         for bit, index in enumerate(self._json):
             old, new = raw_before[index], raw_after[index]
             if isinstance(old, bytes):
-                before[index] = json_text(old)
+                before[index] = json_value(old)
             if not isinstance(new, bytes):
                 continue
             if not partial >> bit & 1:
-                after[index] = json_text(new)
+                after[index] = json_value(new)
                 continue
-            document = before[index]
-            if not isinstance(document, str):
+            if not isinstance(old, bytes):
                 raise DMError(
                     "event-unsupported",
                     event="PARTIAL_UPDATE_ROWS",
@@ -185,7 +184,7 @@ class RowDecoder:
                     way_out="set binlog_row_image=FULL (or binlog_row_value_options='') at the source, and load the"
                     " table again",
                 )
-            after[index] = apply_differences(document, new)
+            after[index] = value_of(apply_differences(json_tree(old), new))
         return tuple(before), tuple(after)
 
     def _corrupt(self, what: str) -> DMError:

@@ -1,9 +1,8 @@
-"""Partial JSON updates: a before image and a list of differences, to the after image.
+"""Partial JSON updates: a document and a list of differences, to the document after them.
 
 Under binlog_row_value_options=PARTIAL_JSON the after image of an UPDATE holds, for a JSON column, what JSON_SET,
 JSON_REPLACE and JSON_REMOVE changed: operation, path, value (MySQL source, Json_diff_vector). The before image holds
-the whole document; its text is taken apart with everything that is not a container kept as it was printed, so that
-what no difference touches comes out unchanged.
+the whole document. It becomes a tree whose leaves keep their types, so what no difference touches comes out unchanged.
 """
 
 from __future__ import annotations
@@ -12,35 +11,12 @@ import json
 from typing import Final
 
 from dm.binlog.cursor import ByteCursor, Malformed
-from dm.binlog.json_text import json_text, quote
+from dm.binlog.json_tree import Tree, json_tree
 
 _REPLACE, _INSERT, _REMOVE = 0, 1, 2
+_OPERATIONS: Final = (_REPLACE, _INSERT, _REMOVE)
 
-
-class _Number(str):
-    """A number, as the server printed it."""
-
-    __slots__ = ()
-
-
-Tree = None | bool | str | list["Tree"] | dict[str, "Tree"]
 Leg = str | int
-_LITERALS: Final = {None: "null", True: "true", False: "false"}
-
-
-def _tree(text: str) -> Tree:
-    parsed: Tree = json.loads(text, parse_int=_Number, parse_float=_Number)
-    return parsed
-
-
-def _text(tree: Tree) -> str:
-    if isinstance(tree, dict):
-        return "{" + ", ".join(f"{quote(key)}: {_text(value)}" for key, value in tree.items()) + "}"
-    if isinstance(tree, list):
-        return "[" + ", ".join(map(_text, tree)) + "]"
-    if isinstance(tree, _Number):
-        return tree
-    return quote(tree) if isinstance(tree, str) else _LITERALS[tree]
 
 
 def parse_path(path: str) -> list[Leg]:
@@ -118,17 +94,15 @@ def _apply(root: list[Tree], operation: int, legs: list[Leg], value: Tree) -> No
         raise Malformed("a JSON difference leads nowhere")
 
 
-def apply_differences(before: str, differences: bytes) -> str:
-    """The text of the document after the differences; without any it is the document before."""
-    if not differences:
-        return before
-    root: list[Tree] = [_tree(before)]
+def apply_differences(document: Tree, differences: bytes) -> Tree:
+    """The document after the differences; the one before may be changed."""
+    root: list[Tree] = [document]
     cursor = ByteCursor(differences)
     while cursor.left:
         operation = cursor.uint(1)
-        if operation > _REMOVE:
+        if operation not in _OPERATIONS:
             raise Malformed(f"JSON difference {operation} is not known")
         legs = parse_path(cursor.packed_bytes().decode())
-        value = None if operation == _REMOVE else _tree(json_text(cursor.packed_bytes()))
+        value = None if operation == _REMOVE else json_tree(cursor.packed_bytes())
         _apply(root, operation, legs, value)
-    return _text(root[0])
+    return root[0]

@@ -22,7 +22,9 @@ _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = 0, 1, 2, 3,
 _INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING, _OPAQUE = 5, 6, 7, 8, 9, 10, 11, 12, 15
 
 MAX_DEPTH: Final = 101  # the server refuses documents deeper than 100
-_LITERALS: Final = {0: "null", 1: "true", 2: "false"}
+LITERALS: Final = {0: "null", 1: "true", 2: "false"}
+OBJECTS: Final = (_SMALL_OBJECT, _LARGE_OBJECT)
+ARRAYS: Final = (_SMALL_ARRAY, _LARGE_ARRAY)
 _SCALARS: Final = {
     _INT16: Struct("<h"),
     _UINT16: Struct("<H"),
@@ -31,6 +33,7 @@ _SCALARS: Final = {
     _INT64: Struct("<q"),
     _UINT64: Struct("<Q"),
 }
+_READ_AS_SIGNED: Final = 0xFFFFFFFF  # the server's reader of JSON text makes unsigned numbers of greater ones
 _DOUBLE_STRUCT: Final = Struct("<d")
 _SMALL_HEAD: Final = Struct("<HH")  # number of elements, bytes of the container
 _LARGE_HEAD: Final = Struct("<II")
@@ -145,14 +148,36 @@ def _length(doc: bytes, at: int) -> tuple[int, int]:
     raise Malformed("a length inside JSON has no end")
 
 
-class _Budget:
+class Budget:
     """What is left of the elements and of the string bytes that the document can hold."""
 
-    __slots__ = ("elements", "text")
+    __slots__ = ("elements", "plain", "text")
 
     def __init__(self, size: int) -> None:
         self.elements = size
         self.text = size
+        self.plain = True  # the text says everything (see `json_tree`)
+
+    def spend_elements(self, count: int) -> None:
+        """Take that many elements; raises Malformed when there are not so many."""
+        self.elements -= count
+        if self.elements < 0:
+            raise Malformed("a JSON document has more elements than bytes")
+
+    def spend_text(self, length: int) -> None:
+        """Take that many string bytes; raises Malformed when there are not so many."""
+        self.text -= length
+        if self.text < 0:
+            raise Malformed("a JSON document has more text than bytes")
+
+
+def string_span(doc: bytes, at: int, budget: Budget) -> bytes:
+    """The bytes of a string or an opaque value, whose length stands at doc[at]."""
+    length, start = _length(doc, at)
+    budget.spend_text(length)
+    if start + length > len(doc):
+        raise Malformed("a JSON string ends behind its document")
+    return doc[start : start + length]
 
 
 class _Layouts(dict[tuple[int, int], Struct]):
@@ -171,7 +196,7 @@ class _Layouts(dict[tuple[int, int], Struct]):
 _layouts: Final = _Layouts()
 
 
-def _container(doc: bytes, kind: int, base: int, depth: int, budget: _Budget) -> str:
+def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> str:
     if depth > MAX_DEPTH:
         raise Malformed("a JSON document is too deep")
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
@@ -179,9 +204,7 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: _Budget) ->
     doc_size = len(doc)
     if base + size > doc_size or count > size:
         raise Malformed("a JSON container is longer than its document")
-    budget.elements -= count
-    if budget.elements < 0:
-        raise Malformed("a JSON document has more elements than bytes")
+    budget.spend_elements(count)
     entries = _layouts[kind, count].unpack_from(doc, base + (8 if large else 4))
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
     values = 2 * count if is_object else 0
@@ -205,10 +228,12 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: _Budget) ->
             parts.append(str(value if value < 0x8000 else value - 0x10000))
         elif code == _UINT16:
             parts.append(str(value & 0xFFFF))
+            budget.plain = False
         elif large and code == _UINT32:
             parts.append(str(value))
+            budget.plain = False
         elif code == _LITERAL:
-            parts.append(_LITERALS[value & 0xFF])
+            parts.append(LITERALS[value & 0xFF])
         elif large and code == _INT32:
             parts.append(str(value if value < 0x80000000 else value - 0x100000000))
         elif code == _DOUBLE:
@@ -232,31 +257,42 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: _Budget) ->
     return "[" + ", ".join(parts) + "]"
 
 
-def _value(doc: bytes, code: int, at: int, depth: int, budget: _Budget) -> str:
+def _value(doc: bytes, code: int, at: int, depth: int, budget: Budget) -> str:
     if code <= _LARGE_ARRAY:
         return _container(doc, code, at, depth, budget)
     if code in (_STRING, _OPAQUE):
-        length, start = _length(doc, at if code == _STRING else at + 1)
-        budget.text -= length
-        if start + length > len(doc) or budget.text < 0:
-            raise Malformed("a JSON string ends behind its document")
-        raw = doc[start : start + length]
-        return quote(raw.decode()) if code == _STRING else opaque_text(doc[at], raw)
+        raw = string_span(doc, at if code == _STRING else at + 1, budget)
+        if code == _STRING:
+            return quote(raw.decode())
+        budget.plain = False
+        return opaque_text(doc[at], raw)
     scalar = _SCALARS.get(code)
     if scalar is not None:
-        return str(scalar.unpack_from(doc, at)[0])
+        number: int = scalar.unpack_from(doc, at)[0]
+        if code in (_UINT16, _UINT32) or (code == _INT64 and number > _READ_AS_SIGNED):
+            budget.plain = False
+        return str(number)
     if code == _DOUBLE:
         return double_text(_DOUBLE_STRUCT.unpack_from(doc, at)[0])
     if code == _LITERAL:
-        return _LITERALS[doc[at]]
+        return LITERALS[doc[at]]
     raise Malformed(f"JSON value type {code} is not known")
 
 
-def json_text(doc: bytes) -> str:
-    """The text of a stored document; an empty one stands for JSON null (MySQL source, Field_json)."""
+def read_text(doc: bytes) -> tuple[str, bool]:
+    """The text of a stored document, and whether it says everything; an empty one stands for JSON null.
+
+    The empty document: MySQL source, Field_json.
+    """
     if not doc:
-        return "null"
+        return "null", True
+    budget = Budget(len(doc))
     try:
-        return _value(doc, doc[0], 1, 1, _Budget(len(doc)))
+        return _value(doc, doc[0], 1, 1, budget), budget.plain
     except KeyError as error:
         raise Malformed("a JSON literal is not known") from error
+
+
+def json_text(doc: bytes) -> str:
+    """The text of a stored document."""
+    return read_text(doc)[0]

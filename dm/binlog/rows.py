@@ -69,6 +69,12 @@ class Rows:
         return bool(self.flags & STMT_END_F)
 
     @property
+    def whole(self) -> bool:
+        """Whether the images hold every column."""
+        bits = int.from_bytes(self.present, "little") & int.from_bytes(self.present_after, "little")
+        return (bits & (1 << self.column_count) - 1) == (1 << self.column_count) - 1
+
+    @property
     def body(self) -> memoryview:
         """The bytes of the row images."""
         return memoryview(self.data)[self.start : self.end]

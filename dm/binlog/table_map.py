@@ -25,6 +25,7 @@ class TableMap:
     nullable: tuple[bool, ...]
     optional: OptionalMetadata
     flavor: Flavor
+    body: bytes  # as the source wrote it, for whoever has to store the map
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
@@ -42,6 +43,7 @@ class TableMap:
 
 def parse_table_map(cursor: ByteCursor, flavor: Flavor) -> TableMap:
     """Read a table map's body."""
+    body = cursor.data[cursor.at : cursor.end]
     table_id = cursor.uint(6)
     cursor.take(2)  # flags, no reader needs them
     schema = cursor.short_bytes().decode()
@@ -59,5 +61,5 @@ def parse_table_map(cursor: ByteCursor, flavor: Flavor) -> TableMap:
     null_bits = cursor.take((count + 7) // 8)
     nullable = tuple(bool(null_bits[index >> 3] >> (index & 7) & 1) for index in range(count))
     return TableMap(
-        table_id, schema, table, columns, nullable, parse_optional_metadata(cursor, columns, flavor), flavor
+        table_id, schema, table, columns, nullable, parse_optional_metadata(cursor, columns, flavor), flavor, body
     )

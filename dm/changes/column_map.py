@@ -16,6 +16,8 @@ from dm.changes.members import label_of, renumbering
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
+from dm.sql.context import Flavor
+from dm.sql.json_expression import encode_document
 from dm.sql.literal import Encoder, encoder_for
 
 
@@ -39,8 +41,10 @@ class MappedColumn:
 _HIDDEN = "!hidden!"
 
 
-def map_columns(source: TableName, wire: Sequence[Column], target: TableSchema) -> tuple[MappedColumn, ...]:
-    """The mapping of a row as the binlog holds it to the target's columns."""
+def map_columns(
+    source: TableName, wire: Sequence[Column], target: TableSchema, flavor: Flavor
+) -> tuple[MappedColumn, ...]:
+    """The mapping of a row as the binlog holds it to the columns of a target of this family."""
     places = {column.name.lower(): column for column in target.columns}
     mapped: list[MappedColumn] = []
     missing: list[str] = []
@@ -48,7 +52,7 @@ def map_columns(source: TableName, wire: Sequence[Column], target: TableSchema) 
         place = places.get(column.name.lower())
         if place is not None:
             name = Ident(place.name).sql.encode()
-            mapped.append(MappedColumn(at, column, place, name, _encoder(column, place)))
+            mapped.append(MappedColumn(at, column, place, name, _encoder(column, place, flavor)))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
             missing.append(column.name)
     if missing:
@@ -63,7 +67,9 @@ def map_columns(source: TableName, wire: Sequence[Column], target: TableSchema) 
     return tuple(mapped)
 
 
-def _encoder(source: Column, target: Column) -> Encoder:
+def _encoder(source: Column, target: Column, flavor: Flavor) -> Encoder:
+    if source.base == target.base == "json" and flavor == "mysql":
+        return encode_document
     if source.base not in ("enum", "set"):
         return encoder_for(source)
     if target.base == source.base:

@@ -20,6 +20,7 @@ from dm.binlog.value import ABSENT, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.fold import BYTES, CHARACTERS, TEXTS
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.sql.context import Flavor
 
 Comparison = Callable[[Value], bytes]
@@ -30,28 +31,28 @@ _SIMPLE = frozenset(
 )
 
 
-def exact(column: MappedColumn, flavor: Flavor, *, indexed: bool) -> Comparison:
-    """The condition that the target's column holds exactly the source's value."""
+def exact(column: MappedColumn, flavor: Flavor, *, table: TableName, indexed: bool) -> Comparison:
+    """The condition that the target's column holds exactly the value of a row of this source table."""
     base = column.target.base
     if base in TEXTS and column.target.charset != "binary":
-        return _null_safe(column, _text(column, indexed=indexed))
+        return _null_safe(table, column, _text(column, indexed=indexed))
     if base in ("float", "double"):
-        return _null_safe(column, _floating(column, signed_zero=flavor == "mysql"))
+        return _null_safe(table, column, _floating(column, signed_zero=flavor == "mysql"))
     if base == "json":
-        return _null_safe(column, _json(column))
+        return _null_safe(table, column, _json(column))
     if base in _SIMPLE or base in BYTES or base in CHARACTERS:
-        return _null_safe(column, _plain(column))
-    return _null_safe(column, _hexadecimal(column))
+        return _null_safe(table, column, _plain(column))
+    return _null_safe(table, column, _hexadecimal(column))
 
 
-def _null_safe(column: MappedColumn, compare: Comparison) -> Comparison:
+def _null_safe(table: TableName, column: MappedColumn, compare: Comparison) -> Comparison:
     is_null = column.sql + b" IS NULL"
 
     def condition(value: Value) -> bytes:
         if value is None:
             return is_null
         if value is ABSENT:
-            raise DMError("partial-row-image", column=column.source.name)
+            raise DMError("partial-row-image", table=table, column=column.source.name)
         return compare(value)
 
     return condition

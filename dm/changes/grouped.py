@@ -123,7 +123,7 @@ class _Batch:
         if not plan.keyed or (not change.safe and any(before[column.at] is None for column in plan.verified)):
             self._append(_verified_delete(change, before), keys)
             return
-        self._join(_DELETE, change, before, _key_values(plan.row_key, before), keys)
+        self._join(_DELETE, change, before, _key_values(plan, plan.row_key, before), keys)
 
     def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
@@ -139,7 +139,7 @@ class _Batch:
             self._join(_UPDATE, change, after, rendered, keys)
         else:
             if key_changed(plan, before, after):
-                self._join(_DELETE, change, before, _key_values(plan.row_key, before), keys)
+                self._join(_DELETE, change, before, _key_values(plan, plan.row_key, before), keys)
             self._join(_REPLACE, change, after, rendered, keys)
 
     def _join(self, verb: str, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
@@ -218,7 +218,7 @@ def _delete(group: _Group) -> bytes:
         # The first condition is for the optimizer, which makes ranges of a key's own columns only.
         columns = plan.row_key + plan.verified
         where += b" AND " + _names(columns) + b" IN ("
-        where += b",".join([_key_values(columns, image) for image in group.images]) + b")"
+        where += b",".join([_key_values(plan, columns, image) for image in group.images]) + b")"
     return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
 
 
@@ -233,7 +233,7 @@ def _verified_delete(change: RowChange, before: Row) -> list[ApplyStatement]:
 
 def _with_other_keys(sql: bytes, plan: TablePlan, before: Row) -> bytes:
     """The statement of one row, only if that row has all the keys of the before image."""
-    extra = b"".join([b" AND " + column.sql + b"<=>" + known(column, before) for column in plan.verified])
+    extra = b"".join([b" AND " + column.sql + b"<=>" + known(plan, column, before) for column in plan.verified])
     return sql.removesuffix(_ONE_ROW) + extra + _ONE_ROW
 
 
@@ -254,8 +254,8 @@ def _names(columns: tuple[MappedColumn, ...]) -> bytes:
     return b"(" + names + b")" if len(columns) > 1 else names
 
 
-def _key_values(columns: tuple[MappedColumn, ...], row: Row) -> bytes:
-    values = b",".join([known(column, row) for column in columns])
+def _key_values(plan: TablePlan, columns: tuple[MappedColumn, ...], row: Row) -> bytes:
+    values = b",".join([known(plan, column, row) for column in columns])
     return b"(" + values + b")" if len(columns) > 1 else values
 
 

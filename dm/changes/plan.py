@@ -18,8 +18,10 @@ What may not be done to a table, and why:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn, map_columns
@@ -31,6 +33,9 @@ from dm.config.syncer import InsertMode
 from dm.ident import TableName
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import Flavor
+
+# The beginning of a number or a string; functions and expressions begin with a word or a parenthesis.
+_LITERAL: Final = re.compile(r"[-+]?\.?\d|'|\"|_\w+\s*['\"]|[bxn]'|(?:true|false)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +77,7 @@ class TablePlan:
 def build_plan(source: TableSchema, wire: Sequence[Column], target: TargetTable, options: PlanOptions) -> TablePlan:
     """The plan for rows of `source`, as the binlog holds them, at `target`; raises DMError where columns don't fit."""
     schema = target.schema
-    mapped = map_columns(source.name, wire, schema)
+    mapped = map_columns(source.name, wire, schema, options.flavor)
     by_name = {column.target.name.lower(): column for column in mapped}
     uniques = schema.unique_indexes
     usable = [key for key in (_row_key(index, by_name, nulls=False) for index in uniques) if key]
@@ -96,7 +101,7 @@ def build_plan(source: TableSchema, wire: Sequence[Column], target: TargetTable,
         keyed=keyed,
         row_key=row_key,
         comparisons=tuple(
-            (column.at, exact(column, options.flavor, indexed=column.target.name.lower() in indexed))
+            (column.at, exact(column, options.flavor, table=source.name, indexed=column.target.name.lower() in indexed))
             for column in written
         ),
         other_keys=tuple(
@@ -121,10 +126,14 @@ def build_plan(source: TableSchema, wire: Sequence[Column], target: TargetTable,
         defaults_agree=frozenset(
             column.at
             for column in written
-            if column.source.default == column.target.default
-            and (column.source.default is not None or column.source.nullable)
+            if column.source.default == column.target.default and _constant(column.source)
         ),
     )
+
+
+def _constant(column: Column) -> bool:
+    """Whether the column's default is the same in every row: a literal, or NULL."""
+    return column.nullable if column.default is None else bool(_LITERAL.match(column.default))
 
 
 def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> tuple[MappedColumn, ...]:

@@ -23,7 +23,6 @@ from typing import Final
 
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
-from dm.changes.keys import completed
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
@@ -131,14 +130,14 @@ def find(plan: TablePlan, row: Row) -> bytes:
     """The condition that finds the row."""
     if not plan.keyed:
         return b" AND ".join([compare(row[at]) for at, compare in plan.comparisons])
-    return b" AND ".join([column.sql + b"=" + known(column, row) for column in plan.row_key])
+    return b" AND ".join([column.sql + b"=" + known(plan, column, row) for column in plan.row_key])
 
 
-def known(column: MappedColumn, row: Row) -> bytes:
+def known(plan: TablePlan, column: MappedColumn, row: Row) -> bytes:
     """The literal of a key column, which must be in the image."""
     value = row[column.at]
     if value is ABSENT:
-        raise DMError("partial-row-image", column=column.source.name)
+        raise _partial(plan, column)
     return column.encode(value)
 
 
@@ -162,8 +161,12 @@ def present(plan: TablePlan, row: Row) -> tuple[MappedColumn, ...]:
         if row[column.at] is not ABSENT:
             columns.append(column)
         elif column.at not in plan.defaults_agree:
-            raise DMError("partial-row-image", column=column.source.name)
+            raise _partial(plan, column)
     return tuple(columns)
+
+
+def _partial(plan: TablePlan, column: MappedColumn) -> DMError:
+    return DMError("partial-row-image", table=plan.source, column=column.source.name)
 
 
 # ---- safe mode without REPLACE ----
@@ -207,7 +210,7 @@ def _delete_holders(change: RowChange, after: Row, but: Sequence[Row]) -> tuple[
     """Delete the rows that hold another unique key of the new row, but not those found by these images."""
     plan = change.plan
     holders = [
-        b"(" + b" AND ".join([column.sql + b"=" + known(column, after) for column in key]) + b")"
+        b"(" + b" AND ".join([column.sql + b"=" + known(plan, column, after) for column in key]) + b")"
         for key in plan.other_keys
         if all(after[column.at] is not None for column in key)
     ]
@@ -222,10 +225,8 @@ def _partial_update(change: RowChange, before: Row, after: Row) -> list[ApplySta
     """Safe mode with an image that doesn't hold the whole row: exact as long as the row keeps its keys."""
     plan = change.plan
     if key_changed(plan, before, after):
-        missing = next(column for column in plan.columns if after[column.at] is ABSENT)
-        raise DMError("partial-row-image", column=missing.source.name)
-    whole = completed(after, before)
-    return [_written(update_row(plan, before, after), plan, whole, ANY, change)]
+        raise _partial(plan, next(column for column in plan.columns if after[column.at] is ABSENT))
+    return [_written(update_row(plan, before, after), plan, after, ANY, change)]
 
 
 # ---- the error value of ENUM ----

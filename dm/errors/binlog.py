@@ -1,7 +1,7 @@
 """Errors of reading binlog events."""
 
 from dm.errors.kind import ErrorKind
-from dm.errors.way_out import LOAD_AGAIN, START_LATER
+from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -70,5 +70,26 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "a statement in the binlog is not valid text of its client character set {charset}",
         "look at the statement with `mysqlbinlog`; then " + START_LATER,
+    ),
+    ErrorKind(
+        "json-value-inexpressible",
+        22907,
+        "sync-unit",
+        "downstream",
+        "high",
+        "a JSON document holds a value of column type {type}, which no SQL expression can make",
+        "at the source, write what came from a column of this type as text or base64, or keep the table out with"
+        " `block-allow-list`: " + WITH_NEW_FILE + "; or " + START_LATER,
+    ),
+    ErrorKind(
+        "statement-failed-at-source",
+        22908,
+        "sync-unit",
+        "upstream",
+        "high",
+        "a statement ended with error {code} at the source, so it may have done only a part of it: {statement}",
+        "compare the tables it names and bring the target to the same state by hand; then "
+        + START_LATER
+        + ", or let a filter rule with its sql-pattern ignore the statement",
     ),
 )

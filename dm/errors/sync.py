@@ -1,7 +1,7 @@
 """Errors of the syncer and of the target's progress tables."""
 
 from dm.errors.kind import ErrorKind
-from dm.errors.way_out import WITH_NEW_FILE
+from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -30,9 +30,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "a row image of the source lacks column {column}, without which the change can't be applied exactly",
-        "set `binlog_row_image` to FULL at the source, for sessions that set their own value too; then start the task"
-        " from a position after the change, or load the table again",
+        "a row image of {table} lacks column {column}, without which the change can't be applied exactly",
+        "`SET GLOBAL binlog_row_image = FULL` at the source, and the same in sessions that set their own value; then "
+        + LOAD_AGAIN
+        + ", or "
+        + START_LATER,
     ),
     ErrorKind(
         "member-missing",

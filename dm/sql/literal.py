@@ -46,7 +46,8 @@ _TEMPORALS: Final = frozenset({"date", "time", "datetime", "timestamp"})
 _DECIMAL: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
 
 
-def _quote(raw: bytes) -> bytes:
+def quoted(raw: bytes) -> bytes:
+    """The bytes as a string literal."""
     # Most values need no escape at all, and three tests are cheaper than three copies.
     if b"\\" in raw:
         raw = raw.replace(b"\\", b"\\\\")
@@ -57,7 +58,8 @@ def _quote(raw: bytes) -> bytes:
     return b"'" + raw + b"'"
 
 
-def _wrong(value: object, base: str) -> TypeError:
+def wrong_type(value: object, base: str) -> TypeError:
+    """What an encoder raises for a value that no column of its type holds, ABSENT among them."""
     return TypeError(f"a {type(value).__name__} is not a value of a column of type {base}")
 
 
@@ -66,7 +68,7 @@ def _integer(base: str) -> Encoder:
         if value is None:
             return b"NULL"
         if not isinstance(value, int):
-            raise _wrong(value, base)
+            raise wrong_type(value, base)
         return b"%d" % value
 
     return encode
@@ -77,7 +79,7 @@ def _decimal(base: str) -> Encoder:
         if value is None:
             return b"NULL"
         if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
-            raise _wrong(value, base)
+            raise wrong_type(value, base)
         return value.encode()
 
     return encode
@@ -88,7 +90,7 @@ def _floating(base: str) -> Encoder:
         if value is None:
             return b"NULL"
         if not isinstance(value, float):
-            raise _wrong(value, base)
+            raise wrong_type(value, base)
         return b"'" + repr(value).encode() + b"'"
 
     return encode
@@ -101,8 +103,8 @@ def _printed(base: str) -> Encoder:
         if value is None:
             return b"NULL"
         if not isinstance(value, str):
-            raise _wrong(value, base)
-        return _quote(value.encode())
+            raise wrong_type(value, base)
+        return quoted(value.encode())
 
     return encode
 
@@ -112,13 +114,13 @@ def _utf8_text(base: str) -> Encoder:
         if value is None:
             return b"NULL"
         if not isinstance(value, bytes):
-            raise _wrong(value, base)
+            raise wrong_type(value, base)
         try:
             value.decode()
         except UnicodeDecodeError:
             # Older servers let such bytes in; the server that gets them now is the one to judge them.
             return b"_utf8mb4 0x" + value.hex().encode()
-        return _quote(value)
+        return quoted(value)
 
     return encode
 
@@ -128,7 +130,7 @@ def _introduced(base: str, prefix: bytes) -> Encoder:
         if value is None:
             return b"NULL"
         if not isinstance(value, bytes):
-            raise _wrong(value, base)
+            raise wrong_type(value, base)
         return prefix + value.hex().encode() if value else b"''"
 
     return encode
@@ -144,7 +146,7 @@ def _address(base: str, size: int, text: Callable[[bytes], str]) -> Encoder:
         if value is None:
             return b"NULL"
         if not isinstance(value, bytes):
-            raise _wrong(value, base)
+            raise wrong_type(value, base)
         return b"'" + text(value.ljust(size, b"\0")).encode() + b"'"
 
     return encode

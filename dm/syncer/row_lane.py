@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dm.binlog.decode import RowDecoder
+from dm.binlog.decode import RowDecoder, RowPair
 from dm.binlog.reader import TableMap
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_image import completed_images
 from dm.errors import DMError
 from dm.gtid import Flavor
 from dm.ident import TableName
@@ -92,7 +93,7 @@ class RowLane:
             if not table.wanted_kinds[kind] or (table.point is not None and table.point.has_processed(gtid, end)):
                 continue
             plan = table.plan
-            for before, after in table.decoder.decode(item.rows):
+            for before, after in self._decoded(table, item, transaction, safe=safe):
                 if table.row_filter is not None and table.row_filter(kind, before, after):
                     continue
                 change = RowChange(plan, _KINDS[kind], before, after, safe and plan.keyed)
@@ -107,6 +108,14 @@ class RowLane:
         if keyless:
             given += self._place_keyless(keyless, ticket, transaction)
         return given
+
+    def _decoded(self, table: _Table, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
+        try:
+            pairs = table.decoder.decode(item.rows)
+            return pairs if item.rows.whole else completed_images(table.plan, pairs, safe=safe)
+        except DMError as error:
+            error.position = error.position or str(transaction.end)
+            raise
 
     def _place_keyless(self, changes: list[RowChange], ticket: Ticket, transaction: SourceTransaction) -> int:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
