@@ -47,6 +47,10 @@ POINTS: frozenset[str] = frozenset(
         "loader.chunk_committed",
         "loader.finished",
         "worker.after_state_change",
+        "purge.decided",
+        "purge.index_removed",
+        "purge.file_removed",
+        "purge.directory_removed",
     }
 )
 

@@ -1,0 +1,215 @@
+"""Removing relay files that no task needs any more.
+
+Who may: only the holder of the relay's lock (`dm.relay.puller.sole_writer`), so that nobody writes to the directory who
+does not know of the purge. While the relay runs that is the relay's own process; while it does not, whoever asks takes
+the lock for as long as the purge lasts.
+
+What: a run of files from the oldest on, never one from the middle, since a gap would look like the relay's beginning to
+whoever searches in it. Never the newest file that has begun: recovery goes on there, and takes a newer one that was
+left without its beginning for none. And nothing from the earliest hold on (`dm.relaylog.hold`).
+
+A SIGKILL in between leaves less than was there and nothing that would mislead: a file's index goes before the file (an
+index can be lost, one without its file would stay), a directory before its line in the index (see `RelayDirectory`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dm import faults
+from dm.clock import Clock
+from dm.config.source import Purge
+from dm.errors import DMError
+from dm.relaylog.event_file import EventFile
+from dm.relaylog.hold import Need, exclusive, needs
+from dm.relaylog.layout import COMPANIONS, RelayDirectory, SubDirectory, file_number, is_binlog_name
+from dm.relaylog.recovery import gtids_before_file
+from dm.unit import JSON
+
+GIB = 1 << 30
+RESUME_FACTOR = 1.1  # a relay that waits for space goes on at `pause-space` times this
+
+Spot = tuple[int, int]  # number of the sub-directory, number of the file: the order of all files
+FreeSpace = Callable[[Path], int]
+
+
+def free_bytes(path: Path) -> int:
+    """How many bytes may still be written to the file system of this path."""
+    found = os.statvfs(path)
+    return found.f_bavail * found.f_frsize
+
+
+@dataclass(slots=True)
+class Purged:
+    """What a purge did."""
+
+    files: list[str] = field(default_factory=list)  # with their sub-directories
+    size: int = 0
+    directories: list[str] = field(default_factory=list)
+    kept_back: str = ""  # why a file that should have gone stayed
+
+    def to_json(self) -> dict[str, JSON]:
+        """For an answer; 64-bit numbers are text, as everywhere in DM's."""
+        return {
+            "removedFiles": [*self.files],
+            "removedBytes": str(self.size),
+            "removedDirectories": [*self.directories],
+            "keptBack": self.kept_back,
+        }
+
+
+class RelayPurge:
+    """Purges one relay directory; its user holds the relay's lock."""
+
+    def __init__(
+        self, directory: RelayDirectory, settings: Purge, clock: Clock, free_space: FreeSpace = free_bytes
+    ) -> None:
+        self._directory = directory
+        self._settings = settings
+        self._clock = clock
+        self._free_space = free_space
+        self._under_way = threading.Lock()
+        self._over = threading.Event()
+
+    def end(self) -> None:
+        """Purge no more; returns when the one under way has stopped behind its present file."""
+        self._over.set()
+        self._under_way.acquire()
+
+    def before(self, file: str, sub_directory: str, source: str) -> Purged:
+        """Remove the files before this one, as far as nobody needs them; by default in the newest sub-directory."""
+        if not is_binlog_name(file):
+            hint = "name a file as `mysql-bin.000006`, without its directory"
+            raise DMError("usage", problem=f"{file!r} is not the name of a binlog file", hint=hint)
+        subs = self._directory.sub_directories()
+        named = [sub for sub in subs if sub.name == sub_directory] if sub_directory else subs[-1:]
+        if not subs:
+            raise DMError("relay-without-files", source=source)
+        if not named:
+            known = ", ".join(sub.name for sub in subs)
+            raise DMError("relay-purge-unknown-directory", source=source, sub=sub_directory, there=known)
+        files = named[0].files()
+        if file not in files:
+            there = f"{files[0]} to {files[-1]}" if files else "none"
+            raise DMError("relay-purge-unknown-file", source=source, file=file, sub=named[0].name, there=there)
+        end = (named[0].number, file_number(file))
+        return self._remove_while(lambda sub, name: _spot(sub, name) < end)
+
+    def by_itself(self) -> Purged:
+        """Remove what is older than `expires`, and more while less than `remain-space` is free."""
+        settings = self._settings
+        expires, now = settings.expires * 3600, self._clock.time()
+        # The relay that waits must be able to go on afterwards.
+        remain = int(max(settings.remain_space, settings.pause_space * RESUME_FACTOR) * GIB)
+
+        def wanted(sub: SubDirectory, name: str) -> bool:
+            if expires and now - sub.file(name).stat().st_mtime > expires:
+                return True
+            return settings.remain_space > 0 and self._free_space(self._directory.root) < remain
+
+        return self._remove_while(wanted)
+
+    def _remove_while(self, wanted: Callable[[SubDirectory, str], bool]) -> Purged:
+        if not self._under_way.acquire(blocking=False):
+            raise DMError("relay-purge-busy", path=self._directory.root)
+        try:
+            done = Purged()
+            for sub, name in self._removable():
+                if self._over.is_set() or not wanted(sub, name) or not self._remove(sub, name, done):
+                    break
+            self._remove_empty(done)
+            return done
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=self._directory.root) from error
+        finally:
+            self._under_way.release()
+
+    def _removable(self) -> Iterator[tuple[SubDirectory, str]]:
+        """All files in their order but the newest that has begun, and what follows it."""
+        files = [(sub, name) for sub in self._directory.sub_directories() for name in sub.files()]
+        while files and not _has_begun(*files[-1]):
+            files.pop()
+        yield from files[:-1]
+
+    def _remove(self, sub: SubDirectory, name: str, done: Purged) -> bool:
+        """Remove one file if nobody needs it."""
+        path = sub.file(name)
+        with exclusive(self._directory.root, self._clock):
+            need = self._needed(sub, name)
+            faults.hit("purge.decided")
+            if need is not None:
+                done.kept_back = str(need)
+                return False
+            size = path.stat().st_size
+            sub.idx(name).unlink(missing_ok=True)
+            faults.hit("purge.index_removed")
+            path.unlink()
+        for suffix in COMPANIONS:
+            path.with_name(name + suffix).unlink(missing_ok=True)
+        done.files.append(f"{sub.name}/{name}")
+        done.size += size
+        faults.hit("purge.file_removed")
+        return True
+
+    def _remove_empty(self, done: Purged) -> None:
+        """Remove older sub-directories without files that nobody reads on from."""
+        subs = self._directory.sub_directories()
+        for sub in subs[:-1]:
+            if sub.files():
+                return  # those behind it are needed to get from it to the newest
+            with exclusive(self._directory.root, self._clock):
+                if any(spot[0] <= sub.number for spot, _ in self._held()):
+                    return
+                if not self._directory.remove(sub):
+                    return
+            done.directories.append(sub.name)
+
+    def _needed(self, sub: SubDirectory, name: str) -> Need | None:
+        spot = _spot(sub, name)
+        return next((need for first, need in sorted(self._held(), key=lambda held: held[0]) if first <= spot), None)
+
+    def _held(self) -> list[tuple[Spot, Need]]:
+        subs = self._directory.sub_directories()
+        return [(_first_needed(need, subs), need) for need in needs(self._directory.root)]
+
+    def kept_back(self) -> str:
+        """Why the oldest file can't go, if somebody needs it."""
+        oldest = next(self._removable(), None)
+        need = None if oldest is None else self._needed(*oldest)
+        return "" if need is None else str(need)
+
+
+def _spot(sub: SubDirectory, name: str) -> Spot:
+    return sub.number, file_number(name)
+
+
+def _has_begun(sub: SubDirectory, name: str) -> bool:
+    try:
+        with EventFile(sub.file(name)) as file:
+            return file.has_magic() and file.first_event() is not None
+    except DMError as error:
+        if error.name != "relay-file-corrupt":
+            raise
+        return False
+
+
+def _first_needed(need: Need, subs: list[SubDirectory]) -> Spot:
+    """The first file that a task may have to read; where that is in doubt, the earliest that it can be."""
+    if need.everything:
+        return 0, 0
+    own = [sub for sub in subs if sub.server_uuid == need.server_uuid]
+    if is_binlog_name(need.file) and own:
+        # The same server may have come back: then the file may stand in two sub-directories.
+        holding = next((sub for sub in own if need.file in sub.files()), own[0])
+        return holding.number, file_number(need.file)
+    if need.gtid_set:
+        for sub in reversed(subs):
+            for name in reversed(sub.files()):
+                before = gtids_before_file(sub, name)
+                if before is not None and need.gtid_set >= before:
+                    return _spot(sub, name)
+    return 0, 0

@@ -1,0 +1,175 @@
+"""Who still needs which relay files: one small file per task in `<relay-dir>/holds/`, from where on it needs them.
+
+A purge removes what nobody holds, so a hold may be behind the truth (then a file stays a little longer) but never ahead
+of it. Each step keeps to that side:
+
+- A task gets its hold before anything of it runs, and it says *everything*: until a point is stored nobody knows where
+  the task begins. A dump moves it to its P0, the syncer to each stored checkpoint, never to one that is only about to
+  be stored. Pausing, dying and SIGKILL leave it where it is; `stop-task` removes it when the task rests.
+- What can't be read counts as everything, and a checksum tells a half-written hold from a whole one. That makes a plain
+  overwrite sound, which needs no free block: with an atomic replacement a full disk could never be purged, because the
+  holds on it could not move.
+- Creating a hold and removing a file exclude each other (`exclusive`). A purge looks at the holds anew for each file,
+  so whatever was there when the hold was created stays. Moving a hold needs no lock, since it only lets go.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import threading
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from dm.clock import Clock, SystemClock
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.position import Position
+
+HOLDS_NAME = "holds"
+LOCK_NAME = ".lock"
+_SUFFIX = ".json"
+_LOCK_SECONDS = 5.0  # a removal holds the lock for as long as one unlink takes; longer means a frozen process
+_POLL_SECONDS = 0.01
+_EVERYTHING: dict[str, str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """From where on a task needs the relay's files; without a place it needs all of them."""
+
+    task: str
+    server_uuid: str = ""
+    file: str = ""
+    gtid_set: GtidSet = field(default_factory=GtidSet.empty)
+
+    @property
+    def everything(self) -> bool:
+        """Whether nothing may go."""
+        return not self.server_uuid
+
+    def __str__(self) -> str:
+        if self.everything:
+            return f"task {self.task}, which has no checkpoint yet, needs every file"
+        return f"task {self.task} needs the files from {self.file or self.gtid_set} on"
+
+
+class Hold:
+    """The hold of one task on one source's relay files; one writer at a time, the task's unit."""
+
+    def __init__(self, relay_directory: Path, task: str) -> None:
+        self._root = relay_directory
+        self._task = task
+        self._path = relay_directory / HOLDS_NAME / f"{task}{_SUFFIX}"
+        self._kept: tuple[str, str] | None = None
+
+    def exists(self) -> bool:
+        """Whether the task holds anything."""
+        return self._path.exists()
+
+    def create(self) -> None:
+        """Hold everything from now on; a hold that is there stays as it is. Raises DMError."""
+        with exclusive(self._root):
+            if not self._path.exists():
+                self._write(_EVERYTHING)
+
+    def keep_from(self, position: Position) -> None:
+        """Let go of what lies before the file of a stored point."""
+        # A purge removes whole files: inside one there is nothing to let go of.
+        if self._kept == (position.server_uuid, position.file):
+            return
+        record = {"server_uuid": position.server_uuid, "file": position.file, "gtid_set": str(position.gtid_set)}
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._write(record)
+        except (OSError, DMError) as error:
+            # What is held stays held, which is the safe side; the work must not end because of it.
+            structlog.get_logger().warning("hold stays behind", task=self._task, error=str(error))
+            return
+        self._kept = (position.server_uuid, position.file)
+
+    def remove(self) -> None:
+        """Need nothing any more."""
+        self._path.unlink(missing_ok=True)
+
+    def _write(self, record: dict[str, str]) -> None:
+        data = json.dumps({**record, "crc32": _checksum(record)}).encode()
+        try:
+            descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o640)
+            try:
+                os.pwrite(descriptor, data, 0)
+                os.ftruncate(descriptor, len(data))
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=self._path) from error
+
+
+def _checksum(record: dict[str, str]) -> int:
+    return zlib.crc32(json.dumps(record, sort_keys=True).encode())
+
+
+@contextmanager
+def exclusive(relay_directory: Path, clock: Clock | None = None) -> Iterator[None]:
+    """Keep others from creating a hold or removing a relay file meanwhile; raises DMError when one is stuck in it."""
+    directory = relay_directory / HOLDS_NAME
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
+    except OSError as error:
+        raise DMError("relay-storage-failed", path=directory) from error
+    try:
+        clock = clock or SystemClock()
+        deadline = clock.monotonic() + _LOCK_SECONDS
+        while not _locked(descriptor):  # flock has no timeout; the kernel drops the lock with its holder
+            if clock.monotonic() >= deadline:
+                raise DMError("relay-purge-busy", path=relay_directory)
+            clock.wait(threading.Event(), _POLL_SECONDS)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def needs(relay_directory: Path) -> list[Need]:
+    """What all tasks need."""
+    directory = relay_directory / HOLDS_NAME
+    try:
+        names = sorted(name for name in os.listdir(directory) if name.endswith(_SUFFIX))
+    except FileNotFoundError:
+        return []
+    return [need for name in names if (need := _read(directory / name)) is not None]
+
+
+def _read(path: Path) -> Need | None:
+    task = path.name.removesuffix(_SUFFIX)
+    try:
+        record = json.loads(path.read_bytes())
+        if record.pop("crc32") != _checksum(record):
+            return Need(task)
+        gtid_set = GtidSet.parse(str(record.get("gtid_set", "")))
+        return Need(task, str(record.get("server_uuid", "")), str(record.get("file", "")), gtid_set)
+    except FileNotFoundError:  # removed since the directory was listed
+        return None
+    except (ValueError, AttributeError, TypeError, KeyError):
+        return Need(task)
+
+
+def forget_others(relay_directory: Path, tasks: frozenset[str]) -> None:
+    """Remove the holds of tasks that there are not any more: a daemon that was killed may have left them."""
+    for need in needs(relay_directory):
+        if need.task not in tasks:
+            Hold(relay_directory, need.task).remove()
