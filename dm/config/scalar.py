@@ -164,17 +164,18 @@ def byte_size(text: str, unit: int = 1) -> int | None:
     return int(number * 1024 ** _POWERS[power])
 
 
-def size(unit: int = 1, kind: str = "config-bad-value") -> BeforeValidator:
-    """A number of bytes, at least 1."""
+def size(unit: int = 1, kind: str = "config-bad-value", *, low: int = 1) -> BeforeValidator:
+    """A number of bytes, at least `low`."""
+    expected = "a size such as `64M`" + (f", at least {low} bytes" if low > 1 else "")
 
     def check(value: object) -> int:
         if isinstance(value, int) and not isinstance(value, bool):
             return value
         if not isinstance(value, Scalar):
-            raise wrong_type(value, "a size such as `64M`")
+            raise wrong_type(value, expected)
         found_size = byte_size(value.text, unit)
-        if not found_size:
-            raise wrong(kind, "a size such as `64M`", value=_shown(value.text))
+        if not found_size or found_size < low:
+            raise wrong(kind, expected, value=_shown(value.text))
         return found_size
 
     return BeforeValidator(check)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
-from dm.config.scalar import Flag, duration, one_of, whole
+from dm.config.scalar import Flag, duration, one_of, size, whole
 from dm.config.section import Issue, Section
 
 InsertMode = Literal["insert", "replace"]
@@ -35,6 +35,7 @@ class SyncerConfig(Section):
     safe_mode: Flag = False
     safe_mode_duration: Annotated[float, duration()] | None = None  # seconds; None: twice the flush interval
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
+    memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
     def check(self) -> Iterator[Issue]:
         """Safe mode can't be on and last 0 s."""

@@ -39,15 +39,18 @@ from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
-from dm.syncer.transaction import Item, MemoryItems, RowsItem, SourceTransaction, StatementItem
+from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.open_items import OpenItems
+from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
 
 _BEGIN = (b"BEGIN", b"begin")
+QUOTA_BYTES = 64 << 20  # where none is given
 
 
 class TransactionAssembler:
     """Feeds on events in order, gives transactions; remembers the position behind the last complete one."""
 
-    def __init__(self, start: Position, wanted: Callable[[TableName], bool]) -> None:
+    def __init__(self, start: Position, wanted: Callable[[TableName], bool], items: OpenItems | None = None) -> None:
         self._position = start
         self._wanted = wanted
         self._parser = EventParser()
@@ -58,7 +61,7 @@ class TransactionAssembler:
         self._announced_only = False
         self._in_transaction = False
         self._open = False  # events of a transaction were read whose end was not
-        self._items: list[Item] = []
+        self._items = OpenItems(MemoryQuota(QUOTA_BYTES), None) if items is None else items
         self._size = 0
         self._xa = False
 
@@ -73,7 +76,7 @@ class TransactionAssembler:
         self._gtid = None
         self._announced_only = False
         self._in_transaction = self._open = False
-        self._items = []
+        self._items.discard()
         self._size = 0
         self._xa = False
 
@@ -126,7 +129,7 @@ class TransactionAssembler:
         self._gtid = event.gtid
         # MariaDB, binlog_alter_two_phase: a statement is logged when it starts and again when it ends; the end counts.
         self._announced_only = event.alter_phase in ("start", "rollback")
-        self._items = []
+        self._items.discard()
         mariadb = self._gtid is not None and self._gtid.flavor == "mariadb"
         self._in_transaction = mariadb and not event.is_ddl_standalone
         self._open = True
@@ -144,7 +147,7 @@ class TransactionAssembler:
             raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
         table_map = self._maps[event.table_id]
         if table_map is not None:
-            self._items.append(RowsItem(table_map, event))
+            self._items.add(RowsItem(table_map, event))
 
     def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         sql = event.sql.strip()
@@ -169,25 +172,23 @@ class TransactionAssembler:
         if word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
             return self._end(at, timestamp)  # of rows that were refused at their XA PREPARE, or of none
         if not self._announced_only:
-            self._items.append(StatementItem(event))
+            self._items.add(StatementItem(event))
         if self._in_transaction:
             return None
         return self._end(at, timestamp)
 
     def _rollback(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
-        for item in self._items:
-            if isinstance(item, RowsItem):
-                table = TableName(item.table_map.schema, item.table_map.table)
-                raise DMError("rolled-back-rows", table=str(table), position=self._position)
+        if self._items.table is not None:
+            table = TableName(self._items.table.schema, self._items.table.table)
+            raise DMError("rolled-back-rows", table=str(table), position=self._position)
         return self._end(at, timestamp)
 
     def _xa_prepare(self, event: XaPrepare, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         if event.one_phase:
             return self._end(at, timestamp)
-        for item in self._items:
-            if isinstance(item, RowsItem):
-                table = TableName(item.table_map.schema, item.table_map.table)
-                raise DMError("xa-transaction", table=str(table), position=self._position)
+        if self._items.table is not None:
+            table = TableName(self._items.table.schema, self._items.table.table)
+            raise DMError("xa-transaction", table=str(table), position=self._position)
         return self._end(at, timestamp)
 
     def _rotate(self, event: Rotate, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
@@ -220,13 +221,13 @@ class TransactionAssembler:
         # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
         # too, since the stream is in order. So nothing is applied, and the position moves behind it.
         known = begin.has_processed(gtid, end)
-        items = MemoryItems() if known else MemoryItems(self._items)
-        transaction = SourceTransaction(begin, end, gtid, timestamp, items, self._size)
-        self._items = []
+        if known:
+            self._items.discard()
+        size, self._size = self._size, 0
         self._gtid = None
         self._in_transaction = self._open = False
-        self._size = 0
         if behind:
+            self._items.discard()
             return None
         self._position = end
-        return transaction
+        return SourceTransaction(begin, end, gtid, timestamp, self._items.finish(end, timestamp), size)

@@ -1,7 +1,7 @@
-"""The reader's thread: events -> assembler -> a queue of transactions bounded by bytes.
+"""The reader's thread: events -> assembler -> a queue of transactions.
 
-It runs ahead of the dispatcher as far as the queue allows and no further, so memory is what the configuration says,
-whatever the target does. One transaction larger than the bound is let through alone.
+It runs ahead of the dispatcher as far as the memory quota allows and no further, whatever the target does: the
+assembler waits for memory (`dm.syncer.open_items`), so the queue has no bound of its own.
 
 Source and target know a run by different things: the source by the replica's identity, which all runs of a task share,
 the target by the epoch. At the source the replica wins that registers last, so a process that was stopped, replaced
@@ -20,35 +20,29 @@ from dm.binlog.event_source import EventSource
 from dm.errors import DMError
 from dm.position import Position
 from dm.syncer.assembler import TransactionAssembler
+from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.open_items import QuotaClosed
 from dm.syncer.transaction import SourceTransaction
 
-QUEUE_BYTES = 64 << 20
-# What a transaction costs beside its bytes; keeps a flood of empty ones bounded too.
-TRANSACTION_COST = 512
 # How often the identity at the source is taken back from somebody.
 TAKINGS = 4
 
 
 class TransactionQueue:
-    """Transactions in source order, bounded by bytes."""
+    """Transactions in source order, whose memory the quota knows."""
 
-    def __init__(self, limit: int = QUEUE_BYTES) -> None:
-        self._limit = limit
+    def __init__(self, quota: MemoryQuota) -> None:
+        self._quota = quota
         self._waiting: deque[SourceTransaction] = deque()
-        self._bytes = 0
         self._changed = threading.Condition()
         self._closed = False
 
     def put(self, transaction: SourceTransaction) -> bool:
-        """Add one, waiting for room; False when the queue was closed instead."""
-        cost = transaction.size + TRANSACTION_COST
+        """Add one; False when the queue was closed."""
         with self._changed:
-            while self._bytes and self._bytes + cost > self._limit and not self._closed:
-                self._changed.wait()
             if self._closed:
                 return False
             self._waiting.append(transaction)
-            self._bytes += cost
             self._changed.notify_all()
             return True
 
@@ -59,21 +53,22 @@ class TransactionQueue:
                 self._changed.wait()
             if self._closed:
                 return None
-            transaction = self._waiting.popleft()
-            self._bytes -= transaction.size + TRANSACTION_COST
-            self._changed.notify_all()
-            return transaction
+            return self._waiting.popleft()
 
     def close(self) -> None:
-        """Wake everybody; nothing is given or taken any more."""
+        """Wake everybody, also who waits for memory; nothing is given or taken any more."""
+        self._quota.close()
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
     @property
-    def bytes(self) -> int:
-        """What is waiting."""
-        return self._bytes
+    def closed(self) -> bool:
+        """Whether the run is ending."""
+        return self._closed
+
+    def __len__(self) -> int:
+        return len(self._waiting)
 
 
 class Reader:
@@ -123,6 +118,8 @@ class Reader:
                         raise
                     self._still_ours()
                     self._assembler.restart()
+        except QuotaClosed:
+            pass  # as a queue that was closed
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             if not self._stop.is_set():
                 self._failed(error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -9,6 +10,7 @@ from typing import Protocol
 from dm.binlog.reader import Query, Rows, TableMap
 from dm.gtid import Gtid
 from dm.position import Position
+from dm.syncer.memory_quota import MemoryQuota
 
 
 @dataclass(slots=True)
@@ -50,14 +52,43 @@ class TransactionItems(Protocol):
         ...
 
 
-class MemoryItems:
+class Readers:
+    """Counts who still needs the items of a transaction; the last one gives their memory back."""
+
+    __slots__ = ("_lock", "_quota", "_readers", "size")
+
+    def __init__(self, size: int, quota: MemoryQuota | None) -> None:
+        self.size = size
+        self._quota = quota
+        self._readers = 1
+        self._lock = threading.Lock()
+
+    def hold(self) -> None:
+        """One more reader needs them: `release` is called once more."""
+        with self._lock:
+            self._readers += 1
+
+    def release(self) -> None:
+        """A reader is through; nobody reads them behind the last call."""
+        with self._lock:
+            self._readers -= 1
+            last = self._readers == 0
+        if last:
+            self._forget()
+            if self._quota is not None:
+                self._quota.release(self.size)
+
+    def _forget(self) -> None:
+        raise NotImplementedError
+
+
+class MemoryItems(Readers):
     """Items of a transaction that is small enough to stay in memory."""
 
     __slots__ = ("_items",)
 
-    size = 0
-
-    def __init__(self, items: list[Item] | None = None) -> None:
+    def __init__(self, items: list[Item] | None = None, size: int = 0, quota: MemoryQuota | None = None) -> None:
+        super().__init__(size, quota)
         self._items = items or []
 
     def __len__(self) -> int:
@@ -66,11 +97,8 @@ class MemoryItems:
     def __iter__(self) -> Iterator[Item]:
         return iter(self._items)
 
-    def hold(self) -> None:
-        """Nothing to count: the list lives as long as somebody has it."""
-
-    def release(self) -> None:
-        """Nothing to give back."""
+    def _forget(self) -> None:
+        self._items = []
 
 
 @dataclass(slots=True)

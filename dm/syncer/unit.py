@@ -20,6 +20,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.position import Position
+from dm.relaylog.hold import Hold
 from dm.rules.table_rules import TableRules
 from dm.syncer.apply_lane import ApplyLane
 from dm.syncer.assembler import TransactionAssembler
@@ -30,12 +31,15 @@ from dm.syncer.ddl_session import DdlSession
 from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneQueue
 from dm.syncer.lanes import Lanes, Stopped
+from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.open_items import OpenItems
 from dm.syncer.origin import Origin, open_origin
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.reader import Reader, TransactionQueue
 from dm.syncer.row_lane import RowLane
 from dm.syncer.safe_mode import SafeMode
 from dm.syncer.source_monitor import SourceMonitor
+from dm.syncer.spool import Spool
 from dm.syncer.status import RunningParts, SyncStatus
 from dm.syncer.structures import Structures
 from dm.syncer.transaction import RowsItem, SourceTransaction
@@ -64,17 +68,20 @@ class SyncUnit:
         *,
         relay_directory: Path | None,
         work_directory: Path,
+        hold: Hold | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._subtask = subtask
         self._relay_directory = relay_directory
         self._work_directory = work_directory  # `spool` in it is scratch, `prepared` outlives a run
         self._clock = clock or SystemClock()
+        self._spool = Spool(work_directory / "spool", self._clock)
         self._status = SyncStatus(self._clock)
         self._failure: BaseException | None = None
         self._ending = threading.Event()  # something failed, or the run is over
         self._ended = threading.Event()  # the run is over
-        self._queue = TransactionQueue()
+        self._memory = MemoryQuota(subtask.syncer.memory_quota // 2)  # of what is read
+        self._queue = TransactionQueue(self._memory)
         self._lanes: Lanes | None = None
         self._connections: list[TargetConnection] = []
         self._cut = False  # the sessions were cut off on purpose: what they report is no failure
@@ -145,6 +152,7 @@ class SyncUnit:
             writer = CheckpointWriter(connections[CONTROL], taken.claims[CONTROL])
             bound = origin.switch_bound(checkpoint.position) or taken.bound()
             store_bound(writer, checkpoint, bound)
+            self._stored(checkpoint.position)
             self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)
         finally:
             for connection in connections.values():
@@ -214,6 +222,7 @@ class SyncUnit:
             interval=settings.checkpoint_flush_interval,
             clock=self._clock,
             failed=self._fail,
+            stored=self._stored,
         )
         self._lanes = lanes = self._open_lanes(connections, taken, completions, progress)
         targets = TargetSchemas(self._target, foreign_key_checks=subtask.foreign_key_checks)
@@ -257,8 +266,9 @@ class SyncUnit:
             dumped_until=taken.bound() if taken.checkpoint is not None else None,
             forget=rows.forget,
         )
+        self._spool.wipe()
         source: EventSource = origin.event_source()
-        assembler = TransactionAssembler(start, rules.wanted)
+        assembler = TransactionAssembler(start, rules.wanted, OpenItems(self._memory, self._spool))
         reader = Reader(source, assembler, self._queue, self._fail, progress.verify)
         monitor = SourceMonitor(subtask.source.endpoint, origin.facts, self._clock)
         self._status.attach(RunningParts(source, reader, completions, lanes, safe_mode, progress, monitor, ddl, rows))
@@ -281,6 +291,12 @@ class SyncUnit:
             progress.stop()
             targets.close()
             weights.close()
+            self._spool.close()
+
+    def _stored(self, position: Position) -> None:
+        """Tell the relay which files are behind us."""
+        if self._hold is not None:
+            self._hold.keep_from(position)
 
     def _open_lanes(
         self,
@@ -327,6 +343,7 @@ class SyncUnit:
         given = 0
         pending: list[RowsItem] = []
         items = list(transaction.items)
+        transaction.items.release()
         for number, item in enumerate(items):
             if isinstance(item, RowsItem):
                 pending.append(item)

@@ -12,6 +12,7 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.syncer.assembler import TransactionAssembler
+from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.reader import TAKINGS, Reader, TransactionQueue
 from tests.unit.syncer.test_assembler import FILE, UUID, Stream
 
@@ -58,12 +59,12 @@ def a_file() -> list[SourceEvent]:
 
 def read(source: TakenSource, still_ours: Callable[[], None]) -> tuple[list[str], list[BaseException]]:
     """The GTIDs handed on, and what ended the reader."""
-    queue, failures = TransactionQueue(), list[BaseException]()
+    queue, failures = TransactionQueue(MemoryQuota(1 << 20)), list[BaseException]()
     reader = Reader(source, TransactionAssembler(START, lambda _: True), queue, failures.append, still_ours)
     reader.start()
     reader._thread.join()
     taken = []
-    while queue.bytes:
+    while len(queue):
         transaction = queue.take()
         assert transaction is not None
         assert len(transaction.items) == 1
