@@ -1,7 +1,12 @@
 """Connections to an upstream server, and the server's errors in our words.
 
-Every session is the same whatever the server's defaults are: utf8mb4, time zone +00:00, LOAD DATA LOCAL refused (a
-malicious server could ask any client for its files). Session variables of the source file come last.
+Every session is the same whatever the server's defaults are: utf8mb4, time zone +00:00. Session variables of the source
+file come last.
+
+Whoever answers at the address may not be the server that was meant, so nothing it says is trusted: LOAD DATA LOCAL is
+refused (a server could ask any client for its files), a password is never sent in clear over a connection without TLS,
+an answer has an end, and what can't be understood is an error like any other. A port that accepts and says nothing is
+given up after the time of a connect, not of a read.
 """
 
 from __future__ import annotations
@@ -9,16 +14,29 @@ from __future__ import annotations
 import re
 import ssl
 import struct
-from collections.abc import Iterable
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Final, TypeAlias, cast
 
 import pymysql
+from pymysql.constants import CR
 from pymysql.cursors import Cursor
 
 from dm.config.endpoint import Endpoint, Security
 from dm.errors import PRIVILEGE_ERRORS, DMError, privilege_missing
 
-__all__ = ["PROMPT_SECONDS", "Connection", "Endpoint", "Security", "SqlRow", "connect", "fetch", "server_error"]
+__all__ = [
+    "GARBLED",
+    "PROMPT_SECONDS",
+    "Connection",
+    "Endpoint",
+    "Security",
+    "SqlRow",
+    "connect",
+    "fetch",
+    "limited",
+    "server_error",
+]
 
 Connection: TypeAlias = "pymysql.Connection[Cursor]"
 SqlRow = tuple[Any, ...]
@@ -27,14 +45,62 @@ SqlRow = tuple[Any, ...]
 PROMPT_SECONDS: Final = 8.0
 
 
-# What pymysql lets through when the peer does not speak the protocol.
-_GARBLED: Final = (ValueError, LookupError, TypeError, AssertionError, struct.error)
+# Of one answer that is read as a whole. A row of one byte costs us hundreds, so each read counts more than its bytes.
+ANSWER_BYTES: Final = 256 << 20
+_READ_COST: Final = 128
+
+# What pymysql lets through when the peer does not speak the protocol; RuntimeError is its word for a file it is asked
+# for, and for an authentication method that needs TLS or the `cryptography` package.
+GARBLED: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RuntimeError, struct.error)
+
+ER_NOT_SUPPORTED_AUTH_MODE: Final = 1251
 
 # Error numbers: MySQL "Server Error Message Reference" and "Client Error Message Reference".
 _REFUSED = frozenset({1045, 1130, 1251, 1396, 1698, 1820, 1862, 3118, 3879, 4151})
 # Too many connections, shutdown, server starting, can't create thread, host unreachable.
 _UNREACHABLE = frozenset({1040, 1041, 1129, 1135, 1152, 1203, 1226, 2002, 2003, 2005, 2059})
 _LOST = frozenset({1053, 1079, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 2055, 3169, 4031})
+
+
+class AnswerTooLongError(pymysql.err.InternalError):
+    """Raised when an answer goes on beyond any use."""
+
+
+class _Session(pymysql.Connection[Cursor]):
+    """A connection that stops reading an answer at a limit; the login is limited, rows that are streamed are not."""
+
+    answer_left: int | None = ANSWER_BYTES
+
+    def _read_bytes(self, num_bytes: int) -> bytes:
+        if self.answer_left is not None:
+            self.answer_left -= num_bytes + _READ_COST
+            if self.answer_left < 0:
+                raw = cast(Any, self)
+                raw._force_close()
+                raise AnswerTooLongError(CR.CR_MALFORMED_PACKET, f"an answer of more than {ANSWER_BYTES} bytes")
+        return cast(bytes, super()._read_bytes(num_bytes))  # type: ignore[misc]  # not in the stubs
+
+
+class _NeverInClear:
+    """Answers a server that asks for the password itself."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+
+    def authenticate(self, _packet: object) -> object:
+        words = "the server asks for the password in clear, and the connection has no TLS"
+        raise pymysql.err.OperationalError(ER_NOT_SUPPORTED_AUTH_MODE, words)
+
+
+@contextmanager
+def limited(connection: Connection) -> Iterator[None]:
+    """What is read inside is one answer, which has to end."""
+    session = cast(_Session, connection)
+    session.answer_left = ANSWER_BYTES
+    try:
+        yield
+    finally:
+        session.answer_left = None
 
 
 def server_error(
@@ -44,6 +110,8 @@ def server_error(
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     address = f"{host}:{port}"
     words = ": ".join(str(arg) for arg in error.args) or type(error).__name__
+    if isinstance(error, AnswerTooLongError) or (isinstance(error, GARBLED) and not connecting):
+        return DMError("server-answer-garbled", address=address, what=words)
     if code in PRIVILEGE_ERRORS:
         return privilege_missing(str(error.args[-1]), role=role, address=address, user=user, cause=words)
     if code in _REFUSED:
@@ -72,8 +140,12 @@ def connect(
     read_timeout: float | None = 60,
 ) -> Connection:
     """Log in and fix the session; every failure is a DMError."""
+    tls = _tls(endpoint.security)
+    in_clear: dict[str, Callable[[Any], Any]] = (
+        {} if tls is not None else {"mysql_clear_password": _NeverInClear, "dialog": _NeverInClear}
+    )
     try:
-        connection: Connection = pymysql.Connection(
+        connection = _Session(
             host=endpoint.host,
             port=endpoint.port,
             user=endpoint.user,
@@ -81,17 +153,20 @@ def connect(
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=connect_timeout,
-            read_timeout=read_timeout,
-            write_timeout=read_timeout,
+            read_timeout=connect_timeout,  # of the login; a silent port is one that can't be connected to
+            write_timeout=connect_timeout,
             local_infile=False,
             program_name="dm",
-            ssl=_tls(endpoint.security),
+            auth_plugin_map=in_clear,
+            ssl=tls,
         )
-    except (pymysql.err.Error, OSError, RuntimeError, *_GARBLED) as error:
-        # RuntimeError: pymysql's word for an authentication method that needs TLS or the `cryptography` package.
+    except (pymysql.err.Error, OSError, *GARBLED) as error:
         raise server_error(
             error, role=role, host=endpoint.host, port=endpoint.port, user=endpoint.user, connecting=True
         ) from error
+    raw = cast(Any, connection)
+    raw._read_timeout = raw._write_timeout = read_timeout
+    connection.answer_left = None
     try:
         _fix_session(connection, endpoint, role)
     except DMError:
@@ -116,10 +191,12 @@ def fetch(
 ) -> tuple[SqlRow, ...]:
     """All rows of one statement; a server's error comes as a DMError."""
     try:
-        with connection.cursor() as cursor:
+        with limited(connection), connection.cursor() as cursor:
             cursor.execute(sql, None if args is None else tuple(args))
             return cursor.fetchall() if cursor.description else ()
-    except (pymysql.err.Error, OSError) as error:
+    except (pymysql.err.Error, OSError, *GARBLED) as error:
+        if not isinstance(error, pymysql.err.Error | OSError):
+            cast(Any, connection)._force_close()  # in the middle of an answer: what comes next on it belongs to nothing
         user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""
         raise server_error(
             error, role=role, host=connection.host, port=connection.port, user=user, statement=sql

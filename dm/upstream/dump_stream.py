@@ -31,7 +31,7 @@ from pymysqlreplication.binlogstream import ReportSlave
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
-from dm.upstream.connection import PROMPT_SECONDS, Connection, connect, fetch, server_error
+from dm.upstream.connection import GARBLED, PROMPT_SECONDS, Connection, connect, fetch, limited, server_error
 from dm.upstream.facts import binlog_files, purged_gtids, read_facts
 from dm.upstream.gtid_encoding import encode
 from dm.upstream.packet_reader import PacketReader, StreamEndedError
@@ -47,7 +47,14 @@ LARGEST_OFFSET = 0xFFFFFFFF  # COM_BINLOG_DUMP carries 32 bits
 _LAST_EVENT = re.compile(r"last event read from '[^']*' at (\d+)")
 _NONSENSE = ("max_allowed_packet", "bogus data", "truncated", "corrupted")
 
-HEARTBEAT_SECONDS = 2.0
+HEARTBEAT_SECONDS = 3.0
+# An honest server says something at once, whatever the heartbeat is; but it may have to look for the place first.
+FIRST_WORD_SECONDS = 10.0
+
+
+def silence_limit(heartbeat_seconds: float) -> float:
+    """How long a source may say nothing before it counts as dead: one heartbeat may come late, two may not."""
+    return 2 * heartbeat_seconds
 
 
 class DumpStream:
@@ -86,8 +93,8 @@ class DumpStream:
         self._introduce(connection, flavor)
         self._register(raw)
         self._command(raw, self._dump_command(flavor))
-        # Silence of one period is normal, a late heartbeat too; three and a pause are not.
-        self._reader = PacketReader(raw._sock, timeout=3 * self._heartbeat + 4)
+        silence = silence_limit(self._heartbeat)
+        self._reader = PacketReader(raw._sock, silence, first_timeout=max(silence, FIRST_WORD_SECONDS))
         if self._closed:
             self.close()
 
@@ -111,8 +118,13 @@ class DumpStream:
     def _register(self, raw: Any) -> None:
         self._command(raw, ReportSlave("").encoded(self._identity.server_id))
         try:
-            raw._read_packet()
-        except (pymysql.err.Error, OSError) as error:
+            with limited(raw):
+                answer = raw._read_packet()
+            if not answer.is_ok_packet():
+                raise DMError(
+                    "server-answer-garbled", address=self._endpoint.address, what="no word on the registration"
+                )
+        except (pymysql.err.Error, OSError, *GARBLED) as error:
             host, port, user = self._endpoint.host, self._endpoint.port, self._endpoint.user
             meant = server_error(error, role=self._role, host=host, port=port, user=user, statement="register")
             if meant.name in ("access-denied", "privilege-missing"):

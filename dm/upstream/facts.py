@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
@@ -12,6 +15,25 @@ from dm.position import Position
 from dm.upstream.connection import Connection, fetch
 
 _VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+_Arguments = ParamSpec("_Arguments")
+_Answer = TypeVar("_Answer")
+_Question = Callable[Concatenate[Connection, _Arguments], _Answer]
+
+
+def _understood(question: _Question[_Arguments, _Answer]) -> _Question[_Arguments, _Answer]:
+    """An answer in another form than a server's is an error of the server."""
+
+    @wraps(question)
+    def ask(connection: Connection, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
+        try:
+            return question(connection, *args, **kwargs)
+        except (LookupError, ValueError, TypeError) as error:
+            address = f"{connection.host}:{connection.port}"
+            raise DMError("server-answer-garbled", address=address, what=f"{error}"[:200]) from error
+
+    return ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +51,7 @@ class ServerFacts:
     binlog_row_metadata: str  # "" where the server has no such variable
     binlog_checksum: str
     gtid_mode: bool
+    gtid_ordered: bool  # numbers only grow, per domain: always on MySQL, where they form sets; MariaDB's strict mode
     lower_case_table_names: int
     time_zone: str
     sql_mode: str
@@ -58,6 +81,7 @@ _WANTED = (
     "binlog_row_metadata",
     "binlog_checksum",
     "gtid_mode",
+    "gtid_strict_mode",
     "gtid_domain_id",
     "lower_case_table_names",
     "time_zone",
@@ -65,6 +89,7 @@ _WANTED = (
 )
 
 
+@_understood
 def read_facts(connection: Connection) -> ServerFacts:
     """Ask the server for its facts."""
     names = ", ".join(f"'{name}'" for name in _WANTED)
@@ -74,12 +99,14 @@ def read_facts(connection: Connection) -> ServerFacts:
     flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
     server_id = int(found["server_id"])
     # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
-    uuid = found["server_uuid"] if flavor == "mysql" else f"{found['gtid_domain_id']}-{server_id}"
+    uuid = found["server_uuid"].lower() if flavor == "mysql" else f"{int(found['gtid_domain_id'])}-{server_id}"
+    if flavor == "mysql" and not _UUID.fullmatch(uuid):  # it becomes the name of a directory
+        raise ValueError(f"server_uuid = {uuid!r}")
     return ServerFacts(
         flavor=flavor,
         version_text=text,
         version=version_number(text),
-        server_uuid=uuid.lower(),
+        server_uuid=uuid,
         server_id=server_id,
         log_bin=found.get("log_bin", "OFF") == "ON",
         binlog_format=found.get("binlog_format", "ROW"),
@@ -87,18 +114,21 @@ def read_facts(connection: Connection) -> ServerFacts:
         binlog_row_metadata=found.get("binlog_row_metadata", ""),
         binlog_checksum=found.get("binlog_checksum", "NONE"),
         gtid_mode=flavor == "mariadb" or found.get("gtid_mode", "OFF") == "ON",
+        gtid_ordered=flavor == "mysql" or found.get("gtid_strict_mode", "OFF") == "ON",
         lower_case_table_names=int(found.get("lower_case_table_names", "0")),
         time_zone=found["time_zone"],
         sql_mode=found["sql_mode"],
     )
 
 
+@_understood
 def executed_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     """The set of everything in the server's binlog, also of what was purged from it."""
     variable = "@@global.gtid_binlog_pos" if facts.flavor == "mariadb" else "@@global.gtid_executed"
     return GtidSet.parse(str(fetch(connection, f"SELECT {variable}")[0][0] or ""), facts.flavor)
 
 
+@_understood
 def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     """The set of what the server can not send any more; unknown and empty on MariaDB."""
     if facts.flavor == "mariadb":
@@ -116,6 +146,7 @@ def binlog_status(connection: Connection, facts: ServerFacts) -> tuple[str, int,
     return str(rows[0][0]), int(rows[0][1]), str(rows[0][4] or "") if facts.flavor == "mysql" else ""
 
 
+@_understood
 def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exact: bool = True) -> Position:
     """The end of the server's binlog; with `exact` the GTID set is the one of exactly this offset."""
     facts = facts or read_facts(connection)
@@ -129,17 +160,20 @@ def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exac
     return Position(facts.server_uuid, file, offset, GtidSet.parse(str(found or ""), "mariadb"))
 
 
+@_understood
 def binlog_files(connection: Connection) -> tuple[tuple[str, int], ...]:
     """Names and sizes of the server's binlog files, oldest first."""
     return tuple((str(row[0]), int(row[1])) for row in fetch(connection, "SHOW BINARY LOGS"))
 
 
+@_understood
 def read_structure(connection: Connection, table: TableName) -> str:
     """The server's own CREATE TABLE text."""
     fetch(connection, "SET SESSION sql_quote_show_create = 1")
     return str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
 
 
+@_understood
 def list_tables(connection: Connection) -> tuple[TableName, ...]:
     """Every base table the user may see, ordered by name."""
     rows = fetch(

@@ -28,9 +28,10 @@ class ReplicaIdentity:
 def identity_for(purpose: str, source_id: str, *, server_id: int = 0, taken: Collection[int] = ()) -> ReplicaIdentity:
     """The identity of `purpose` ("relay" or a task's name) at a source; `server_id` overrides, `taken` is avoided."""
     key = f"{purpose}\0{source_id}"
-    own = str(uuid.uuid5(_NAMESPACE, key))
     if server_id:
-        return ReplicaIdentity(server_id, own)
+        # Two installations on one source that are told apart by their server id must differ for MySQL, too.
+        return ReplicaIdentity(server_id, str(uuid.uuid5(_NAMESPACE, f"{key}\0{server_id}")))
+    own = str(uuid.uuid5(_NAMESPACE, key))
     candidate = _FIRST + zlib.crc32(key.encode()) % _SPAN
     while candidate in taken:
         candidate += 1

@@ -6,6 +6,10 @@ log_pos is ahead, and the count jumps to the next offset that agrees with it.
 
 In no file stand: rotations with the artificial flag, which announce a file; a format description with log_pos 0,
 which the server repeats at a start inside a file; heartbeats; anything else marked artificial or without log_pos.
+
+Within one stream files follow each other: a name that is of another series, that goes back, or that comes again and
+again with nothing in between is no server's. Without the last rule an endless row of names would keep us busy for ever,
+each of them being new bytes.
 """
 
 from __future__ import annotations
@@ -23,6 +27,8 @@ from dm.binlog.header import (
 from dm.errors import DMError
 
 _FILE_NAME = re.compile(r"^[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}$")
+# A server names a file when the dump starts, and when it is at its end; in between stands at least its first event.
+_EMPTY_ROTATIONS = 3
 _NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 
 
@@ -51,6 +57,8 @@ class StreamPosition:
         self.file = ""
         self.offset = 0
         self.hole = 0  # bytes that were left out before the event of the last `advance`
+        self._named_at = ("", 0)  # where the last rotation has put us
+        self._empty_rotations = 0
 
     def advance(self, event: bytes) -> bool:
         """Take the next event; True when it stands in the file, and then `offset` is its end."""
@@ -61,7 +69,7 @@ class StreamPosition:
             raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes says it has {size}")
         if flags & LOG_EVENT_ARTIFICIAL_F or not end or kind in _NOT_IN_FILES:
             if kind == EventType.ROTATE:
-                self.file, self.offset = rotate_target(event)
+                self._rotate(*rotate_target(event))
             return False
         if not self.file:
             raise DMError("dump-stream-garbled", what="an event came before the name of its file")
@@ -72,3 +80,21 @@ class StreamPosition:
             raise DMError("dump-stream-garbled", what=f"an event ends at {end}, before {counted}")
         self.offset = counted + self.hole
         return True
+
+    def _rotate(self, file: str, offset: int) -> None:
+        before = self.file
+        if before and file != before:
+            base, _, number = file.rpartition(".")
+            base_before, _, number_before = before.rpartition(".")
+            if base != base_before:
+                raise DMError("dump-rotation-refused", file=file, before=before, what="another series")
+            if int(number) < int(number_before):
+                raise DMError("source-reset", what=f"file {file} follows {before}")
+        if before and (before, self.offset) == self._named_at:
+            self._empty_rotations += 1
+            if self._empty_rotations > _EMPTY_ROTATIONS:
+                what = "nothing stands in the files it named before"
+                raise DMError("dump-rotation-refused", file=file, before=before, what=what)
+        else:
+            self._empty_rotations = 0
+        self.file, self.offset = self._named_at = file, offset

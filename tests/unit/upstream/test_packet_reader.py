@@ -6,16 +6,22 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm.errors import DMError
-from dm.upstream.packet_reader import PacketReader, StreamEndedError
+from dm.upstream.packet_reader import LARGEST_EVENT, PacketReader, StreamEndedError
 
 LARGEST = 0xFFFFFF
+
+
+def event(size: int, fill: bytes = b"\0") -> bytes:
+    """An event of this size, which says so."""
+    header = struct.pack("<IBIII2x", 0, 0, 0, size, 0)
+    return header + fill * (size - len(header))
 
 
 def packets(events: list[bytes], first: int = 1) -> bytes:
@@ -40,19 +46,20 @@ def reading(stream: bytes, pieces: list[int], timeout: float = 5) -> Iterator[Pa
 
     def send() -> None:
         at = 0
-        for piece in pieces:
-            theirs.sendall(stream[at : at + piece])
-            at += piece
-        theirs.sendall(stream[at:])
-        theirs.shutdown(socket.SHUT_WR)
+        with suppress(BrokenPipeError):  # the reader may give up before the end
+            for piece in pieces:
+                theirs.sendall(stream[at : at + piece])
+                at += piece
+            theirs.sendall(stream[at:])
+            theirs.shutdown(socket.SHUT_WR)
 
     sender = threading.Thread(target=send)
     sender.start()
     try:
         yield PacketReader(ours, timeout)
     finally:
-        sender.join()
         ours.close()
+        sender.join()
         theirs.close()
 
 
@@ -65,7 +72,7 @@ def everything(reader: PacketReader) -> list[bytes]:
             return found
 
 
-@given(st.lists(st.binary(min_size=1, max_size=300), max_size=30), st.lists(st.integers(1, 200), max_size=30))
+@given(st.lists(st.binary(min_size=19, max_size=300), max_size=30), st.lists(st.integers(1, 200), max_size=30))
 @settings(deadline=None)
 def test_events_come_out_whole_however_the_stream_is_cut(events: list[bytes], pieces: list[int]) -> None:
     with reading(packets(events), pieces) as reader:
@@ -74,19 +81,19 @@ def test_events_come_out_whole_however_the_stream_is_cut(events: list[bytes], pi
 
 @pytest.mark.parametrize("size", [LARGEST - 2, LARGEST - 1, LARGEST, 2 * LARGEST - 1, 2 * LARGEST + 7])
 def test_events_longer_than_a_packet_are_put_together(size: int) -> None:
-    events = [b"before", bytes(size), b"after"]
+    events = [event(20), event(size), event(21)]
     with reading(packets(events), []) as reader:
         assert everything(reader) == events
 
 
 def test_packet_numbers_go_round() -> None:
-    events = [str(number).encode() for number in range(600)]
+    events = [event(19, b"") + str(number).encode() for number in range(600)]
     with reading(packets(events), []) as reader:
         assert everything(reader) == events
 
 
 def test_a_missing_packet_is_noticed() -> None:
-    stream = packets([b"one"]) + packets([b"three"], first=3)
+    stream = packets([event(20)]) + packets([event(22)], first=3)
     with reading(stream, []) as reader, pytest.raises(DMError, match="not a binlog stream") as raised:
         everything(reader)
     assert raised.value.retryable
@@ -94,9 +101,9 @@ def test_a_missing_packet_is_noticed() -> None:
 
 @pytest.mark.parametrize("verdict", [b"\xff\xd4\x04#HY000why", b"\xfe\x00\x00\x02\x00"])
 def test_what_ends_the_dump_comes_after_the_events_before_it(verdict: bytes) -> None:
-    stream = packets([b"event"]) + struct.pack("<I", len(verdict) | 2 << 24) + verdict
+    stream = packets([event(20)]) + struct.pack("<I", len(verdict) | 2 << 24) + verdict
     with reading(stream, []) as reader:
-        assert everything(reader) == [b"event"]
+        assert everything(reader) == [event(20)]
         assert reader.verdict == verdict
 
 
@@ -113,3 +120,32 @@ def test_ready_says_whether_a_read_would_wait() -> None:
         assert not reader.ready()
         theirs.sendall(b"x")
         assert reader.ready()
+
+
+@pytest.mark.parametrize(
+    "payload", [b"", b"\0", b"\0short", b"\xfb/etc/passwd", b"\x01" + event(30), b"\0" + event(19)[:18]]
+)
+def test_a_packet_that_is_no_event_and_no_verdict_is_refused(payload: bytes) -> None:
+    stream = struct.pack("<I", len(payload) | 1 << 24) + payload
+    with reading(stream, []) as reader, pytest.raises(DMError, match="not a binlog stream"):
+        everything(reader)
+
+
+@pytest.mark.parametrize("declared", [100, LARGEST + 10, LARGEST_EVENT + 1])
+def test_an_event_that_never_ends_is_given_up_at_the_size_it_says_it_has(declared: int) -> None:
+    begin = b"\0" + event(19)[:9] + struct.pack("<I", declared) + bytes(LARGEST - 14)
+    stream = struct.pack("<I", LARGEST | 1 << 24) + begin + struct.pack("<I", LARGEST | 2 << 24) + bytes(LARGEST)
+    with reading(stream, []) as reader:
+        with pytest.raises(DMError, match="not a binlog stream"):
+            everything(reader)
+        assert sum(map(len, reader._parts)) <= max(declared, LARGEST) + 1
+
+
+def test_the_first_word_may_take_longer_than_the_others() -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        reader = PacketReader(ours, 0.05, first_timeout=30)
+        assert ours.gettimeout() == 30
+        theirs.sendall(packets([event(20)]))
+        assert reader.read() == [event(20)]
+        assert ours.gettimeout() == 0.05

@@ -84,3 +84,34 @@ def test_what_can_not_be_is_refused(data: bytes) -> None:
 def test_an_event_before_any_file_name_is_refused() -> None:
     with pytest.raises(DMError, match="before the name of its file"):
         StreamPosition().advance(placed([rows()])[0])
+
+
+@pytest.mark.parametrize("name", ["other-bin.000008", "mysql-bin.x.000008"])
+def test_a_file_of_another_series_is_refused(name: str) -> None:
+    with pytest.raises(DMError, match="another series") as raised:
+        at(500).advance(rotate(name, artificial=True))
+    assert not raised.value.retryable
+
+
+def test_a_file_that_was_left_is_not_named_again() -> None:
+    with pytest.raises(DMError, match="reset"):
+        at(500).advance(rotate("mysql-bin.000006", artificial=True))
+
+
+@pytest.mark.parametrize("grows", [True, False])
+def test_rotations_with_nothing_between_them_come_to_an_end(grows: bool) -> None:
+    place = at(4)
+    named = [rotate(f"mysql-bin.{number if grows else 7:06d}", artificial=True) for number in range(8, 12)]
+    for data in named[:3]:
+        place.advance(data)
+    with pytest.raises(DMError, match="nothing stands in the files"):
+        place.advance(named[3])
+
+
+def test_files_with_a_start_and_nothing_else_may_be_any_number() -> None:
+    place = at(4)
+    for number in range(8, 200):
+        for data in placed([format_description(), rotate(f"mysql-bin.{number:06d}")]):
+            assert place.advance(data)
+        assert not place.advance(rotate(f"mysql-bin.{number:06d}", artificial=True))
+    assert place.file == "mysql-bin.000199"
