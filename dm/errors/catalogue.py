@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm.errors import binlog, config, ddl, demo, full, general, relay, sync, syncer, worker
+from dm.errors import binlog, config, ddl, demo, full, general, purge, relay, sync, syncer, upstream, worker, xa
 from dm.errors.kind import ErrorKind
 
 
@@ -25,9 +25,12 @@ CATALOGUE = _collect(
     config.KINDS,
     binlog.KINDS,
     relay.KINDS,
+    purge.KINDS,
+    upstream.KINDS,
     ddl.KINDS,
     sync.KINDS,
     syncer.KINDS,
+    xa.KINDS,
     full.KINDS,
     worker.KINDS,
     demo.KINDS,

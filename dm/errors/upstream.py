@@ -1,0 +1,65 @@
+"""Errors of a source with several servers behind it, and of servers that are none."""
+
+from dm.errors.kind import ErrorKind
+
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "source-behind",
+        30950,
+        "relay-unit",
+        "upstream",
+        "medium",
+        "{address} can't take over: it lacks {missing}; read so far: {ours}; it has: {theirs}",
+        "wait until it has caught up or the other address is back, the task goes on by itself; if the missing"
+        " transactions are lost for ever, start again with a new full load",
+        retryable=True,
+    ),
+    ErrorKind(
+        "dump-rotation-refused",
+        30951,
+        "relay-unit",
+        "upstream",
+        "high",
+        "the source announces binlog file {file!r} behind {before!r}: {what}",
+        "check that host and port belong to a MySQL or MariaDB server",
+    ),
+    ErrorKind(
+        "server-answer-garbled",
+        30952,
+        "relay-unit",
+        "upstream",
+        "high",
+        "what {address} answers is not what a server answers: {what}",
+        "check that host and port belong to a MySQL or MariaDB server",
+    ),
+    ErrorKind(
+        "gtid-order-loose",
+        30953,
+        "sync-unit",
+        "upstream",
+        "high",
+        "the source is now server {now}, it was {before}; with gtid_strict_mode=OFF the numbers of its GTIDs do not say"
+        " what was applied already; read so far: {ours}; the source has: {theirs}",
+        "if no server of the group has written with numbers out of order (SHOW BINLOG EVENTS shows them), SET GLOBAL"
+        " gtid_strict_mode = ON at the source and resume; else start again from an explicit position of the new server",
+    ),
+    ErrorKind(
+        "gtid-out-of-order",
+        30954,
+        "sync-unit",
+        "upstream",
+        "high",
+        "GTID {gtid} stands behind {behind} in the source's binlog: whether it was applied already can't be known",
+        "compare the rows of this transaction (mysqlbinlog at the position shows them) at source and target, then start"
+        " the task again from an explicit file and position behind or before it",
+    ),
+    ErrorKind(
+        "config-standby-without-gtid",
+        20932,
+        "config",
+        "internal",
+        "medium",
+        "`standby` needs `enable-gtid: true`: a place in the binlog of one server is found at another by GTID only",
+        "add `enable-gtid: true`, or leave `standby` out",
+    ),
+)
