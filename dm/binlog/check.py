@@ -204,6 +204,8 @@ def _members_mismatch(table_map: TableMap, index: int, column: WireColumn) -> st
 
 def mismatch(table_map: TableMap, columns: Sequence[WireColumn]) -> str | None:
     """Why the tracked columns can't be the ones of this table map; None when they can."""
+    if table_map.unreadable is not None:
+        return table_map.unreadable
     if len(columns) != len(table_map.columns):
         return f"the tracked structure has {len(columns)} columns and the binlog has {len(table_map.columns)}"
     for index, (wire, column) in enumerate(zip(table_map.columns, columns, strict=True)):

@@ -77,7 +77,10 @@ class MariadbBinlogCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class StatementInput:
-    """INTVAR, RAND or USER_VAR: an input of the statement that follows, which was logged as text."""
+    """An input of a statement that is logged as text and follows: INTVAR, RAND, USER_VAR, the file of a LOAD DATA.
+
+    It means nothing by itself: whether the statement can be replicated is decided by the statement.
+    """
 
     type: int
     body: bytes

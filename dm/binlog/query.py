@@ -16,6 +16,7 @@ from typing import Final
 
 from dm.binlog.charset import decode_text
 from dm.binlog.cursor import ByteCursor, Malformed
+from dm.errors import DMError
 
 _FIXED = Struct(
     "<IIBHH"
@@ -66,6 +67,23 @@ class Query:
         """The statement, decoded by its client's character set; raises DMError when it is not valid in it."""
         charset = self.session.charset
         return decode_text(self.sql, None if charset is None else charset[0])
+
+    @property
+    def undecodable(self) -> DMError | None:
+        """Why the statement is no valid text; None where it is."""
+        try:
+            _ = self.text
+        except DMError as error:
+            return error
+        return None
+
+    @property
+    def readable(self) -> str:
+        """The statement's text; where it is not valid, with escapes for the bytes that are not."""
+        try:
+            return self.text
+        except DMError:
+            return self.sql.decode("utf-8", "backslashreplace")
 
     @property
     def sql_mode(self) -> int | None:
@@ -180,12 +198,12 @@ class _Sessions(dict[bytes, QuerySession]):
 _sessions: Final = _Sessions()
 
 
-def parse_query(data: bytes, at: int, end: int, timestamp: int) -> Query:
-    """Read a query event's body."""
-    if at + _FIXED.size > end:
+def parse_query(data: bytes, at: int, end: int, timestamp: int, *, more: int = 0) -> Query:
+    """Read a query event's body, whose fixed part is `more` bytes longer than a plain query's."""
+    if at + _FIXED.size + more > end:
         raise Malformed("it is shorter than its fixed part")
     thread_id, exec_time, schema_length, error_code, status_length = _FIXED.unpack_from(data, at)
-    at += _FIXED.size
+    at += _FIXED.size + more
     schema_at = at + status_length
     sql_at = schema_at + schema_length + 1
     if sql_at > end or data[sql_at - 1]:

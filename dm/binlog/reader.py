@@ -97,15 +97,12 @@ _TYPE, _SIZE = 1, 3  # fields of a header, by number because this is the way of 
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
 
-_STATEMENT_LOAD = "LOAD DATA was logged as a statement (binlog_format is not ROW)"
+_NO_TABLE: Final = b"\xff" * 6  # a rows event of no table and no rows, which only ends a statement
+_LOAD_QUERY_MORE = 13  # of EXECUTE_LOAD_QUERY's fixed part: file id, place of the file's name, how to treat duplicates
 _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
     EventType.WRITE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
     EventType.UPDATE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
     EventType.DELETE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
-    EventType.BEGIN_LOAD_QUERY: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
-    EventType.APPEND_BLOCK: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
-    EventType.EXECUTE_LOAD_QUERY: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
-    EventType.DELETE_FILE: (_STATEMENT_LOAD, "set binlog_format=ROW at the source, and skip this statement"),
     EventType.INCIDENT: (
         "the source says that it lost changes of its own binlog",
         "compare the data, repair or load it again, then start the task behind this event",
@@ -134,6 +131,12 @@ class EventParser:
             EventType.INTVAR: self._statement_input,
             EventType.RAND: self._statement_input,
             EventType.USER_VAR: self._statement_input,
+            EventType.BEGIN_LOAD_QUERY: self._statement_input,
+            EventType.APPEND_BLOCK: self._statement_input,
+            EventType.DELETE_FILE: self._statement_input,
+            EventType.EXECUTE_LOAD_QUERY: lambda data, at, end, header: query.parse_query(
+                data, at, end, header.timestamp, more=_LOAD_QUERY_MORE
+            ),
             EventType.XID: self._xid,
             EventType.TABLE_MAP: self._table_map,
             EventType.HEARTBEAT: lambda data, at, end, header: control.parse_heartbeat(
@@ -262,7 +265,9 @@ class EventParser:
             self._table_maps[body] = known
         return known
 
-    def _rows(self, data: bytes, at: int, end: int, header: EventHeader) -> Rows:
+    def _rows(self, data: bytes, at: int, end: int, header: EventHeader) -> Rows | Ignorable:
+        if data[at : at + 6] == _NO_TABLE:
+            return Ignorable(header.type)
         return parse_rows(data, at, end, header.type)
 
     def _statement_input(self, data: bytes, at: int, end: int, header: EventHeader) -> StatementInput:

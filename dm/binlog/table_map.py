@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.optional_metadata import OptionalMetadata, parse_optional_metadata
-from dm.binlog.wire_type import WireType, resolve
+from dm.binlog.wire_type import UnknownType, WireType, resolve
 from dm.gtid import Flavor
 
 
@@ -26,6 +26,7 @@ class TableMap:
     optional: OptionalMetadata
     flavor: Flavor
     body: bytes  # as the source wrote it, for whoever has to store the map
+    unreadable: str | None = None  # why rows of this table can't be decoded
 
     def __str__(self) -> str:
         return f"{self.schema}.{self.table}"
@@ -55,7 +56,12 @@ def parse_table_map(cursor: ByteCursor, flavor: Flavor) -> TableMap:
         raise Malformed(f"{count} columns")
     codes = cursor.take(count)
     metadata = ByteCursor(cursor.packed_bytes())
-    columns = tuple(resolve(code, metadata) for code in codes)
+    try:
+        columns = tuple(resolve(code, metadata) for code in codes)
+    except UnknownType as error:
+        # A later server's type. Its metadata has a length nobody here knows, so nothing behind it can be read; that
+        # matters only if the table is replicated.
+        return TableMap(table_id, schema, table, (), (), OptionalMetadata(), flavor, body, str(error))
     if metadata.left:
         raise Malformed("its type metadata has bytes no column needs")
     null_bits = cursor.take((count + 7) // 8)

@@ -52,6 +52,10 @@ class WireCode(IntEnum):
     GEOMETRY = 255
 
 
+class UnknownType(Malformed):
+    """Raised for a type code that no server known here writes."""
+
+
 class WireType(NamedTuple):
     """A resolved type; what the numbers mean depends on the code.
 
@@ -139,4 +143,4 @@ def resolve(code: int, metadata: ByteCursor) -> WireType:
         if (size := metadata.uint(1)) != (4 if code == WireCode.FLOAT else 8):
             raise Malformed(f"a floating-point number takes {size} bytes")
         return WireType(code, size)
-    raise Malformed(f"column type {code} is not known")
+    raise UnknownType(f"column type {code} is not known")

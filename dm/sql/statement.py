@@ -9,13 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
-import sqlglot
-from sqlglot import exp
-from sqlglot.errors import SqlglotError
-
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.sql.context import SourceContext
+from dm.sql.dml import written_tables
 from dm.sql.lexeme import scan
 
 StatementKind = Literal["ddl", "skip", "begin", "commit", "rollback", "savepoint", "xa", "dml"]
@@ -27,7 +24,7 @@ class Statement:
 
     kind: StatementKind
     text: str
-    tables: tuple[TableName, ...] | None = None  # of a 'dml': what it names; None where that is not known
+    tables: tuple[TableName, ...] | None = None  # of a 'dml': what it writes; None where that is not known
 
 
 _PLAIN: Final[dict[str, StatementKind]] = {"BEGIN": "begin", "COMMIT": "commit", "ROLLBACK": "rollback"}
@@ -100,19 +97,6 @@ def _object_kind(rest: list[str]) -> StatementKind | None:
     return "ddl" if first in _DDL_OBJECTS else None
 
 
-def _tables(text: str, context: SourceContext) -> tuple[TableName, ...] | None:
-    try:
-        tree = sqlglot.parse_one(text, dialect="mysql")
-    except (SqlglotError, RecursionError):
-        return None
-    if isinstance(tree, exp.Command):
-        return None
-    found = tuple(TableName(table.db or context.schema, table.name) for table in tree.find_all(exp.Table) if table.name)
-    if context.lower_case_names:
-        found = tuple(TableName(name.schema.lower(), name.table.lower()) for name in found)
-    return found or None
-
-
 def classify(text: str, context: SourceContext) -> Statement:
     """The kind of a statement from the binlog."""
     plain = _PLAIN.get(text)
@@ -130,4 +114,4 @@ def classify(text: str, context: SourceContext) -> Statement:
     kind = _kind(words)
     if kind is None:
         raise DMError("ddl-not-understood", statement=text, why=f"nothing known begins with {' '.join(words[:3])}")
-    return Statement(kind, text, _tables(text, context) if kind == "dml" else None)
+    return Statement(kind, text, written_tables(text, context) if kind == "dml" else None)

@@ -35,6 +35,8 @@ from dm.target.target_schema import TargetSchemas
 _REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")
 _SWAPS = (RenameTable, ExchangePartition)
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
+# 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
+_HARMLESS = (0, 1051)
 
 
 @dataclass(slots=True)
@@ -81,9 +83,11 @@ class DdlLane:
 
     def steps(self, query: Query, transaction: SourceTransaction) -> list[_Step]:
         """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
-        text = query.text
+        text = query.readable
         try:
-            return self._understood(text, self._context_of(query), transaction)
+            if query.undecodable is not None and not self._foreign_dml(query):
+                raise query.undecodable
+            return self._understood(query, text, transaction)
         except DMError as error:
             # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
             if error.name in _NOT_UNDERSTOOD and self._rules.sql_pattern_ignores(text):
@@ -91,17 +95,31 @@ class DdlLane:
             error.position = error.position or str(transaction.end)
             raise
 
-    def _understood(self, text: str, context: SourceContext, transaction: SourceTransaction) -> list[_Step]:
+    def _understood(self, query: Query, text: str, transaction: SourceTransaction) -> list[_Step]:
+        context = self._context_of(query)
         statement = classify(text, context)
-        if statement.kind == "dml":
-            self._refuse_dml(statement.tables, text)
+        if statement.kind == "dml" and self._concerns(query, statement.tables):
+            raise DMError("statement-dml", statement=_shorten(text))
         if statement.kind != "ddl":
             return []
-        return [step for piece in split(text, context) for step in self._steps_of(piece, transaction)]
+        steps = [step for piece in split(text, context) for step in self._steps_of(piece, transaction)]
+        if steps and query.error_code not in _HARMLESS:
+            raise DMError("statement-failed-at-source", statement=_shorten(text), code=query.error_code)
+        return steps
 
-    def _refuse_dml(self, tables: Sequence[TableName] | None, text: str) -> None:
+    def _foreign_dml(self, query: Query) -> bool:
+        """Whether a statement with bytes that are no text (a BLOB's) changes rows of tables that nobody wants."""
+        statement = classify(query.readable, self._context_of(query))
+        return statement.kind == "dml" and not self._concerns(query, statement.tables)
+
+    def _concerns(self, query: Query, tables: Sequence[TableName] | None) -> bool:
+        """Whether a statement that changes rows may change some that are replicated."""
         if not tables or any(self._rules.wanted(table) for table in tables):
-            raise DMError("statement-dml", statement=_shorten(text))
+            return True
+        # MySQL tells in which schemas; one that the statement does not name was written by a trigger or a function.
+        named = {table.schema.lower() for table in tables}
+        others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
+        return any(self._rules.wanted(TableName(schema, "")) for schema in others)
 
     def _steps_of(self, piece: Piece, transaction: SourceTransaction) -> list[_Step]:
         wanted = [self._rules.wanted(table) for table in piece.tables]
