@@ -16,7 +16,8 @@ from dm.position import Position
 from dm.syncer.completion import CompletionTracker, Ticket
 from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneJob, LaneQueue
-from dm.target.apply import apply_batch
+from dm.syncer.memory_quota import MemoryQuota
+from dm.target.apply import apply_batch, apply_parts
 from dm.target.connection import TargetConnection
 from dm.target.progress.lanes import LaneClaim
 
@@ -41,6 +42,7 @@ class ApplyLane:
         batch: int,
         ordered: bool,
         gate: Gate,
+        memory: MemoryQuota,
         clock: Clock,
         chance: random.Random,
         position_of: Callable[[Position], Position],
@@ -56,6 +58,7 @@ class ApplyLane:
         self._batch = batch
         self._ordered = ordered
         self._gate = gate
+        self._memory = memory
         self._clock = clock
         self._chance = chance
         self._position_of = position_of
@@ -102,6 +105,7 @@ class ApplyLane:
                 self._apply(jobs)
                 self._began = None
                 self._completions.committed(_count(jobs))
+                self._memory.release(sum([job.cost for job in jobs]))
                 self.queue.finished()
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             if not self._stop.is_set():
@@ -110,19 +114,23 @@ class ApplyLane:
 
     def _apply(self, jobs: list[LaneJob]) -> None:
         changes = [change for job in jobs for change in job.changes]
+        stream = jobs[0].stream  # it comes alone
         position = self._position_of(jobs[-1].end)
+
+        def first() -> None:
+            self._claim.advance(self._connection, position)
+            faults.hit("syncer.after_lane_row")
+
         give_up = self._clock.monotonic() + RETRY_FOR_SECONDS
         tries = 0
         while True:
             try:
                 with self._gate.alone() if tries else self._gate.together():
                     faults.hit("syncer.before_begin")
-                    apply_batch(
-                        self._connection,
-                        changes,
-                        first=lambda: self._first(position),
-                        last=lambda: faults.hit("syncer.before_commit"),
-                    )
+                    if stream is None:
+                        applied = apply_batch(self._connection, changes, first=first, last=_last)
+                    else:
+                        applied = apply_parts(self._connection, stream.parts, first=first, last=_last)
                     faults.hit("syncer.after_commit")
                 break
             except DMError as error:
@@ -133,17 +141,19 @@ class ApplyLane:
                     raise
                 tries = min(tries + 1, 16)
                 self.retries += 1
-        self.rows += len(changes)
+        if stream is not None:
+            stream.release()
+        self.rows += applied.changes
         self.batches += 1
 
-    def _first(self, position: Position) -> None:
-        self._claim.advance(self._connection, position)
-        faults.hit("syncer.after_lane_row")
+
+def _last() -> None:
+    faults.hit("syncer.before_commit")
 
 
 def _count(jobs: list[LaneJob]) -> dict[int, tuple[Ticket, int]]:
     counts: dict[int, tuple[Ticket, int]] = {}
     for job in jobs:
         known = counts.get(id(job.ticket))
-        counts[id(job.ticket)] = (job.ticket, len(job.changes) + (known[1] if known else 0))
+        counts[id(job.ticket)] = (job.ticket, job.count + (known[1] if known else 0))
     return counts

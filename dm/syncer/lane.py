@@ -1,9 +1,9 @@
 """A lane: one target session with its bounded queue, applied in order by one thread.
 
-The queue is bounded by changes and by bytes of binlog; a full queue makes the dispatcher wait, so a slow target holds
-the reader back and memory stays where the configuration put it. A batch is whatever is waiting when the session is
-free, at most `batch` changes: a single change leaves at once, a backlog leaves in full batches, and no timer is
-involved.
+The queue is bounded by changes, all queues together by the memory quota; a full queue makes the dispatcher wait, so a
+slow target holds the reader back and memory stays where the configuration put it. A batch is whatever is waiting when
+the session is free, at most `batch` changes: a single change leaves at once, a backlog leaves in full batches, and no
+timer is involved.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from dm.changes.row_change import RowChange
 from dm.position import Position
+from dm.syncer.change_stream import ChangeStream
 from dm.syncer.completion import Ticket
 
 
@@ -24,6 +25,13 @@ class LaneJob:
     changes: list[RowChange]
     ticket: Ticket
     end: Position
+    cost: int = 0  # of memory, given back when they are committed
+    stream: ChangeStream | None = None  # instead of changes, where those are too many to be held
+
+    @property
+    def count(self) -> int:
+        """How many changes it counts as."""
+        return len(self.changes) or 1
 
 
 class LaneQueue:
@@ -55,7 +63,7 @@ class LaneQueue:
             if self._closed:
                 return False
             self._jobs.append(job)
-            self._waiting += len(job.changes)
+            self._waiting += job.count
             self._changed.notify_all()
             return True
 
@@ -70,11 +78,11 @@ class LaneQueue:
             if self._closed:
                 return []
             taken = [self._jobs.popleft()]
-            count = len(taken[0].changes)
+            count = taken[0].count
             if not whole_jobs:
-                while self._jobs and count + len(self._jobs[0].changes) <= limit:
+                while self._jobs and count + self._jobs[0].count <= limit:
                     taken.append(self._jobs.popleft())
-                    count += len(taken[-1].changes)
+                    count += taken[-1].count
             self._waiting -= count
             self._running = count
             self._changed.notify_all()  # there is room

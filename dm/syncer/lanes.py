@@ -14,12 +14,16 @@ from dm.changes.row_change import RowChange
 from dm.errors import DMError
 from dm.position import Position
 from dm.syncer.apply_lane import ApplyLane
+from dm.syncer.change_stream import ChangeStream
 from dm.syncer.completion import Ticket
 from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
+from dm.syncer.key_memory import KeyMemory
 from dm.syncer.lane import LaneJob
+from dm.syncer.memory_quota import MemoryQuota
 
 # How many changes of one large transaction are held back before they are handed to their lanes.
 HAND_OVER = 256
+HAND_OVER_COST = 2 << 20  # and how much memory they take
 _LAST_BATCH_SECONDS = 0.5
 
 
@@ -30,12 +34,23 @@ class Stopped(Exception):
 class Lanes:
     """Places changes on worker lanes and the keyless lane."""
 
-    def __init__(self, workers: Sequence[ApplyLane], keyless: ApplyLane, detector: ConflictDetector) -> None:
+    def __init__(
+        self,
+        workers: Sequence[ApplyLane],
+        keyless: ApplyLane,
+        detector: ConflictDetector,
+        *,
+        memory: MemoryQuota,
+        key_bytes: int,
+    ) -> None:
         self._workers = list(workers)
         self._keyless = keyless
         self._detector = detector
         self._pending: list[list[RowChange]] = [[] for _ in self._workers]
         self._held = 0
+        self._held_cost = 0
+        self.memory = memory  # of the changes that are with the lanes
+        self._keys = KeyMemory(key_bytes)
         self.conflicts = 0
 
     def start(self) -> None:
@@ -43,8 +58,8 @@ class Lanes:
         for lane in (*self._workers, self._keyless):
             lane.start()
 
-    def place(self, change: RowChange, ticket: Ticket, end: Position) -> None:
-        """Give one change of a keyed table to the lane its keys demand."""
+    def place(self, change: RowChange, cost: int, ticket: Ticket, end: Position) -> None:
+        """Give one change of a keyed table to the lane its keys demand; `cost` is the memory it takes."""
         keys = keys_of(change)
         worker = self._detector.place(keys)
         if worker == CONFLICT:
@@ -54,23 +69,45 @@ class Lanes:
             worker = self._detector.place(keys)
         self._pending[worker].append(change)
         self._held += 1
-        if self._held >= HAND_OVER:
+        self._held_cost += cost
+        if self._held >= HAND_OVER or self._held_cost >= HAND_OVER_COST:
             self.hand_over(ticket, end)
 
     def hand_over(self, ticket: Ticket, end: Position) -> None:
         """Give what is held back to the queues; called at the end of every transaction at the latest."""
         if not self._held:
             return
+        cost, held = self._held_cost, self._held
+        self._acquire(cost)
         for number, changes in enumerate(self._pending):
             if changes:
                 self._pending[number] = []
-                if not self._workers[number].queue.put(LaneJob(changes, ticket, end)):
+                share = cost * len(changes) // held
+                cost -= share
+                held -= len(changes)
+                if not self._workers[number].queue.put(LaneJob(changes, ticket, end, share)):
                     raise Stopped
-        self._held = 0
+                sample = changes[0]
+        if self._keys.placed(sample, self._held):
+            self._drain_workers()
+        self._held = self._held_cost = 0
 
-    def place_keyless(self, changes: list[RowChange], ticket: Ticket, end: Position) -> None:
+    def _acquire(self, cost: int) -> None:
+        # What the lanes have comes back as they commit; when they have nothing, nobody can be waited for.
+        if not self.memory.block_acquire(cost):
+            if self.memory.closed:
+                raise Stopped
+            self.memory.force_acquire(cost)
+
+    def place_keyless(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
         """Give all keyless changes of one transaction to the ordered lane, as one target transaction."""
-        if not self._keyless.queue.put(LaneJob(changes, ticket, end)):
+        self._acquire(cost)
+        if not self._keyless.queue.put(LaneJob(changes, ticket, end, cost)):
+            raise Stopped
+
+    def stream_keyless(self, stream: ChangeStream, ticket: Ticket, end: Position) -> None:
+        """Have the ordered lane decode and apply the keyless changes of one transaction, as one target transaction."""
+        if not self._keyless.queue.put(LaneJob([], ticket, end, stream=stream)):
             raise Stopped
 
     def _drain_workers(self) -> None:
@@ -79,6 +116,7 @@ class Lanes:
                 if lane.queue.closed:
                     raise Stopped
         self._detector.clear()
+        self._keys.clear()
 
     def drain(self) -> None:
         """Wait until everything given is committed (the DDL barrier)."""
@@ -95,6 +133,7 @@ class Lanes:
 
     def give_up(self) -> None:
         """Begin nothing more in any lane, and wake whoever waits for one."""
+        self.memory.close()
         for lane in (*self._workers, self._keyless):
             lane.give_up()
 

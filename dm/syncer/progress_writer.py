@@ -34,6 +34,9 @@ class ProgressWriter:
         interval: float,
         clock: Clock,
         failed: Callable[[BaseException], None],
+        storing: Callable[[Position], None] = lambda _: None,
+        stored: Callable[[Position], None] = lambda _: None,
+        regularly: Callable[[Position], None] = lambda _: None,
     ) -> None:
         self._writer = writer
         self._completions = completions
@@ -41,6 +44,9 @@ class ProgressWriter:
         self._interval = min(interval, INTERVAL_SECONDS)
         self._clock = clock
         self._failed = failed
+        self._ahead = storing
+        self._behind = stored
+        self._regularly = regularly
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._stored = completions.mark.position
@@ -78,6 +84,7 @@ class ProgressWriter:
         try:
             while not self._clock.wait(self._stop, self._interval):
                 self.write()
+                self._regularly(self._stored)
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             self._failed(error)
 
@@ -127,9 +134,11 @@ class ProgressWriter:
     ) -> None:
         faults.hit("syncer.before_checkpoint")
         bound = self._safe_mode.bound_behind(position)
+        self._ahead(position)
         self._began = self._clock.monotonic()
         self._writer.write(position, bound, tables, gone, clear_intent=clear_intent)
         self._began = None
         self._stored = position
         self.writes += 1
+        self._behind(position)
         faults.hit("syncer.after_checkpoint")

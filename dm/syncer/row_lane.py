@@ -6,45 +6,28 @@ which kinds of events are wanted, the decoder, the plan of the conversion, the r
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from dm.binlog.decode import RowDecoder, RowPair
+from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import TableMap
-from dm.changes.plan import PlanOptions, TablePlan, build_plan
-from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.row_image import completed_images
+from dm.changes.constant import constant_columns
+from dm.changes.plan import PlanOptions, build_plan
+from dm.changes.row_change import RowChange
 from dm.errors import DMError
 from dm.gtid import Flavor
 from dm.ident import TableName
 from dm.position import Position
-from dm.rules.row_filter import RowFilter
-from dm.rules.table_rules import RowEvent, TableRules
+from dm.rules.table_rules import TableRules
 from dm.schema.wire import wire_columns
+from dm.syncer.change_stream import PART_COST, ChangeStream
 from dm.syncer.completion import Ticket
 from dm.syncer.lanes import Lanes
+from dm.syncer.memory_quota import CHANGE_COST, DECODED_FACTOR
 from dm.syncer.safe_mode import SafeMode
+from dm.syncer.source_table import KINDS, SourceTable
 from dm.syncer.structures import Structures
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.target_schema import TargetSchemas
 
 _TABLES_KEPT = 8192
-_KINDS: dict[RowEvent, ChangeKind] = {
-    "insert": ChangeKind.INSERT,
-    "update": ChangeKind.UPDATE,
-    "delete": ChangeKind.DELETE,
-}
-
-
-@dataclass(slots=True)
-class _Table:
-    """What is known of one table map's table."""
-
-    table_map: TableMap  # kept alive: its identity is the key
-    decoder: RowDecoder
-    plan: TablePlan
-    wanted_kinds: dict[RowEvent, bool]
-    row_filter: RowFilter | None
-    point: Position | None
 
 
 class RowLane:
@@ -72,7 +55,11 @@ class RowLane:
         self._options = options
         self.points = points
         self._keyless_done = keyless_done
-        self._tables: dict[int, _Table] = {}
+        self._tables: dict[int, SourceTable] = {}
+        # Of the transaction under way, behind its last DDL.
+        self._keyless: list[RowChange] = []
+        self._keyless_cost = 0
+        self._keyless_tables: dict[int, SourceTable] = {}
         self.skipped_keyless = 0
 
     def forget(self) -> None:
@@ -80,10 +67,10 @@ class RowLane:
         self._tables.clear()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
-        """Place all changes of these row events of one transaction; gives how many."""
+        """Place the changes of keyed tables among these row events, collect those of keyless ones; gives how many."""
         gtid, end = transaction.gtid, transaction.end
         safe = self._safe_mode.covers_change(transaction.begin)
-        keyless: list[RowChange] = []
+        place = self._lanes.place
         given = 0
         for item in items:
             table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, transaction)
@@ -93,41 +80,54 @@ class RowLane:
             if not table.wanted_kinds[kind] or (table.point is not None and table.point.has_processed(gtid, end)):
                 continue
             plan = table.plan
-            for before, after in self._decoded(table, item, transaction, safe=safe):
+            if not plan.keyed:
+                self._collect(table, item, transaction)
+                continue
+            pairs = table.pairs(item, transaction, safe=safe)
+            cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
+            for before, after in pairs:
                 if table.row_filter is not None and table.row_filter(kind, before, after):
                     continue
-                change = RowChange(plan, _KINDS[kind], before, after, safe and plan.keyed)
-                if plan.keyed:
-                    self._lanes.place(change, ticket, end)
-                    given += 1
-                else:
-                    keyless.append(change)
+                place(RowChange(plan, KINDS[kind], before, after, safe), cost, ticket, end)
+                given += 1
         self._lanes.hand_over(ticket, end)
         if safe:
             self._safe_mode.rows += given
-        if keyless:
-            given += self._place_keyless(keyless, ticket, transaction)
         return given
 
-    def _decoded(self, table: _Table, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
-        try:
-            pairs = table.decoder.decode(item.rows)
-            return pairs if item.rows.whole else completed_images(table.plan, pairs, safe=safe)
-        except DMError as error:
-            error.position = error.position or str(transaction.end)
-            raise
-
-    def _place_keyless(self, changes: list[RowChange], ticket: Ticket, transaction: SourceTransaction) -> int:
+    def _collect(self, table: SourceTable, item: RowsItem, transaction: SourceTransaction) -> None:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
         # the same transactions may come in another order, so each one is asked about.
         done = self._keyless_done
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
-            self.skipped_keyless += len(changes)
+            self.skipped_keyless += len(table.keyless_changes(item, transaction))
+            return
+        self._keyless_tables[id(item.table_map)] = table
+        if self._keyless_cost < PART_COST:
+            changes = table.keyless_changes(item, transaction)
+            self._keyless += changes
+            self._keyless_cost += DECODED_FACTOR * len(item.rows.data) + CHANGE_COST * len(changes)
+        else:
+            self._keyless.clear()  # too many to be held: the lane decodes them itself
+
+    def finish(self, first: int, last: int, ticket: Ticket, transaction: SourceTransaction) -> int:
+        """Give what was collected from the items between these numbers to the keyless lane; gives how many jobs' worth.
+
+        All of it is one target transaction.
+        """
+        if not self._keyless_tables:
             return 0
-        self._lanes.place_keyless(changes, ticket, transaction.end)
+        changes, cost, tables = self._keyless, self._keyless_cost, self._keyless_tables
+        self._keyless, self._keyless_cost, self._keyless_tables = [], 0, {}
+        if cost >= PART_COST:
+            stream = ChangeStream(transaction, first, last, tables, self._lanes.memory)
+            self._lanes.stream_keyless(stream, ticket, transaction.end)
+            return 1
+        if changes:
+            self._lanes.place_keyless(changes, cost, ticket, transaction.end)
         return len(changes)
 
-    def _learn(self, table_map: TableMap, transaction: SourceTransaction) -> _Table | None:
+    def _learn(self, table_map: TableMap, transaction: SourceTransaction) -> SourceTable | None:
         name, position = TableName(table_map.schema, table_map.table), transaction.end
         point = self.points.get(name)
         if point is not None and point.has_processed(transaction.gtid, position):
@@ -140,12 +140,15 @@ class RowLane:
         if target is None:
             raise DMError("target-table-missing", table=str(self._rules.route(name)), position=position)
         try:
-            plan = build_plan(schema, wire, target, self._options)
+            constants = constant_columns(name, wire, target.schema, self._rules.extracted(name))
+            plan = build_plan(schema, wire, target, self._options, constants)
         except DMError as error:
             error.position = error.position or str(position)
             raise
-        wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in _KINDS}
-        table = _Table(table_map, RowDecoder(table_map, wire), plan, wanted, self._rules.row_filter(schema), point)
+        wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
+        table = SourceTable(
+            table_map, wire, RowDecoder(table_map, wire), plan, wanted, self._rules.row_filter(schema), point
+        )
         if len(self._tables) >= _TABLES_KEPT:
             self._tables.clear()
         self._tables[id(table_map)] = table

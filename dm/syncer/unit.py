@@ -28,12 +28,14 @@ from dm.syncer.completion import CompletionTracker
 from dm.syncer.conflict_detector import ConflictDetector
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.ddl_session import DdlSession
+from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneQueue
 from dm.syncer.lanes import Lanes, Stopped
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.open_items import OpenItems
 from dm.syncer.origin import Origin, open_origin
+from dm.syncer.prepared import PreparedTransactions
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.reader import Reader, TransactionQueue
 from dm.syncer.row_lane import RowLane
@@ -42,7 +44,6 @@ from dm.syncer.source_monitor import SourceMonitor
 from dm.syncer.spool import Spool
 from dm.syncer.status import RunningParts, SyncStatus
 from dm.syncer.structures import Structures
-from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.connection import READ_TIMEOUT, TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence
@@ -74,13 +75,18 @@ class SyncUnit:
         self._subtask = subtask
         self._relay_directory = relay_directory
         self._work_directory = work_directory  # `spool` in it is scratch, `prepared` outlives a run
+        self._hold = hold
         self._clock = clock or SystemClock()
         self._spool = Spool(work_directory / "spool", self._clock)
+        self._prepared = PreparedTransactions(work_directory / "prepared")
         self._status = SyncStatus(self._clock)
         self._failure: BaseException | None = None
         self._ending = threading.Event()  # something failed, or the run is over
         self._ended = threading.Event()  # the run is over
-        self._memory = MemoryQuota(subtask.syncer.memory_quota // 2)  # of what is read
+        # Half for what was read, a quarter for what is with the lanes, a quarter for the keys of that. One wait must
+        # not depend on the other: the lanes need memory to free the reader's.
+        self._memory = MemoryQuota(subtask.syncer.memory_quota // 2)
+        self._changes = MemoryQuota(subtask.syncer.memory_quota // 4)
         self._queue = TransactionQueue(self._memory)
         self._lanes: Lanes | None = None
         self._connections: list[TargetConnection] = []
@@ -148,6 +154,8 @@ class SyncUnit:
             create_tables(connections[CONTROL], key)
             fence = Fence(key, self._clock, stop, self._status.waiting)
             taken = take_over(connections, fence)
+            stored = None if taken.checkpoint is None else taken.checkpoint.position
+            self._prepared.open(taken.claims[CONTROL].epoch, stored)
             checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin)
             writer = CheckpointWriter(connections[CONTROL], taken.claims[CONTROL])
             bound = origin.switch_bound(checkpoint.position) or taken.bound()
@@ -222,6 +230,8 @@ class SyncUnit:
             interval=settings.checkpoint_flush_interval,
             clock=self._clock,
             failed=self._fail,
+            storing=self._prepared.settle,
+            regularly=self._spool.passed,
             stored=self._stored,
         )
         self._lanes = lanes = self._open_lanes(connections, taken, completions, progress)
@@ -268,17 +278,18 @@ class SyncUnit:
         )
         self._spool.wipe()
         source: EventSource = origin.event_source()
-        assembler = TransactionAssembler(start, rules.wanted, OpenItems(self._memory, self._spool))
+        assembler = TransactionAssembler(start, rules.wanted, self._prepared, OpenItems(self._memory, self._spool))
         reader = Reader(source, assembler, self._queue, self._fail, progress.verify)
         monitor = SourceMonitor(subtask.source.endpoint, origin.facts, self._clock)
         self._status.attach(RunningParts(source, reader, completions, lanes, safe_mode, progress, monitor, ddl, rows))
+        dispatcher = Dispatcher(rows, ddl, completions, lambda: self._queue.closed)
         lanes.start()
         progress.start()
         monitor.start()
         reader.start()
         try:
             while (transaction := self._queue.take()) is not None:
-                self._dispatch(transaction, rows, ddl, completions)
+                dispatcher.dispatch(transaction)
             reader.stop()
             if self._failure is None:
                 lanes.drain_within(STOP_SECONDS)
@@ -294,7 +305,8 @@ class SyncUnit:
             self._spool.close()
 
     def _stored(self, position: Position) -> None:
-        """Tell the relay which files are behind us."""
+        """Let go of what is behind us: rows of decided XA transactions, files of the relay."""
+        self._prepared.settled(position)
         if self._hold is not None:
             self._hold.keep_from(position)
 
@@ -327,6 +339,7 @@ class SyncUnit:
                 batch=settings.batch,
                 ordered=ordered,
                 gate=gate,
+                memory=self._changes,
                 clock=self._clock,
                 chance=random.Random(name),
                 position_of=keyless if ordered else above_checkpoint,
@@ -334,25 +347,10 @@ class SyncUnit:
             )
 
         workers = [lane(worker_lane(number), ordered=False) for number in range(settings.worker_count)]
-        return Lanes(workers, lane(KEYLESS, ordered=True), ConflictDetector(settings.worker_count))
-
-    def _dispatch(
-        self, transaction: SourceTransaction, rows: RowLane, ddl: DdlLane, completions: CompletionTracker
-    ) -> None:
-        ticket = completions.open(transaction.end, transaction.timestamp)
-        given = 0
-        pending: list[RowsItem] = []
-        items = list(transaction.items)
-        transaction.items.release()
-        for number, item in enumerate(items):
-            if isinstance(item, RowsItem):
-                pending.append(item)
-                continue
-            steps = ddl.steps(item.query, transaction)
-            if steps:
-                given += rows.take(pending, ticket, transaction)
-                pending = []
-                rows_follow = any(isinstance(later, RowsItem) for later in items[number + 1 :])
-                ddl.run(item.query, steps, transaction.end, transaction.begin if rows_follow else transaction.end)
-        given += rows.take(pending, ticket, transaction)
-        completions.close(ticket, given)
+        return Lanes(
+            workers,
+            lane(KEYLESS, ordered=True),
+            ConflictDetector(settings.worker_count),
+            memory=self._changes,
+            key_bytes=settings.memory_quota // 4,
+        )

@@ -51,6 +51,35 @@ def apply_batch(
         return Applied(len(changes), count, row_by_row=True)
 
 
+def apply_parts(
+    connection: TargetConnection,
+    parts: Callable[[], Iterable[Sequence[RowChange]]],
+    *,
+    first: Callable[[], None] | None = None,
+    last: Callable[[], None] | None = None,
+) -> Applied:
+    """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
+    changes = 0
+
+    def grouped_parts() -> int:
+        nonlocal changes
+        changes = statements = 0
+        for part in parts():
+            changes += len(part)
+            statements += _run_grouped(connection, grouped(part, limit=connection.statement_bytes))
+        return statements
+
+    def one_by_one() -> int:
+        return sum(apply_serially(connection, part) for part in parts())
+
+    try:
+        statements = _transaction(connection, grouped_parts, first, last)
+        return Applied(changes, statements, row_by_row=False)
+    except _Unexpected:
+        statements = _transaction(connection, one_by_one, first, last)
+        return Applied(changes, statements, row_by_row=True)
+
+
 def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> int:
     """Apply the changes one by one inside the open transaction; gives the number of statements."""
     count = 0

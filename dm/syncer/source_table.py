@@ -1,0 +1,62 @@
+"""What is known of one table map's table: worked out once, kept until a DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dm.binlog.decode import RowDecoder, RowPair
+from dm.binlog.table_map import TableMap
+from dm.changes.constant import with_constants
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_image import completed_images
+from dm.errors import DMError
+from dm.position import Position
+from dm.rules.row_filter import RowFilter
+from dm.rules.table_rules import RowEvent
+from dm.schema.table import Column
+from dm.syncer.transaction import RowsItem, SourceTransaction
+
+KINDS: dict[RowEvent, ChangeKind] = {
+    "insert": ChangeKind.INSERT,
+    "update": ChangeKind.UPDATE,
+    "delete": ChangeKind.DELETE,
+}
+
+
+@dataclass(slots=True)
+class SourceTable:
+    """Decoder, plan and rules of one table."""
+
+    table_map: TableMap  # kept alive: its identity is the key
+    wire: Sequence[Column]
+    decoder: RowDecoder
+    plan: TablePlan
+    wanted_kinds: dict[RowEvent, bool]
+    row_filter: RowFilter | None
+    point: Position | None
+
+    def pairs(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
+        """The rows of an event before and after; raises DMError."""
+        try:
+            pairs = self.decoder.decode(item.rows)
+            if self.plan.constants:
+                pairs = with_constants(pairs, self.plan.constants)
+            return pairs if item.rows.whole else completed_images(self.plan, pairs, safe=safe)
+        except DMError as error:
+            error.position = error.position or str(transaction.end)
+            raise
+
+    def keyless_changes(self, item: RowsItem, transaction: SourceTransaction) -> list[RowChange]:
+        """The wanted changes of an event of a keyless table; those are never applied idempotently."""
+        kind = item.rows.kind
+        return [
+            RowChange(self.plan, KINDS[kind], before, after, False)
+            for before, after in self.pairs(item, transaction, safe=False)
+            if self.row_filter is None or not self.row_filter(kind, before, after)
+        ]
+
+    def for_another_thread(self) -> SourceTable:
+        """The same with a decoder of its own, which learns while it decodes."""
+        return replace(self, decoder=RowDecoder(self.table_map, self.wire))
