@@ -23,8 +23,10 @@ is verified as one from a file is.
 
 The memory has no name. It lies in a file that is deleted as soon as it is made; readers open it as
 /proc/<pid>/fd/<n> of the writer, which a small file in the relay directory tells, and compare inode and token. So a
-killed writer leaves nothing behind but a pointer to nowhere, and the kernel frees the memory with its last user. All
-of it is reserved at the start: a page that can't be had later would end the relay by SIGBUS.
+killed writer leaves nothing behind but a pointer to nowhere, and the kernel frees the memory with its last user. A
+reader looks at the pointer before each read: the next relay replaces it before it cuts anything off, so that nobody
+goes on in the ring of the one before. All of the memory is reserved at the start: a page that can't be had later would
+end the relay by SIGBUS.
 """
 
 from __future__ import annotations
@@ -46,8 +48,8 @@ SHARED_MEMORY: Final = Path("/dev/shm")  # noqa: S108
 
 FORM: Final = int.from_bytes(b"dm-ring1", "little")
 # The words at the start. WAKE is the one that is stored by write(2), because only that wakes inotify.
-FORM_WORD, TOKEN, CAPACITY, VERSION, RESERVED, HEAD, CLOSED, WAKE = range(8)
-WORDS_SIZE: Final = 64
+FORM_WORD, TOKEN, CAPACITY, VERSION, RESERVED, HEAD, WAKE = range(7)
+WORDS_SIZE: Final = 56
 TABLE_SIZE: Final = 8192
 TABLES_AT: Final = (4096, 4096 + TABLE_SIZE)
 DATA_AT: Final = 4096 + 2 * TABLE_SIZE

@@ -17,7 +17,6 @@ from dm.binlog.header import HEADER_SIZE
 from dm.relaylog.event_file import PIECE
 from dm.relaylog.ring import (
     CAPACITY,
-    CLOSED,
     DATA_AT,
     FORM,
     FORM_WORD,
@@ -57,11 +56,6 @@ class MappedRing:
     def is_of(self, token: int) -> bool:
         """Whether a relay made it under this token."""
         return (self._words[FORM_WORD], self._words[TOKEN]) == (FORM, token)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the writer is done with it; a killed one does not say so."""
-        return bool(self._words[CLOSED])
 
     def read(self, file: tuple[str, str], offset: int, piece: int, margin: float) -> list[bytes] | None:
         """The events there; None when the place is not among the newest bytes, `margin` being a part of all."""
@@ -141,7 +135,8 @@ class RingReader:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._seen: tuple[int, int] | None = None  # the pointer that was followed
+        self._pointer = str(root / POINTER_NAME)
+        self._pointed: tuple[int, int] | None = None  # the pointer that was followed
         self._ring: MappedRing | None = None
         self._inside = False
 
@@ -152,42 +147,33 @@ class RingReader:
 
     def read(self, sub: str, file: str, offset: int, *, piece: int = PIECE) -> list[bytes] | None:
         """About one piece of events from there on; none at the end; None when the place is not in the ring."""
-        found = self._read((sub, file), offset, piece)
-        if not found and self._renew():
-            found = self._read((sub, file), offset, piece)
+        try:
+            state = os.stat(self._pointer)
+            pointed = (state.st_ino, state.st_mtime_ns)
+        except OSError:
+            pointed = None
+        if pointed != self._pointed:
+            self._pointed = pointed
+            self._follow()
+        margin = 1.0 if self._inside else 0.5
+        found = None if self._ring is None else self._ring.read((sub, file), offset, piece, margin)
         self._inside = found is not None
         return found
 
-    def _read(self, file: tuple[str, str], offset: int, piece: int) -> list[bytes] | None:
-        if self._ring is None:
-            return None
-        if self._ring.closed:
-            self.close()
-            return None
-        return self._ring.read(file, offset, piece, 1.0 if self._inside else 0.5)
-
-    def _renew(self) -> bool:
-        """Take the ring that the relay has now, if it is another one."""
-        try:
-            state = os.stat(self._root / POINTER_NAME)
-        except OSError:
-            return False
-        if self._seen == (state.st_ino, state.st_mtime_ns):
-            return False
-        self._seen = (state.st_ino, state.st_mtime_ns)
+    def _follow(self) -> None:
+        """Take the ring that the relay has now, if it has one."""
         pointer = Pointer.load(self._root)
         descriptor = None if pointer is None else pointer.open()
         self.close()
         if pointer is None or descriptor is None:
-            return False
+            return
         try:
             self._ring = MappedRing(descriptor)
         except OSError:  # no room for the mapping: there are the files
             os.close(descriptor)
-            return False
+            return
         if not self._ring.is_of(pointer.token):
             self.close()
-        return self._ring is not None
 
     def close(self) -> None:
         """Give the memory back."""

@@ -7,12 +7,12 @@ import os
 import secrets
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from dm.relaylog.ring import (
     CAPACITY,
-    CLOSED,
     DATA_AT,
     FORM,
     FORM_WORD,
@@ -60,10 +60,12 @@ class RingWriter:
     @staticmethod
     def create(root: Path, size: int, shared: Path = SHARED_MEMORY) -> RingWriter | None:
         """A ring of at most `size` bytes for this relay directory; None when there can be none, and files must do."""
-        (root / POINTER_NAME).unlink(missing_ok=True)  # of a relay that was killed
         if size <= 0 or not possible() or not shared.is_dir():
-            return None
+            size = 0
         try:
+            (root / POINTER_NAME).unlink(missing_ok=True)  # of a relay that was killed
+            if not size:
+                return None
             descriptor, name = tempfile.mkstemp(prefix="dm-relay-", dir=shared)
         except OSError:
             return None
@@ -137,7 +139,7 @@ class RingWriter:
         try:
             os.pwrite(self._descriptor, self._waked.to_bytes(8, "little"), WAKE * 8)
         except OSError:
-            self._words[CLOSED] = 1  # readers that hear nothing look around after a moment, and find this
+            self._remove_pointer()  # readers that hear nothing look around after a moment
             self._release()
 
     def cut(self) -> None:
@@ -150,11 +152,14 @@ class RingWriter:
         """Send the readers to the files; the memory is freed when the last of them has gone."""
         if self._descriptor < 0:
             return
-        (self._root / POINTER_NAME).unlink(missing_ok=True)
         self.cut()
-        self._words[CLOSED] = 1
+        self._remove_pointer()
         self._wake()
         self._release()
+
+    def _remove_pointer(self) -> None:
+        with suppress(OSError):  # then it points to nowhere, as that of a killed relay does
+            (self._root / POINTER_NAME).unlink(missing_ok=True)
 
     def _release(self) -> None:
         if self._descriptor >= 0:
