@@ -134,13 +134,23 @@ class CrashLoop:
         process = self._process(f"{point}={'stop' if freeze else 'kill'}@{passages}" if point else "")
         if point and self._frozen is not None and self._chance.random() < 0.3:
             self._thaw()  # while its successor takes over
-        if point in ALTERED_POINTS or self._chance.random() < 0.15:
+        if self._chance.random() < 0.15:
             self._writer.alter()
+        alter_due = point in ALTERED_POINTS
+
+        def over() -> bool:
+            nonlocal alter_due
+            if alter_due and "checkpoint" in self._status:
+                # Not before it has taken over: a predecessor that was thawed may still execute the DDL, and rightly so.
+                alter_due = False
+                self._writer.alter()
+            return freeze and self._strikes() > before
+
         if not point:
             self._watch(process, lambda: False, self._chance.uniform(0, 3))
             process.process.kill()
             self.result.arbitrary += 1
-        elif self._watch(process, lambda: freeze and self._strikes() > before, POINT_SECONDS):
+        elif self._watch(process, over, POINT_SECONDS):
             if self._strikes() > before:
                 self.result.fired[point] += 1
                 self.result.inside_transaction += point in INSIDE
