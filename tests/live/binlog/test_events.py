@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from dm.binlog.decode import DecoderCache
@@ -318,20 +316,6 @@ def test_full_metadata_betrays_a_wrong_structure(server: ServerFactory, flavor: 
             with pytest.raises(DMError) as caught:
                 DecoderCache().decoder(table_map, [*right[:index], column, *right[index + 1 :]])
             assert caught.value.name == "row-layout-mismatch"
-
-
-def test_an_encrypted_file_is_not_read_as_a_plain_one(server: ServerFactory, tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("1;770A8A65DA156D24EE2A093277530142\n")
-    mariadb = server(
-        "mariadb",
-        plugin_load_add="file_key_management",
-        file_key_management_filename=str(keys),
-        encrypt_binlog=True,
-    )
-    with pytest.raises(DMError) as caught:
-        run(mariadb, "CREATE DATABASE d")
-    assert caught.value.name == "event-unsupported"
 
 
 def test_a_minimal_image_leaves_columns_absent(upstream: ThrowawayServer, schema: SchemaFactory) -> None:

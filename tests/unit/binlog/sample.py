@@ -56,9 +56,9 @@ TABLES: dict[str, tuple[Column, ...]] = {
 
 
 @cache
-def raw_events(flavor: Flavor) -> tuple[RawEvent, ...]:
+def raw_events(name: str) -> tuple[RawEvent, ...]:
     """The sample's events as they stand in the file."""
-    data = (SAMPLES / f"{flavor}.binlog").read_bytes()
+    data = (SAMPLES / f"{name}.binlog").read_bytes()
     return tuple(RawEvent(header, data[at : at + header.size]) for at, header in frames(data, 4, len(data)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.binlog.header import EventType
-from dm.binlog.reader import EventParser, Query, RowsQuery, XaPrepare
+from dm.binlog.reader import EventParser, FormatDescription, Query, RowsQuery, XaPrepare
 from dm.binlog.value import ABSENT, Value
 from dm.errors import DMError
 from dm.gtid import Flavor
@@ -47,6 +47,16 @@ def test_own_types_of_mariadb() -> None:
 def test_own_types_of_mysql() -> None:
     ((_, (_, after)),) = decoded("mysql", "vec")
     assert after == (bytes.fromhex("0000803f00000040"), None)
+
+
+def test_an_encrypted_file_is_not_read_as_a_plain_one() -> None:
+    # MariaDB 10.11 with encrypt_binlog; the plugin with the keys is not in the package that gives us the server.
+    described, encrypted = raw_events("mariadb-encrypted")
+    parser = EventParser()
+    assert isinstance(parser.parse(described), FormatDescription)
+    with pytest.raises(DMError) as caught:
+        parser.parse(encrypted)
+    assert caught.value.name == "event-unsupported"
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)
