@@ -63,3 +63,11 @@ class Position:
     def __str__(self) -> str:
         # The form DM prints: (mysql-bin.000001, 154)
         return f"({self.file}, {self.offset})"
+
+
+@dataclass(frozen=True, slots=True)
+class TimePlace:
+    """Where a time begins: behind the last transaction that is older."""
+
+    position: Position
+    known: bool  # there is an older transaction; else this is where the files begin, and the place may lie before

@@ -89,6 +89,21 @@ class EventType(IntEnum):
 _NAMES = {member.value: member.name for member in EventType}
 
 
+# Events between transactions: they move the complete end, but are none.
+NOT_TRANSACTIONS: Final = frozenset(
+    {
+        EventType.FORMAT_DESCRIPTION,
+        EventType.PREVIOUS_GTIDS,
+        EventType.MARIADB_GTID_LIST,
+        EventType.MARIADB_BINLOG_CHECKPOINT,
+        EventType.MARIADB_START_ENCRYPTION,
+        EventType.ROTATE,
+        EventType.STOP,
+        EventType.IGNORABLE,
+    }
+)
+
+
 def type_name(code: int) -> str:
     """The name of an event type for messages; the number itself when it is unknown."""
     return _NAMES.get(code, str(code))

@@ -141,6 +141,30 @@ def resume_relay(source: SourceOption = None, output: OutputOption = None, addr:
     _relay("resume", source, output, addr)
 
 
+@app.command("purge-relay")
+def purge_relay(
+    filename: Annotated[
+        str | None, typer.Option("--filename", "-f", help="the relay files before this one go, as mysql-bin.000006")
+    ] = None,
+    sub_dir: Annotated[
+        str, typer.Option("--sub-dir", help="the sub-directory the file is in; the newest when left out")
+    ] = "",
+    source: SourceOption = None,
+    output: OutputOption = None,
+    addr: AddrOption = None,
+) -> None:
+    """Remove relay files that no task needs any more."""
+    if not source or len(source) > 1 or not filename:
+        problem = "the file is of one source" if source and len(source) > 1 else "source or file is not named"
+        raise DMError("usage", problem=problem, hint="dmctl purge-relay -s <source> --filename mysql-bin.000006")
+    body = {"filename": filename, "sub_dir": sub_dir}
+    answer = _client(addr).post(f"{_of_source(source[0])}/relay/purge", body)
+    if _as_json(output):
+        printer.print_json(answer)
+    else:
+        printer.purged(answer)
+
+
 @app.command("check-task")
 def check_task(file: FileArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
     """Check whether a task can run, and list what it does not migrate."""
@@ -161,11 +185,21 @@ def start_task(
     remove_meta: Annotated[
         bool, typer.Option("--remove-meta", help="forget the progress of an earlier task of this name: begin anew")
     ] = False,
+    start_time: Annotated[
+        str | None,
+        typer.Option(
+            "--start-time",
+            help="begin about here in the binlog, whatever checkpoint and `meta` say: '2026-11-21 10:00:00' in the "
+            "source's time zone, or with a zone",
+        ),
+    ] = None,
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
     """Check a task and start it."""
-    body = {"file": read_config_file(file), "sources": source or [], "remove_meta": remove_meta}
+    body = {
+        "file": read_config_file(file), "sources": source or [], "remove_meta": remove_meta, "start_time": start_time,
+    }  # fmt: skip
     answer = _client(addr).post("/api/v1/tasks", body)
     if _as_json(output):
         printer.print_json(answer)
@@ -174,6 +208,8 @@ def start_task(
     for result in answer["checkResult"]["results"]:
         for error in result["errors"]:
             printer.say(f"warning: {result['name']} of {result['extra']}: {error['short_error']}")
+    for name, position in answer["startPositions"].items():
+        printer.say(f"source {name} begins at {position}")
     printer.stages_table(answer)
     printer.print_line(f"follow it with `dmctl query-status {answer['taskName']}`")
 
@@ -292,6 +328,7 @@ def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: st
     if not sources:
         raise DMError("usage", problem="no source is named", hint=f"dmctl {verb}-relay -s <source>")
     client = _client(addr)
+    client.get("/api/v1/sources", source=sources)  # all of them or none: an unknown one is said before anything is done
     answers = [client.post(f"{_of_source(source)}/relay/{verb}") for source in sources]
     _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
 

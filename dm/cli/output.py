@@ -174,6 +174,17 @@ def sources_table(answer: Answer) -> None:
     table("", ("source", "server", "relay", "tasks"), rows)
 
 
+def purged(answer: Answer) -> None:
+    """`purge-relay`: what went, and what stayed why."""
+    for source in answer["sources"]:
+        for file in source["removedFiles"]:
+            print_line(file)
+        count, size = len(source["removedFiles"]), int(source["removedBytes"])
+        print_line(f"{source['source']}: {count} file{'' if count == 1 else 's'} removed, {size / (1 << 20):.1f} MB")
+        if source["keptBack"]:
+            print_line(f"{source['source']}: the others stay: {source['keptBack']}")
+
+
 def check_table(answer: Answer) -> None:
     """`check-task`, and a start that failed its checks."""
     rows: list[Sequence[str]] = []

@@ -15,6 +15,7 @@ from dm.dumper.structures import read_schemas
 from dm.dumper.target_keys import TargetKeys
 from dm.ident import TableName
 from dm.position import Position
+from dm.relaylog.hold import Hold
 from dm.rules import TableRules
 from dm.spark.dump_files import DumpedTable, DumpPlan
 from dm.spark.session import SparkProvider
@@ -35,10 +36,12 @@ class DumpRun:
     connection: Connection
     facts: ServerFacts
     stop: threading.Event
+    hold: Hold | None = None
     changed: set[TableName] = field(default_factory=set)  # tables that a worker found to be not the planned ones
 
     def new_plan(self, point: Position, tables: Sequence[DumpedTable]) -> DumpPlan:
         """A plan that begins at the point."""
+        self.keep_from(point)  # a run after a crash takes the stored point, or a later one
         return DumpPlan(
             dump_id=uuid.uuid4().hex,
             task=self.subtask.task,
@@ -50,6 +53,11 @@ class DumpRun:
             tables=tuple(tables),
             schemas=read_schemas(self.connection, {table.name.schema for table in tables}),
         )
+
+    def keep_from(self, point: Position) -> None:
+        """Tell the relay that the syncer will read from P0 on, and from nowhere before."""
+        if self.hold is not None:
+            self.hold.keep_from(point)
 
     @property
     def endpoint(self) -> Endpoint:

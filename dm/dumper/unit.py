@@ -27,6 +27,7 @@ from dm.dumper.readable import write_readable
 from dm.dumper.table_planner import TablePlanner
 from dm.dumper.target_keys import TargetKeys
 from dm.errors import DMError
+from dm.relaylog.hold import Hold
 from dm.rules import TableRules
 from dm.spark.dump_files import DumpPlan, load_plan, remove_files, save_plan
 from dm.spark.session import SparkProvider
@@ -40,11 +41,18 @@ class DumpUnit:
     name: UnitName = "Dump"
 
     def __init__(
-        self, subtask: SubtaskConfig, directory: Path, spark: SparkProvider, *, clock: Clock | None = None
+        self,
+        subtask: SubtaskConfig,
+        directory: Path,
+        spark: SparkProvider,
+        *,
+        clock: Clock | None = None,
+        hold: Hold | None = None,
     ) -> None:
         self._subtask = subtask
         self._directory = directory
         self._spark = spark
+        self._hold = hold
         self._progress = DumpProgress(clock or SystemClock())
 
     def status(self) -> Mapping[str, JSON]:
@@ -73,6 +81,7 @@ class DumpUnit:
                         connection,
                         facts,
                         stop,
+                        self._hold,
                     )
                 )
             finally:
@@ -87,6 +96,8 @@ class DumpUnit:
     def _run(self, run: DumpRun) -> None:
         planner = TablePlanner(run)
         plan = self._stored(run)
+        if plan is not None:
+            run.keep_from(plan.p0)
         if plan is not None and plan.finished:
             self._finish(planner, plan)
             return

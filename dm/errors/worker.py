@@ -99,6 +99,18 @@ KINDS: tuple[ErrorKind, ...] = (
         "it goes on trying; see `dmctl query-status {task}`",
     ),
     ErrorKind(
+        "unit-not-there", 40916, "dm-worker", "internal", "medium",
+        "the unit that was asked for {question} is just starting or ending",
+        "try again in a moment",
+        retryable=True,
+    ),
+    ErrorKind(
+        "relay-by-file", 40917, "dm-worker", "internal", "medium",
+        "the relay of source {source} runs because its file says `enable-relay: true`",
+        "`dmctl pause-relay -s {source}` lets it rest; to be without it, change the file and give it to "
+        "`dmctl operate-source update`",
+    ),
+    ErrorKind(
         "file-unreadable", 48900, "config", "not-set", "medium",
         "{file} can't be read",
         "give the path of a source or task file, which is YAML in UTF-8",

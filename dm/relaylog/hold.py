@@ -96,7 +96,10 @@ class Hold:
 
     def remove(self) -> None:
         """Need nothing any more."""
-        self._path.unlink(missing_ok=True)
+        try:
+            self._path.unlink(missing_ok=True)
+        except OSError as error:  # files stay that could go, until the next start of the daemon tries again
+            structlog.get_logger().warning("hold stays", task=self._task, error=str(error))
 
     def _write(self, record: dict[str, str]) -> None:
         data = json.dumps({**record, "crc32": _checksum(record)}).encode()

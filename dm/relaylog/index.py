@@ -3,37 +3,44 @@ source's.
 
 A final index (`final: true`) says that the file will not grow. An index that is not final is a checkpoint of the
 scan: up to `complete` everything was read once, and the state there is known, so a restart reads only what comes
-after. An index is a hint about its file: one that does not fit (larger than the file, another creation time, not
-readable) counts as none. `marks` are a sparse map from place to time, one per MiB, to find a time without reading the
-file.
+after. `marks` are a sparse map from place to time, one per MiB, to find a time without reading the file. Where the
+source writes no checksums `block_crcs` stand for them: one CRC-32 per MiB of the file from its first byte on, the last
+one up to `complete`.
+
+An index is a hint about its file. One that does not fit (larger than the file, another creation time, not readable, of
+an older format) counts as none and is made again from the file. Because a wrong number in it would send the relay to a
+wrong place, it carries its own CRC. Its first line is enough to tell whether it is final and fits the file's size:
+
+    {"format": 2, "final": true, "size": 1073742102, "crc": 3632233996}
+    {"complete": 1073742102, "created": ...}
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from pathlib import Path
+from typing import NamedTuple
+from zlib import crc32
 
 from dm.atomic_file import write_atomically
-from dm.binlog.header import EventType
 from dm.gtid import Flavor, GtidSet
+from dm.unit import JSON
 
-FORMAT = 1
+FORMAT = 2
+BLOCK = 1 << 20
 MARK_EVERY = 1 << 20
+TABLES_KEPT = 1000
+ANY_SIZE = 1 << 63  # for `read_index`, when the file's size is another question
+_SEAL_BYTES = 160  # more than the longest first line
 
-# Events between transactions: they move the complete end, but are none.
-NOT_TRANSACTIONS = frozenset(
-    {
-        EventType.FORMAT_DESCRIPTION,
-        EventType.PREVIOUS_GTIDS,
-        EventType.MARIADB_GTID_LIST,
-        EventType.MARIADB_BINLOG_CHECKPOINT,
-        EventType.MARIADB_START_ENCRYPTION,
-        EventType.ROTATE,
-        EventType.STOP,
-        EventType.IGNORABLE,
-    }
-)
+
+class Seal(NamedTuple):
+    """The first line of an index: enough to see whether a closed file is all there."""
+
+    final: bool
+    size: int
 
 
 @dataclass(slots=True)
@@ -44,36 +51,65 @@ class FileIndex:
     created: int = 0  # the format description's timestamp: tells files of one name apart
     checksum: bool = True
     flavor: Flavor = "mysql"
+    gtid_before: str = ""  # what the file itself says came before it
     gtid_set: str = ""  # everything complete at `complete`, earlier files included
     transactions: int = 0
-    first_time: int = 0
+    first_time: int = 0  # seconds, of the events' headers
     last_time: int = 0
+    first_commit: int = 0  # microseconds, of MySQL's GTID events (from 8.0.1 on); 0 where there are none
+    last_commit: int = 0
+    tables: list[str] = field(default_factory=list)  # `schema.table` of every table map, sorted
+    all_tables: bool = True  # False: there are more than are kept, or some are inside compressed transactions
     next_file: str = ""  # where the file's rotation points to
     final: bool = False
     marks: list[tuple[int, int]] = field(default_factory=list)  # offset, timestamp
-    format: int = FORMAT
+    block_crcs: list[int] = field(default_factory=list)  # only where the source writes no checksums
 
     @property
     def gtids(self) -> GtidSet:
         """The GTID set as a value."""
         return GtidSet.parse(self.gtid_set, self.flavor)
 
+    @property
+    def seal(self) -> Seal:
+        """What the first line says."""
+        return Seal(self.final, self.complete)
+
 
 def write_index(path: Path, index: FileIndex) -> None:
     """Replace the sidecar."""
-    write_atomically(path, json.dumps(asdict(index)).encode(), durable=False)
+    body = json.dumps({known.name: getattr(index, known.name) for known in fields(index)}).encode()
+    seal = json.dumps({"format": FORMAT, "final": index.final, "size": index.complete, "crc": crc32(body)}).encode()
+    write_atomically(path, seal + b"\n" + body, durable=False)
 
 
-def read_index(path: Path, size: int, created: int) -> FileIndex | None:
-    """The sidecar of a file of this size and creation time; None when it does not fit."""
+def read_seal(path: Path) -> Seal | None:
+    """The first line only; None when there is none, or one of an older format."""
     try:
-        found = json.loads(path.read_bytes())
-        if not isinstance(found, dict) or found.get("format") != FORMAT:
+        with path.open("rb") as file:
+            line, end, _ = file.read(_SEAL_BYTES).partition(b"\n")
+        found = _seal(line) if end else None
+        return None if found is None else Seal(bool(found["final"]), int(str(found["size"])))
+    except (FileNotFoundError, ValueError, KeyError):
+        return None
+
+
+def read_index(path: Path, size: int, created: int | None = None) -> FileIndex | None:
+    """The sidecar of a file of this size (and creation time, if it is given); None when it does not fit."""
+    try:
+        line, _, body = path.read_bytes().partition(b"\n")
+        seal = _seal(line)
+        if seal is None or seal.get("crc") != crc32(body):
             return None
-        index = FileIndex(**found)
+        index = FileIndex(**json.loads(body))
         index.marks = [(int(offset), int(time)) for offset, time in index.marks]
-        fits = 4 <= int(index.complete) <= size and int(index.created) == created
-        GtidSet.parse(str(index.gtid_set), index.flavor)
+        GtidSet.parse(index.gtid_set, index.flavor)
     except (FileNotFoundError, ValueError, TypeError):
         return None
+    fits = 4 <= index.complete <= size and created in (None, index.created)
     return index if fits else None
+
+
+def _seal(line: bytes) -> Mapping[str, JSON] | None:
+    found = json.loads(line)
+    return found if isinstance(found, dict) and found.get("format") == FORMAT else None

@@ -41,7 +41,7 @@ class Factories:
         from dm.dumper.unit import DumpUnit
 
         payload = UnitPayload.from_wire(wire)
-        return DumpUnit(payload.config, payload.dump_directory, self._session(payload))
+        return DumpUnit(payload.config, payload.dump_directory, self._session(payload), hold=payload.hold)
 
     def load(self, wire: Mapping[str, JSON]) -> Unit:
         """The load of a subtask."""
@@ -55,7 +55,12 @@ class Factories:
         from dm.syncer.unit import SyncUnit
 
         payload = UnitPayload.from_wire(wire)
-        return SyncUnit(payload.config, relay_directory=payload.relay_directory, work_directory=payload.sync_directory)
+        return SyncUnit(
+            payload.config,
+            relay_directory=payload.relay_directory,
+            work_directory=payload.sync_directory,
+            hold=payload.hold,
+        )
 
     def close(self) -> None:
         """End Spark, if it ever began."""

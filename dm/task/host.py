@@ -22,18 +22,20 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import BinaryIO, Protocol, cast
 
 import structlog
 
 from dm.errors import DMError
 from dm.task.log import configure
 from dm.task.message import (
+    AskUnit,
     Event,
     RefreshUnit,
     StartUnit,
     StatusInterval,
     StopUnit,
+    UnitAnswered,
     UnitFailed,
     UnitFinished,
     UnitRefreshed,
@@ -49,6 +51,14 @@ Factory = Callable[[Mapping[str, JSON]], Unit]
 STOP_SECONDS = 10.0  # what the Unit protocol promises
 REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+class Answering(Protocol):
+    """A unit that can be asked for more than its work."""
+
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
+        """Do it and say what came of it; raises DMError."""
+        ...
 
 
 @dataclass
@@ -96,6 +106,8 @@ class Host:
                     run.stop.set()
             case RefreshUnit(number, request):
                 threading.Thread(target=self._refresh, args=(number, request), name="refresh", daemon=True).start()
+            case AskUnit() as asked:
+                threading.Thread(target=self._ask, args=(asked,), name="ask", daemon=True).start()
             case StatusInterval(seconds):
                 self._interval = seconds
 
@@ -132,6 +144,24 @@ class Host:
                 refresh(REFRESH_SECONDS)
             self._report(run)
         self._emit(UnitRefreshed(number, request))
+
+    def _ask(self, command: AskUnit) -> None:
+        with self._lock:
+            run = self._runs.get(command.run)
+        unit = None if run is None else run.unit
+        if unit is None:
+            missing = DMError("unit-not-there", question=command.question)
+            self._emit(UnitAnswered(command.run, command.request, None, missing.report()))
+            return
+        try:
+            answer = cast("Answering", unit).ask(command.question, command.arguments)
+            self._emit(UnitAnswered(command.run, command.request, answer))
+        except DMError as error:
+            self._emit(UnitAnswered(command.run, command.request, None, error.report()))
+        except Exception as defect:
+            self._log.exception("unit could not be asked", question=command.question)
+            broken = DMError("internal-error", what=f"{command.question} ended with {type(defect).__name__}: {defect}")
+            self._emit(UnitAnswered(command.run, command.request, None, broken.report()))
 
     def _report(self, run: _Run) -> None:
         if run.unit is None:

@@ -4,7 +4,9 @@ Down (the host's stdin)                                 Up (the host's stdout)
 {"command": "start", "run", "unit", "payload"}          {"event": "status", "run", "status"}   regularly, and at the end
 {"command": "stop", "run"}                              {"event": "finished", "run"}           all work done
 {"command": "refresh", "run", "request"}                  {"event": "refreshed", "run", "request"}
-{"command": "interval", "seconds"}                      {"event": "stopped", "run"}            at rest, as asked
+{"command": "ask", "run", "request", "question",        {"event": "answered", "run", "request", "answer", "report"}
+             "arguments"}                               {"event": "stopped", "run"}            at rest, as asked
+{"command": "interval", "seconds"}
 end of file: stop everything, then exit                 {"event": "failed", "run", "report", "retryable"}
 
 Passwords travel in `payload`, over the pipe only: never in argv, in the environment or in a log.
@@ -46,6 +48,16 @@ class RefreshUnit:
 
 
 @dataclass(frozen=True, slots=True)
+class AskUnit:
+    """Have a run do something beside its work and say what came of it."""
+
+    run: int
+    request: int
+    question: str
+    arguments: Mapping[str, JSON]
+
+
+@dataclass(frozen=True, slots=True)
 class StatusInterval:
     """Report every run's status this often."""
 
@@ -66,6 +78,16 @@ class UnitRefreshed:
 
     run: int
     request: int
+
+
+@dataclass(frozen=True, slots=True)
+class UnitAnswered:
+    """What came of a question: an answer, or the report of an error."""
+
+    run: int
+    request: int
+    answer: JSON
+    report: ErrorReport | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +113,8 @@ class UnitFailed:
     retryable: bool
 
 
-Command = StartUnit | StopUnit | RefreshUnit | StatusInterval
-Event = UnitStatus | UnitRefreshed | UnitFinished | UnitStopped | UnitFailed
+Command = StartUnit | StopUnit | RefreshUnit | AskUnit | StatusInterval
+Event = UnitStatus | UnitRefreshed | UnitAnswered | UnitFinished | UnitStopped | UnitFailed
 
 
 def encode(message: Command | Event) -> bytes:
@@ -105,18 +127,22 @@ def encode(message: Command | Event) -> bytes:
             record = {"command": "stop", "run": run}
         case RefreshUnit(run, request):
             record = {"command": "refresh", "run": run, "request": request}
+        case AskUnit(run, request, question, arguments):
+            record = {"command": "ask", "run": run, "request": request, "question": question, "arguments": arguments}
         case StatusInterval(seconds):
             record = {"command": "interval", "seconds": seconds}
         case UnitStatus(run, status):
             record = {"event": "status", "run": run, "status": status}
         case UnitRefreshed(run, request):
             record = {"event": "refreshed", "run": run, "request": request}
+        case UnitAnswered(run, request, answer, report):
+            record = {"event": "answered", "run": run, "request": request, "answer": answer, "report": report}
         case UnitFinished(run):
             record = {"event": "finished", "run": run}
         case UnitStopped(run):
             record = {"event": "stopped", "run": run}
-        case UnitFailed(run, report, retryable):
-            record = {"event": "failed", "run": run, "report": report, "retryable": retryable}
+        case UnitFailed(run, failure, retryable):
+            record = {"event": "failed", "run": run, "report": failure, "retryable": retryable}
     return json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
@@ -130,6 +156,8 @@ def decode_command(line: bytes) -> Command:
             return StopUnit(record["run"])
         case "refresh":
             return RefreshUnit(record["run"], record["request"])
+        case "ask":
+            return AskUnit(record["run"], record["request"], record["question"], record["arguments"])
         case "interval":
             return StatusInterval(record["seconds"])
     raise ValueError(f"not a command: {record.get('command')!r}")
@@ -143,6 +171,9 @@ def decode_event(line: bytes) -> Event:
             return UnitStatus(record["run"], record["status"])
         case "refreshed":
             return UnitRefreshed(record["run"], record["request"])
+        case "answered":
+            report = cast("ErrorReport | None", record["report"])
+            return UnitAnswered(record["run"], record["request"], record["answer"], report)
         case "finished":
             return UnitFinished(record["run"])
         case "stopped":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm.config import SourceConfig, SubtaskConfig
+from dm.relaylog.hold import Hold
 from dm.unit import JSON
 
 
@@ -44,6 +45,12 @@ class UnitPayload:
     config: SubtaskConfig
     relay_directory: Path | None  # None: the binlog comes from the source itself
     work_directory: Path  # of the task: its sources have a part of it each
+    hold_in: Path | None = None  # the relay directory in which the task holds files; None: it reads no binlog
+
+    @property
+    def hold(self) -> Hold | None:
+        """What tells the relay which files the subtask still needs."""
+        return None if self.hold_in is None else Hold(self.hold_in, self.config.task)
 
     @property
     def dump_directory(self) -> Path:
@@ -66,14 +73,16 @@ class UnitPayload:
             "config": self.config.to_wire(),
             "relay_directory": None if self.relay_directory is None else str(self.relay_directory),
             "work_directory": str(self.work_directory),
+            "hold_in": None if self.hold_in is None else str(self.hold_in),
         }
 
     @classmethod
     def from_wire(cls, wire: Mapping[str, JSON]) -> UnitPayload:
         """The inverse of `to_wire`."""
-        relay = wire["relay_directory"]
+        relay, hold_in = wire["relay_directory"], wire["hold_in"]
         return cls(
             SubtaskConfig.from_wire(wire["config"]),
             None if relay is None else Path(str(relay)),
             Path(str(wire["work_directory"])),
+            None if hold_in is None else Path(str(hold_in)),
         )

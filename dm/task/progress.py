@@ -10,6 +10,7 @@ from dm.errors import DMError
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import has_checkpoint
 from dm.target.progress.chunks import load_is_finished
+from dm.target.progress.restart import no_other_run
 from dm.target.progress.tables import SubtaskKey, remove_progress
 from dm.task.payload import dump_directory, sync_directory
 from dm.task.subtask import UNITS_OF_MODE
@@ -40,7 +41,8 @@ def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
     """Drop a subtask's progress in the target, its dump files, and what its syncer holds on disk."""
     connection = TargetConnection(config.target)
     try:
-        remove_progress(connection, key_of(config))
+        with no_other_run(connection, key_of(config)):
+            remove_progress(connection, key_of(config))
     finally:
         connection.close()
     for directory in (

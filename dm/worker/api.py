@@ -58,6 +58,14 @@ class Start(_Body):
     file: File
     sources: list[str] = []
     remove_meta: bool = False
+    start_time: str | None = None
+
+
+class PurgeRelay(_Body):
+    """Which relay files are to go: all before this one."""
+
+    filename: str
+    sub_dir: str = ""
 
 
 class OfSources(_Body):
@@ -141,7 +149,11 @@ def _sources(app: FastAPI, operations: Operations) -> None:
 
     @app.post("/api/v1/sources/{name}/relay/{verb}", response_model=None)
     def relay(name: str, verb: Literal["start", "stop", "pause", "resume"]) -> Answer:
-        return operations.operate_relay(name, verb)
+        return operations.relays.operate(name, verb)
+
+    @app.post("/api/v1/sources/{name}/relay/purge", response_model=None)
+    def purge_relay(name: str, body: PurgeRelay) -> Answer:
+        return operations.relays.purge(name, body.filename, body.sub_dir)
 
 
 def _tasks(app: FastAPI, operations: Operations) -> None:
@@ -159,7 +171,9 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
 
     @app.post("/api/v1/tasks", response_model=None)
     def start(body: Start) -> Answer:
-        return operations.start_task(body.file.config_file(), body.sources, remove_meta=body.remove_meta)
+        return operations.start_task(
+            body.file.config_file(), body.sources, remove_meta=body.remove_meta, start_time=body.start_time
+        )
 
     @app.get("/api/v1/tasks/{name}/status", response_model=None)
     def status(name: str, source: list[str] = Query(default=[])) -> Answer:  # noqa: B008

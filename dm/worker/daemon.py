@@ -144,8 +144,10 @@ def main() -> None:
     """The console script."""
     from dm.task.precheck import prechecks
     from dm.task.progress import first_unit, forget_progress, verify_source
+    from dm.task.start_time import begin_at, position_at
 
-    sys.exit(run(Parts(Servers(verify_source, prechecks, forget_progress), first_unit)))
+    servers = Servers(verify_source, prechecks, forget_progress, position_at, begin_at)
+    sys.exit(run(Parts(servers, first_unit)))
 
 
 if __name__ == "__main__":

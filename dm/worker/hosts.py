@@ -12,11 +12,13 @@ from dm.errors import DMError, ErrorReport
 from dm.task.host import STOP_SECONDS
 from dm.task.host_process import HOST_COMMAND, HostEnded, HostProcess
 from dm.task.message import (
+    AskUnit,
     Event,
     RefreshUnit,
     StartUnit,
     StatusInterval,
     StopUnit,
+    UnitAnswered,
     UnitFailed,
     UnitFinished,
     UnitRefreshed,
@@ -37,6 +39,10 @@ class Listener(Protocol):
 
     def unit_refreshed(self, request: int) -> None:
         """The status reported last is as of the request."""
+        ...
+
+    def unit_answered(self, request: int, answer: JSON, report: ErrorReport | None) -> None:
+        """What came of a question."""
         ...
 
     def unit_finished(self) -> None:
@@ -114,6 +120,12 @@ class Hosts:
             if run in host.runs:
                 host.process.send(RefreshUnit(run, request))
 
+    def ask(self, run: int, request: int, question: str, arguments: Mapping[str, JSON]) -> None:
+        """Have a run do something beside its work."""
+        for host in self._hosts.values():
+            if run in host.runs:
+                host.process.send(AskUnit(run, request, question, arguments))
+
     def busy(self, name: str) -> bool:
         """Whether the host of this name has a run."""
         return name in self._hosts and bool(self._hosts[name].runs)
@@ -176,6 +188,9 @@ class Hosts:
             return
         if isinstance(event, UnitRefreshed):
             listener.unit_refreshed(event.request)
+            return
+        if isinstance(event, UnitAnswered):
+            listener.unit_answered(event.request, event.answer, event.report)
             return
         del host.runs[event.run]
         if isinstance(event, UnitFinished):

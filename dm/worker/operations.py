@@ -7,18 +7,28 @@ rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+import structlog
+
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
+from dm.position import Position
+from dm.relaylog.hold import Hold, forget_others
 from dm.task.precheck.result import CheckResult, summary
+from dm.task.start_time import StartTime
+from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import JSON
 from dm.worker.configuration import parse_source, parse_task
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
+from dm.worker.relay_verbs import RelayVerbs
 from dm.worker.status import all_tasks, source_line, task_status
 from dm.worker.supervisor import Job, Source, Supervisor, Task
 
@@ -36,6 +46,10 @@ class Servers:
     verify_source: Callable[[SourceConfig], None]  # raises when the source can't be what its file says
     check: Callable[[TaskConfig, Sequence[str]], list[CheckResult]]
     forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
+    position_at: Callable[
+        [SubtaskConfig, StartTime, Path], Position
+    ]  # of a time, in the relay's files or at the source
+    begin_at: Callable[[SubtaskConfig, Position], list[str]]  # makes it the checkpoint; gives warnings
 
 
 class Operations:
@@ -45,6 +59,8 @@ class Operations:
         self._loop = loop
         self._supervisor = supervisor
         self._servers = servers
+        self._starting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by task
+        self.relays = RelayVerbs(loop, supervisor)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
@@ -60,6 +76,7 @@ class Operations:
             for name, file in registry.tasks().items()
         }
         records = registry.subtasks()
+        self._restore_holds(sources, tasks, records)
 
         def add() -> None:
             for name, source in sources.items():
@@ -68,6 +85,21 @@ class Operations:
                 supervisor.add_task(name, task, {one: seen for (of, one), seen in records.items() if of == name})
 
         self._loop.call(add)
+
+    def _restore_holds(
+        self, sources: Mapping[str, Source], tasks: Mapping[str, Task], records: Mapping[tuple[str, str], SubtaskRecord]
+    ) -> None:
+        """Before a relay runs: every task holds its files, and no task that is gone does."""
+        for name, source in sources.items():
+            directory = self._supervisor.relay_directory(name, source)
+            there = frozenset(task for task, of in records if of == name and _syncs(tasks[task].config))
+            try:
+                forget_others(directory, there)
+                for task in there:
+                    Hold(directory, task).create()
+            except (DMError, OSError) as error:
+                # Not the end of the daemon: whoever can't hold its files is not started, and says why.
+                structlog.get_logger().warning("holds of relay files", source=name, error=str(error))
 
     # sources
 
@@ -93,6 +125,8 @@ class Operations:
 
         def put() -> list[JSON]:
             self._may_put(configs, new=new)
+            for name, config in configs.items():
+                self._supervisor.hold_files(name, Source(by_name[name], config))
             self._supervisor.registry.put_sources(by_name)
             for name, config in configs.items():
                 self._supervisor.add_source(name, Source(by_name[name], config))
@@ -143,33 +177,6 @@ class Operations:
         """The id in a source file, so that verbs take the file in place of the name."""
         return parse_source(file).source_id
 
-    # relays
-
-    def operate_relay(self, name: str, verb: str) -> Answer:
-        """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`."""
-
-        def operate() -> Answer:
-            supervisor = self._supervisor
-            source = supervisor.source(name)
-            if verb == "start":
-                supervisor.set_relay(name, asked=True, intent="running")
-            elif verb == "stop":
-                needed_by = supervisor.tasks_needing_relay(name)
-                if needed_by:
-                    raise DMError("relay-needed", source=name, tasks=", ".join(needed_by))
-                supervisor.set_relay(name, asked=False)
-            else:
-                if source.relay is None:
-                    raise DMError(
-                        "stage-mismatch", what=f"the relay of source {name}", verb=f"{verb}d", stage="Stopped",
-                        wanted="running" if verb == "pause" else "paused",
-                    )  # fmt: skip
-                source.relay.subtask.pause() if verb == "pause" else source.relay.subtask.resume()
-                supervisor.set_relay(name, intent="paused" if verb == "pause" else "running")
-            return source_line(supervisor, name)
-
-        return {"result": True, "msg": "", "sources": [self._loop.call(operate)]}
-
     # tasks
 
     def check_task(self, file: ConfigFile) -> Answer:
@@ -178,19 +185,21 @@ class Operations:
         results = self._servers.check(config, _sources_of(config, ()))
         return {"result": True, "msg": "", **summary(results), "warnings": [*warnings]}
 
-    def start_task(self, file: ConfigFile, sources: Sequence[str], *, remove_meta: bool) -> Answer:
+    def start_task(
+        self, file: ConfigFile, sources: Sequence[str], *, remove_meta: bool, start_time: str | None = None
+    ) -> Answer:
         """`start-task`."""
         config, warnings = self._parse_task(file)
         wanted = _sources_of(config, sources)
+        when = None if start_time is None else StartTime.parse(start_time)
+        if when is not None and remove_meta and UNITS_OF_MODE[config.task_mode][0] != "Sync":
+            raise DMError("start-time-with-load", task=config.name, source=", ".join(wanted))
         self._loop.call(lambda: self._may_start(config, wanted, remove_meta=remove_meta))
-        results = self._servers.check(config, wanted)
+        results = self._servers.check(config if when is None else _without_meta(config), wanted)
         failed = [result for result in results if result.state == "failure"]
         if failed:
             items = "; ".join(f"{result.item} of {result.subject}: {result.message}" for result in failed)
             raise PrecheckFailed(config.name, items, summary(results))
-        if remove_meta:
-            for source in wanted:
-                self._servers.forget_progress(config.subtask(source), self._supervisor.home.work / config.name)
 
         def add() -> list[JSON]:
             self._may_start(config, wanted, remove_meta=False)
@@ -199,11 +208,47 @@ class Operations:
             self._supervisor.add_task(config.name, Task(file, config), dict.fromkeys(wanted, record))
             return [{"result": True, "msg": "", "source": source} for source in wanted]
 
-        started = self._loop.call(add)
+        with self._holding(config, wanted) as directories:
+            subtasks = {source: config.subtask(source) for source in wanted}
+            starts = {} if when is None else {
+                source: self._servers.position_at(subtask, when, directories[source])
+                for source, subtask in subtasks.items()
+            }  # fmt: skip
+            if remove_meta:
+                for subtask in subtasks.values():
+                    self._servers.forget_progress(subtask, self._supervisor.home.work / config.name)
+            for source, start in starts.items():
+                warnings += self._servers.begin_at(subtasks[source], start)
+            started = self._loop.call(add)
         return {
             "result": True, "msg": "", "taskName": config.name, "sources": started,
             "checkResult": summary(results), "warnings": [*warnings],
+            "startPositions": {source: str(start) for source, start in starts.items()},
         }  # fmt: skip
+
+    @contextmanager
+    def _holding(self, config: TaskConfig, sources: Sequence[str]) -> Iterator[Mapping[str, Path]]:
+        """Hold the sources' relay files for a task that is about to be there; gives their directories.
+
+        From here on no purge takes a file away that the task may begin with. Without the task nothing is held.
+        """
+        with self._starting[config.name]:
+            supervisor = self._supervisor
+            directories = self._loop.call(lambda: {source: supervisor.relay_directory(source) for source in sources})
+            try:
+                if _syncs(config):
+                    for directory in directories.values():
+                        Hold(directory, config.name).create()
+                yield directories
+            except BaseException:
+                self._loop.call(lambda: self._let_go(config.name, directories))
+                raise
+
+    def _let_go(self, task: str, directories: Mapping[str, Path]) -> None:
+        known = self._supervisor.tasks.get(task)
+        for source, directory in directories.items():
+            if known is None or source not in known.jobs:
+                Hold(directory, task).remove()
 
     def _may_start(self, config: TaskConfig, wanted: Sequence[str], *, remove_meta: bool) -> None:
         known = self._supervisor.tasks.get(config.name)
@@ -293,6 +338,17 @@ def _sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
         if source not in there:
             raise DMError("task-not-on-source", task=config.name, source=source, sources=", ".join(there))
     return list(wanted or there)
+
+
+def _syncs(config: TaskConfig | DMError) -> bool:
+    # A task whose file can't be understood any more keeps what it needs.
+    return isinstance(config, DMError) or "Sync" in UNITS_OF_MODE[config.task_mode]
+
+
+def _without_meta(config: TaskConfig) -> TaskConfig:
+    """The task as it starts at a time: nothing is to be said of the place that its file names."""
+    instances = tuple(instance.model_copy(update={"meta": None}) for instance in config.mysql_instances)
+    return config.model_copy(update={"mysql_instances": instances})
 
 
 def _or_error(parse: Callable[[ConfigFile], C], file: ConfigFile) -> C | DMError:

@@ -21,6 +21,7 @@ import structlog
 from dm.clock import Clock
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import CATALOGUE, DMError, ErrorReport
+from dm.relaylog.hold import Hold
 from dm.task.backoff import Backoff
 from dm.task.payload import RelayPayload, UnitPayload
 from dm.task.subtask import RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
@@ -52,6 +53,7 @@ class Job:
     requested: int = 0
     reads_relay: bool = False  # the run under way does
     remote: bool = False  # the relay does not reach back to where the syncer is: it reads from the source itself
+    answers: dict[int, tuple[JSON, ErrorReport | None]] = field(default_factory=dict)  # of questions, by request
     _number: int = 0  # the subtask's number of the run that is under way
 
     # as the subtask's runner
@@ -102,6 +104,18 @@ class Job:
     def fresh(self, request: int) -> bool:
         """Whether the status is as of the request, or can't become so."""
         return self.refreshed >= request or self.host_run is None
+
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> int | None:
+        """Have the run do something beside its work, its answer comes into `answers`; None when nothing runs."""
+        if self.host_run is None:
+            return None
+        self.requested += 1
+        self.supervisor.hosts.ask(self.host_run, self.requested, question, arguments)
+        return self.requested
+
+    def unit_answered(self, request: int, answer: JSON, report: ErrorReport | None) -> None:
+        """What came of a question."""
+        self.answers[request] = (answer, report)
 
     def unit_refreshed(self, request: int) -> None:
         """The status is as of this request."""
@@ -193,12 +207,18 @@ class Supervisor:
         """The sources whose files are understood."""
         return {name: one.config for name, one in self.sources.items() if isinstance(one.config, SourceConfig)}
 
-    def relay_directory(self, name: str) -> Path:
+    def relay_directory(self, name: str, source: Source | None = None) -> Path:
         """Where a source's relay files are; in a directory that its file names, each source has a part of its own."""
-        source = self.sources[name]
+        source = source or self.sources[name]
         if isinstance(source.config, SourceConfig) and source.config.relay_dir:
             return Path(source.file.directory) / source.config.relay_dir / name
         return self.home.relay(name)
+
+    def hold_files(self, name: str, source: Source) -> None:
+        """Have the tasks on a source hold its relay files where it will have them; raises DMError."""
+        for task in self.tasks_of(name):
+            if _syncs(self.tasks[task].jobs[name]):
+                Hold(self.relay_directory(name, source), task).create()
 
     def tasks_of(self, source: str) -> list[str]:
         """The tasks that have a subtask on the source."""
@@ -333,6 +353,8 @@ class Supervisor:
             job.subtask.detail = ""
         job.reads_relay = job.task is not None and self.sources[job.source].relay is not None and not job.remote
         try:
+            if job.task is not None and _syncs(job) and not (hold := self._hold(job)).exists():
+                hold.create()
             payload = self._payload(job)
         except DMError as error:
             job.subtask.failed(run, error)
@@ -386,7 +408,12 @@ class Supervisor:
             config=task.config.subtask(job.source, self.source_configs()),
             relay_directory=self.relay_directory(job.source) if job.reads_relay else None,
             work_directory=self.home.work / job.task,
+            hold_in=self.relay_directory(job.source) if _syncs(job) else None,
         ).to_wire()
+
+    def _hold(self, job: Job) -> Hold:
+        assert job.task is not None
+        return Hold(self.relay_directory(job.source), job.task)
 
     def _subtask_job(self, name: str, task: Task, source: str, record: SubtaskRecord) -> Job:
         job = Job(self, source, name)
@@ -428,6 +455,7 @@ class Supervisor:
         """Drop subtasks that came to rest for good, and tasks without any."""
         for name, task in list(self.tasks.items()):
             for source in [source for source, job in task.jobs.items() if job.subtask.stage == "Stopped"]:
+                self._hold(task.jobs[source]).remove()
                 del task.jobs[source]
             if not task.jobs:
                 del self.tasks[name]

@@ -72,7 +72,8 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
     return Checkpoint(position, bound, tables)
 
 
-def _write_global(connection: TargetConnection, key: SubtaskKey, position: Position, bound: Position | None) -> None:
+def write_global(connection: TargetConnection, key: SubtaskKey, position: Position, bound: Position | None) -> None:
+    """Store L and B inside the open transaction."""
     connection.execute(
         f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
         " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, exit_safe_server_uuid, table_info,"
@@ -105,7 +106,7 @@ def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpo
             (key.source_id,),
         )
         if not rows:
-            _write_global(connection, key, checkpoint.position, checkpoint.bound)
+            write_global(connection, key, checkpoint.position, checkpoint.bound)
             for table, point in checkpoint.tables.items():
                 _write_table(connection, key, table, point)
         connection.commit()
@@ -136,7 +137,7 @@ class CheckpointWriter:
         try:
             self.connection.begin()
             self.claim.advance(self.connection, None)
-            _write_global(self.connection, key, position, bound)
+            write_global(self.connection, key, position, bound)
             for table, point in (tables or {}).items():
                 _write_table(self.connection, key, table, point)
             for table in gone:

@@ -1,0 +1,81 @@
+"""Making another place the checkpoint: what `start-task --start-time` does before the task runs.
+
+Behind the new L may lie what earlier runs have done, and a run that begins there would do it again. So everything that
+says how far they came is kept beside it: B becomes the old L joined with the old B (the lanes' rows are joined with it
+by each start), so keyed tables are in safe mode until they are past it; and the row of the keyless lane, which is read
+exactly, says what the old L said, where that is more. Structures belong to the old L and go; the syncer finds those of
+the new place as it does for a task that begins (DM deletes its table points too).
+
+Nobody may write progress meanwhile: the control lane's lock is taken, and whoever holds it lets us refuse.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from dm.errors import DMError
+from dm.position import Position
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import Checkpoint, read_checkpoint, write_global
+from dm.target.progress.lanes import CONTROL, KEYLESS, position_columns, raise_epoch
+from dm.target.progress.tables import SubtaskKey, create_tables
+
+_LOCK_SECONDS = 3  # a run that has just ended is given time to be gone
+
+
+@contextmanager
+def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None]:
+    """Be who may change the subtask's progress; raises DMError while a run holds it."""
+    name = key.lock_name(CONTROL)
+    if connection.query("SELECT GET_LOCK(%s, %s)", (name, _LOCK_SECONDS))[0][0] != 1:
+        holder = connection.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]
+        raise DMError("task-runs-elsewhere", task=key.task, source=key.source_id, connection=holder or "unknown")
+    try:
+        yield
+    finally:
+        connection.query("SELECT RELEASE_LOCK(%s)", (name,))
+
+
+def begin_at(connection: TargetConnection, key: SubtaskKey, start: Position) -> Position | None:
+    """Make `start` the checkpoint; gives the one that was there. Raises DMError."""
+    create_tables(connection, key)
+    with no_other_run(connection, key):
+        _, rows = raise_epoch(connection, key, [CONTROL, KEYLESS])
+        before = read_checkpoint(connection, key)
+        keyless = next((row.position for row in rows if row.lane == KEYLESS), None)
+        try:
+            connection.begin()
+            connection.execute(f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND NOT is_global", (key.source_id,))
+            connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
+            write_global(connection, key, start, None if before is None else _bound(start, before))
+            if before is not None:
+                _write_keyless(connection, key, _done(before.position, keyless))
+            connection.commit()
+        except DMError:
+            connection.rollback()
+            raise
+    return None if before is None else before.position
+
+
+def _bound(start: Position, before: Checkpoint) -> Position | None:
+    bound = before.position if before.bound is None else before.bound.join(before.position)
+    return None if start.covers(bound) else bound
+
+
+def _done(checkpoint: Position, keyless: Position | None) -> Position:
+    """How far the keyless lane is: its row holds what lies above the checkpoint, so the two together are exact."""
+    if keyless is None:
+        return checkpoint
+    whole = replace(keyless, gtid_set=keyless.gtid_set | checkpoint.gtid_set)
+    return checkpoint if checkpoint.covers(whole) else whole
+
+
+def _write_keyless(connection: TargetConnection, key: SubtaskKey, done: Position) -> None:
+    name, offset, gtid_set, uuid = position_columns(done)
+    connection.execute(
+        f"UPDATE {key.worker.sql} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s, server_uuid = %s"
+        " WHERE id = %s AND lane = %s",
+        (name, offset, gtid_set, uuid, key.source_id, KEYLESS),
+    )

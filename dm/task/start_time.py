@@ -1,0 +1,98 @@
+"""`start-task --start-time`: the place in the binlog where a time begins, as the task's checkpoint.
+
+It goes before everything that a task could otherwise begin with: the stored checkpoint, and `meta` of the file. The
+relay is asked first, because it may hold what the source has purged; only where its files begin later than the time,
+or end earlier, is the source asked. A time before everything there is means the beginning.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from dm.config import SubtaskConfig
+from dm.errors import DMError
+from dm.position import Position, TimePlace
+from dm.relaylog import time_search as relay_search
+from dm.relaylog.layout import RelayDirectory
+from dm.target.connection import TargetConnection
+from dm.target.progress import restart
+from dm.task.progress import first_unit, key_of
+from dm.upstream import time_search
+from dm.upstream.connection import Connection, connect, fetch
+from dm.upstream.facts import read_facts
+from dm.upstream.replica_identity import identity_for
+
+_FORM = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(Z|[+-]\d\d:?\d\d)?")
+
+
+@dataclass(frozen=True, slots=True)
+class StartTime:
+    """A moment as a person writes it; without a zone it is in the source's."""
+
+    text: str
+    moment: datetime
+
+    @classmethod
+    def parse(cls, text: str) -> StartTime:
+        """Read DM's forms; raises DMError."""
+        text = text.strip()
+        unreadable = DMError("start-time-unreadable", time=repr(text[:60]))
+        if not _FORM.fullmatch(text):
+            raise unreadable
+        try:
+            return cls(text, datetime.fromisoformat(text))
+        except ValueError as error:
+            raise unreadable from error
+
+    def seconds(self, connection: Connection) -> int:
+        """Seconds since the epoch; the source converts its own time, whatever kind of zone it has."""
+        if self.moment.tzinfo is not None:
+            return int(self.moment.timestamp())
+        fetch(connection, "SET time_zone = @@global.time_zone")
+        found = fetch(connection, "SELECT UNIX_TIMESTAMP(%s)", (self.moment.isoformat(" "),))[0][0]
+        return int(found or 0)
+
+
+def position_at(config: SubtaskConfig, when: StartTime, relay_directory: Path) -> Position:
+    """Behind the last transaction before the time; raises DMError."""
+    if first_unit(config) != "Sync":
+        raise DMError("start-time-with-load", task=config.task, source=config.source_id)
+    connection = connect(config.source.endpoint)
+    try:
+        facts = read_facts(connection)
+        time = when.seconds(connection)
+    finally:
+        connection.close()
+    if not facts.log_bin:
+        raise DMError("source-without-binlog", source=config.source_id)
+    stored = relay_search.find_time(RelayDirectory(relay_directory), facts.flavor, time)
+    if stored is not None and stored.known:
+        return stored.position
+    there = time_search.find_time(config.source.endpoint, identity_for(config.task, config.source_id), time)
+    if there is None and stored is None:
+        raise DMError("start-time-too-late", source=config.source_id, time=when.text)
+    if stored is None or (there is not None and _begins_earlier(there, stored)):
+        assert there is not None
+        return there.position
+    return stored.position
+
+
+def _begins_earlier(there: TimePlace, stored: TimePlace) -> bool:
+    """Whether the source has more of what lies before; files of an earlier server the relay alone has."""
+    one, other = there.position, stored.position
+    return there.known or (one.server_uuid == other.server_uuid and one.order < other.order)
+
+
+def begin_at(config: SubtaskConfig, start: Position) -> list[str]:
+    """Make the place the task's checkpoint; gives warnings."""
+    connection = TargetConnection(config.target)
+    try:
+        before = restart.begin_at(connection, key_of(config), start)
+    finally:
+        connection.close()
+    if before is not None and before.server_uuid == start.server_uuid and before.order < start.order:
+        return [f"source {config.source_id}: what lies between its checkpoint {before} and {start} is left out"]
+    return []

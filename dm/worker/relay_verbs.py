@@ -1,0 +1,123 @@
+"""The verbs of `dmctl` for relays.
+
+A purge is the relay's own work while it runs, since nobody else may touch the directory that it writes to. While it
+does not run the daemon takes the relay's lock and does the same, so there is always exactly one who may.
+"""
+
+from __future__ import annotations
+
+from dm.clock import SystemClock
+from dm.config import SourceConfig
+from dm.config.source import Purge
+from dm.errors import CATALOGUE, DMError, ErrorReport
+from dm.relay.puller import sole_writer
+from dm.relay.purge import RelayPurge
+from dm.relaylog.layout import RelayDirectory
+from dm.unit import JSON
+from dm.worker.loop import Loop
+from dm.worker.status import source_line
+from dm.worker.supervisor import Job, Source, Supervisor
+
+PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk
+
+Answer = dict[str, JSON]
+
+
+class RelayVerbs:
+    """Start, stop, pause, resume and purge."""
+
+    def __init__(self, loop: Loop, supervisor: Supervisor) -> None:
+        self._loop = loop
+        self._supervisor = supervisor
+
+    def operate(self, name: str, verb: str) -> Answer:
+        """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`."""
+
+        def operate() -> Answer:
+            source = self._supervisor.source(name)
+            if verb == "start":
+                self._start(name, source)
+            elif verb == "stop":
+                self._stop(name, source)
+            else:
+                self._rest_or_go_on(name, source, verb)
+            return source_line(self._supervisor, name)
+
+        return {"result": True, "msg": "", "sources": [self._loop.call(operate)]}
+
+    def _start(self, name: str, source: Source) -> None:
+        if isinstance(source.config, DMError):
+            raise source.config
+        if source.relay is not None and source.relay.subtask.stage == "Paused":
+            source.relay.subtask.resume()
+        self._supervisor.set_relay(name, asked=True, intent="running")
+
+    def _stop(self, name: str, source: Source) -> None:
+        needed_by = self._supervisor.tasks_needing_relay(name)
+        if needed_by:
+            raise DMError("relay-needed", source=name, tasks=", ".join(needed_by))
+        if isinstance(source.config, SourceConfig) and source.config.enable_relay:
+            raise DMError("relay-by-file", source=name)
+        self._supervisor.set_relay(name, asked=False)
+
+    def _rest_or_go_on(self, name: str, source: Source, verb: str) -> None:
+        if source.relay is None:
+            raise DMError(
+                "stage-mismatch", what=f"the relay of source {name}", verb=f"{verb}d", stage="Stopped",
+                wanted="running" if verb == "pause" else "paused",
+            )  # fmt: skip
+        source.relay.subtask.pause() if verb == "pause" else source.relay.subtask.resume()
+        self._supervisor.set_relay(name, intent="paused" if verb == "pause" else "running")
+
+    def purge(self, name: str, file: str, sub_directory: str) -> Answer:
+        """`purge-relay`: remove the relay files before one, as far as no task needs them."""
+
+        def ask() -> tuple[Job, int] | None:
+            relay = self._supervisor.source(name).relay
+            request = None if relay is None else relay.ask("purge", {"file": file, "sub_directory": sub_directory})
+            return None if relay is None or request is None else (relay, request)
+
+        asked = self._loop.call(ask)
+        done = self._here(name, file, sub_directory) if asked is None else self._answer(*asked)
+        line: dict[str, JSON] = {"result": True, "msg": "", "source": name}
+        return {"result": True, "msg": "", "sources": [{**line, **done}]}
+
+    def _answer(self, relay: Job, request: int) -> dict[str, JSON]:
+        """What the relay's process says."""
+        self._loop.wait_until(lambda: request in relay.answers or relay.host_run is None, PURGE_SECONDS)
+        answer, report = self._loop.call(lambda: relay.answers.pop(request, (None, None)))
+        if report is not None:
+            raise AnsweredError(report)
+        if not isinstance(answer, dict):
+            raise DMError("unit-not-there", question="purge")
+        return answer
+
+    def _here(self, name: str, file: str, sub_directory: str) -> dict[str, JSON]:
+        """Purge in the relay's place."""
+        source = self._loop.call(lambda: self._supervisor.source(name))
+        root = self._loop.call(lambda: self._supervisor.relay_directory(name))
+        directory = RelayDirectory(root)
+        if not directory.sub_directories():
+            raise DMError("relay-without-files", source=name)
+        settings = source.config.purge if isinstance(source.config, SourceConfig) else Purge()
+        with sole_writer(root):
+            return RelayPurge(directory, settings, SystemClock()).before(file, sub_directory, name).to_json()
+
+
+class AnsweredError(DMError):
+    """The error of another process, known by its report."""
+
+    def __init__(self, report: ErrorReport) -> None:
+        name = next(kind.name for kind in CATALOGUE.values() if kind.code == report["ErrCode"])
+        super().__init__(name, cause=report["RawCause"])
+        self._report = report
+
+    @property
+    def message(self) -> str:
+        """As it came."""
+        return self._report["Message"]
+
+    @property
+    def workaround(self) -> str:
+        """As it came."""
+        return self._report["Workaround"]
