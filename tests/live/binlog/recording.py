@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from dm.binlog.decode import DecoderCache, RowPair
 from dm.binlog.event import RawEvent
@@ -21,6 +22,7 @@ _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 class Recording:
     """The raw and the typed events of the block, once it has ended; payloads are unpacked in place."""
 
+    file: Path  # the server's own
     raw: list[RawEvent] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
@@ -50,11 +52,10 @@ def flush(server: ThrowawayServer) -> str:
 @contextmanager
 def recording(server: ThrowawayServer) -> Iterator[Recording]:
     """Record the events of this block; they are there when it ends."""
-    recorded = Recording()
-    name = flush(server)
+    recorded = Recording(server.data / flush(server))
     yield recorded
     flush(server)
-    data = (server.data / name).read_bytes()
+    data = recorded.file.read_bytes()
     parser = EventParser()
     end = 4
     for at, header in frames(data, 4, len(data)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -12,8 +14,12 @@ from dm.binlog.header import EventType, parse_header
 from dm.binlog.reader import EventParser, Rows, TableMap
 from dm.errors import DMError
 from dm.gtid import Flavor
+from tests.testbed.figures import record
+from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.sample import TABLES, outcome, raw_events
 
+SEED = 20261121
+MANY = 1_000_000
 FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
 fuzzed = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
@@ -93,3 +99,22 @@ def test_what_can_not_be_replicated_says_why(kind: EventType) -> None:
         EventParser().parse(RawEvent(parse_header(data), data))
     assert caught.value.name == "event-unsupported"
     assert caught.value.workaround
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_sample_of_damaged_events_of_all_types(flavor: Flavor) -> None:
+    mutator = Mutator(flavor, SEED)
+    mutator.run(3_000)
+    assert mutator.outcomes["read"]
+    assert mutator.outcomes["event-corrupt"]
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_million_damaged_events_of_all_types(flavor: Flavor) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"seed {seed}")
+    mutator = Mutator(flavor, seed)
+    mutator.run(MANY)
+    record(f"binlog.fuzz.{flavor}", {"events": MANY, "seed": seed, "outcomes": dict(mutator.outcomes.most_common())})

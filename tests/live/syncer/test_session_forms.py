@@ -1,0 +1,242 @@
+"""What a session of the source may choose for itself while a task runs: each form is applied exactly, or it pauses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from dm.demo.compare import compare, pair_tables
+from dm.demo.installation import Flavor
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.park import ServerPark
+from tests.testbed.sync import RunningSync, running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+TABLES = (
+    "k (id INT PRIMARY KEY AUTO_INCREMENT, u INT UNIQUE, v VARCHAR(20) DEFAULT 'dflt', n INT, t TEXT,"
+    " at DATETIME(6) DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), g INT AS (n + 1) STORED)",
+    "nokey (a INT, b VARCHAR(20) DEFAULT 'b', c TEXT)",
+    "notrans (id INT PRIMARY KEY, v INT)",
+    "doc (id INT PRIMARY KEY, j JSON, t TEXT)",
+)
+WRITES = (
+    "INSERT INTO k (u, n) VALUES (1, 1), (2, 2), (NULL, 3)",
+    "INSERT INTO k (v) VALUES (NULL), ('x')",
+    "UPDATE k SET n = n + 10 WHERE u = 1",
+    "UPDATE k SET t = REPEAT('t', 300), v = NULL WHERE id = (SELECT m FROM (SELECT MIN(id) AS m FROM k) AS q)",
+    "UPDATE k SET u = u + 100 WHERE u IS NOT NULL",
+    "UPDATE k SET id = id + 1000 WHERE v = 'x'",
+    "DELETE FROM k WHERE n = 3 LIMIT 1",
+    "INSERT INTO nokey (a) VALUES (1), (1), (NULL)",
+    "UPDATE nokey SET b = NULL WHERE a = 1 LIMIT 1",
+    "DELETE FROM nokey WHERE a IS NULL",
+    "REPLACE INTO doc VALUES (1, '{\"k\": 1}', 'text'), (2, NULL, NULL)",
+    "UPDATE doc SET j = '{\"k\": 2}' WHERE id = 1",
+    "START TRANSACTION",
+    "INSERT INTO k (n) VALUES (50)",
+    "REPLACE INTO notrans VALUES (1, 1), (2, 2)",
+    "UPDATE notrans SET v = v + 1",
+    "DELETE FROM notrans WHERE id = 2",
+    "COMMIT",
+    "START TRANSACTION",
+    "REPLACE INTO notrans VALUES (7, 7)",
+    "INSERT INTO k (n) VALUES (51)",
+    "ROLLBACK",
+)
+FORMS: dict[str, Sequence[str]] = {
+    "plain": (),
+    "minimal": ("SET binlog_row_image = MINIMAL",),
+    "noblob": ("SET binlog_row_image = NOBLOB",),
+}
+MYSQL_FORMS: dict[str, Sequence[str]] = {
+    "compressed": ("SET binlog_transaction_compression = ON",),
+    "compressed minimal": ("SET binlog_transaction_compression = ON, binlog_row_image = MINIMAL",),
+    "tagged": ("SET gtid_next = 'AUTOMATIC:some_tag'",),
+    "partial JSON": ("SET binlog_row_value_options = PARTIAL_JSON",),
+}
+MARIADB_FORMS: dict[str, Sequence[str]] = {
+    "another domain": ("SET gtid_domain_id = 7, server_id = 4711",),
+    "without annotations": ("SET binlog_annotate_row_events = OFF",),
+}
+
+
+def create(name: str, *servers: ThrowawayServer) -> None:
+    for server in servers:
+        for table in TABLES:
+            engine = "MyISAM" if table.startswith("notrans") and server is servers[0] else "InnoDB"
+            server.execute(f"CREATE TABLE {name}.{table} ENGINE={engine}")
+
+
+def write(server: ThrowawayServer, name: str, *statements: str) -> None:
+    session = server.connect(database=name)
+    with session, session.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+
+
+def identical(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:
+    report = compare(pair_tables([upstream], [name]), target, structures=False)
+    assert report.identical, str(report)
+
+
+def refused(sync: RunningSync) -> DMError:
+    error = sync.wait_ended()
+    sync.error = None
+    assert isinstance(error, DMError), error
+    assert error.position
+    return error
+
+
+@pytest.mark.parametrize("safe", [False, True], ids=["plain", "safe-mode"])
+def test_every_form_arrives_exactly(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, safe: bool
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name, safe_mode=safe)
+    forms = {**FORMS, **(MYSQL_FORMS if flavor == "mysql" else MARIADB_FORMS)}
+    # Safe mode refuses to move a row whose image is not whole.
+    moving = ("UPDATE k SET u = u +", "UPDATE k SET id = id")
+    for part in (list(forms)[::2], list(forms)[1::2]):  # the second run begins where the first one ended
+        with running_sync(subtask) as sync:
+            sync.wait_synced()
+            for form in part:
+                whole = not any("row_image" in setting for setting in forms[form])
+                writes = [each for each in WRITES if whole or not safe or not each.startswith(moving)]
+                write(upstream, name, "DELETE FROM nokey", *forms[form], *writes)
+            sync.wait_synced()
+        identical(upstream, target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_statements_pause_only_where_the_table_is_wanted(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name, other = schema(upstream, target), schema(upstream)
+    create(name, upstream, target)
+    upstream.execute(f"CREATE TABLE {other}.o (id INT PRIMARY KEY AUTO_INCREMENT, a DOUBLE, b BLOB)")
+    data = tmp_path / "rows.txt"
+    data.write_text("7\t1.5\tx\n8\t2.5\ty\n")
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        session = upstream.connect(database=other, charset="latin1", local_infile=True)
+        with session, session.cursor() as cursor:
+            cursor.execute("SET GLOBAL local_infile = 1")
+            cursor.execute("SET binlog_format = STATEMENT, @v = 5")
+            cursor.execute("INSERT INTO o (a) VALUES (RAND()), (@v)")
+            cursor.execute("INSERT INTO o (b) VALUES (x'00ff')")
+            cursor.execute("SET NAMES utf8mb4")
+            cursor.execute(b"INSERT INTO o (b) VALUES (_binary'\xff\xfe')".decode("latin-1"))
+            cursor.execute(f"REPLACE LOW_PRIORITY INTO o SELECT id + 100, n, NULL FROM {name}.k")
+            cursor.execute(f"LOAD DATA LOCAL INFILE '{data}' REPLACE INTO TABLE o")
+            cursor.execute("UPDATE LOW_PRIORITY o SET a = a + 1 LIMIT 1")
+            cursor.execute(f"DELETE FROM {other}.o WHERE id = 8")
+        write(upstream, name, "INSERT INTO k (n) VALUES (1)")
+        sync.wait_synced()
+        identical(upstream, target, name)
+        write(upstream, name, "SET binlog_format = STATEMENT", "INSERT INTO k (n) VALUES (RAND() * 0 + 77)")
+        error = refused(sync)
+    assert error.name == "statement-dml"
+    assert "RAND() * 0 + 77" in error.message
+    assert "binlog_format" in error.workaround
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_load_of_a_wanted_table_pauses(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    data = tmp_path / "rows.txt"
+    data.write_text("7\t1\n")
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        session = upstream.connect(database=name, local_infile=True)
+        with session, session.cursor() as cursor:
+            cursor.execute("SET GLOBAL local_infile = 1")
+            cursor.execute("SET binlog_format = STATEMENT")
+            cursor.execute(f"LOAD DATA LOCAL INFILE '{data}' INTO TABLE notrans")
+        error = refused(sync)
+    assert error.name == "statement-dml"
+    assert "INTO TABLE" in error.message
+
+
+def test_a_trigger_that_writes_a_wanted_schema_pauses(
+    mysql: ThrowawayServer, park: ServerPark, schema: SchemaFactory
+) -> None:
+    target = park.shared("mysql", "target")
+    name, other = schema(mysql, target), schema(mysql)
+    create(name, mysql, target)
+    mysql.execute(
+        f"CREATE TABLE {other}.o (a INT)",
+        f"CREATE TRIGGER {other}.g AFTER INSERT ON {other}.o FOR EACH ROW INSERT INTO {name}.nokey (a) VALUES (NEW.a)",
+    )
+    with running_sync(subtask_for(mysql, target, name, task=name)) as sync:
+        sync.wait_synced()
+        write(mysql, other, "SET binlog_format = STATEMENT", "INSERT INTO o VALUES (1)")
+        error = refused(sync)
+    assert error.name == "statement-dml"
+
+
+INEXACT = (
+    ("SET sql_mode = ''", "INSERT INTO m (id) VALUES (1)", "n"),  # the implicit default of a NOT NULL column
+    ("SET sql_mode = ''", "INSERT INTO m (id, n) VALUES (1, 1)", "d"),  # another default at the target
+)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("number", range(len(INEXACT)))
+def test_an_image_that_lacks_what_is_needed_pauses(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, number: int
+) -> None:
+    setting, statement, column = INEXACT[number]
+    name = schema(upstream, target)
+    for server, default in ((upstream, 5), (target, 6)):
+        server.execute(f"CREATE TABLE {name}.m (id INT PRIMARY KEY, n INT NOT NULL, d INT DEFAULT {default})")
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        write(upstream, name, setting, "SET binlog_row_image = MINIMAL", statement)
+        error = refused(sync)
+    assert error.name == "partial-row-image"
+    assert f"{name}.m" in error.message
+    assert f"column {column}," in error.message
+    assert "binlog_row_image" in error.workaround
+    assert target.query(f"SELECT COUNT(*) FROM {name}.m") == ((0,),)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_in_safe_mode_a_partial_image_that_moves_a_row_pauses(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name, safe_mode=True)) as sync:
+        sync.wait_synced()
+        write(upstream, name, "INSERT INTO k (id, u) VALUES (1, 1)")
+        write(upstream, name, "SET binlog_row_image = MINIMAL", "UPDATE k SET u = 2")
+        error = refused(sync)
+    assert error.name == "partial-row-image"
+    assert target.query(f"SELECT u FROM {name}.k") == ((1,),)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_drop_that_found_some_of_its_tables_is_done(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        session = upstream.connect(database=name)
+        with session, session.cursor() as cursor, pytest.raises(Exception, match=r"[Uu]nknown table"):
+            cursor.execute("DROP TABLE notrans, missing")
+        write(upstream, name, "INSERT INTO k (n) VALUES (1)")
+        sync.wait_synced()
+    assert bool(target.query(f"SHOW TABLES FROM {name} LIKE 'notrans'")) == bool(
+        upstream.query(f"SHOW TABLES FROM {name} LIKE 'notrans'")
+    )
