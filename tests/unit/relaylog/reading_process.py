@@ -1,0 +1,45 @@
+"""A reader of a relay, in a process of its own: `python -m tests.unit.relaylog.reading_process <relay directory>`.
+
+Says `reading` when it has read the first event, and at the event that ends where standard input's one line says
+(`<file> <offset>`) how many events it had, their digest, and what it knows of its own reading.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import threading
+from pathlib import Path
+
+from dm.position import Position
+from dm.relaylog.relay_source import RelayEventSource
+from tests.unit.relaylog.small_relay import FILE, is_stored
+
+
+def main() -> None:
+    source = RelayEventSource(Path(sys.argv[1]), "mysql")
+    ends: list[tuple[str, int]] = []
+
+    def learn_end() -> None:
+        file, offset = sys.stdin.readline().split()
+        ends.append((file, int(offset)))
+
+    threading.Thread(target=learn_end, daemon=True).start()
+    count, digest, place = 0, hashlib.sha256(), ("", 0)
+    taken = {"memory": 0, "file": 0}
+    for event in source.events(Position("", FILE.format(1)), threading.Event()):
+        if event is not None and is_stored(event):
+            if not count:
+                print("reading", flush=True)
+            count += 1
+            digest.update(event.raw.data)
+            place = (event.file, event.end_offset)
+            taken[str(source.reading["readMode"])] += 1
+        if place in ends:
+            break
+    print(json.dumps({"events": count, "digest": digest.hexdigest(), "taken": taken, **source.reading}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
