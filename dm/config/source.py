@@ -8,16 +8,20 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, PrivateAttr
 
-from dm.config.document import Scalar
+from dm.config.document import Scalar, YamlMap
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.problem import Problem
 from dm.config.scalar import Flag, Text, checked, decimal, duration, matching, one_of, whole, wrong, wrong_type
-from dm.config.section import Issue, Section
+from dm.config.section import Issue, LoadContext, Section
 from dm.gtid import GtidFormatError, GtidSet
 from dm.unit import JSON
 
 FlavorName = Literal["", "mysql", "mariadb"]
+RelaySync = Literal["always", "interval", "none"]
+
+# A standby without a key of one of these groups takes the group from `from`.
+_LOGIN = ({"user"}, {"password", "password-file"}, {"session"}, {"security"})
 
 NAME_FORM = "letters, digits, `_`, `.` and `-`, not starting with `.`"
 _SOURCE_ID = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]*")
@@ -60,6 +64,7 @@ class Purge(Section):
     interval: Annotated[int, whole(0)] = 3600  # seconds between two looks
     expires: Annotated[int, whole(0)] = 0  # hours; 0 = never by age
     remain_space: Annotated[int, whole(0)] = 15  # GB; 0 = never by space
+    pause_space: Annotated[float, decimal(0, 1_000_000)] = 1.0  # GB; ours: with less the relay waits; 0 = never
 
 
 class Checker(Section):
@@ -95,7 +100,6 @@ class SourceConfig(Section):
     }
     without_effect: ClassVar = {
         "enable": "a source is there until `dmctl operate-source stop`",
-        "purge": "relay files stay until somebody removes them",
     }
     idle_values: ClassVar = {"enable": ("true",)}
 
@@ -108,17 +112,36 @@ class SourceConfig(Section):
     relay_binlog_name: BinlogName = ""
     relay_binlog_gtid: GtidText = ""
     relay_ring_size: Annotated[int, whole(0, 4096)] = 64  # MiB of shared memory; ours, not DM's; 0 = off
+    relay_sync: Annotated[RelaySync, one_of(RelaySync)] = "interval"  # ours: when relay files are forced to disk
     server_id: Annotated[int, whole(0, 4294967295)] = 0  # 0: a free one is chosen
     case_sensitive: Flag | None = None  # None: by the server's lower_case_table_names
     endpoint: Endpoint
+    standby: Endpoint | None = None  # ours, not DM's: a server of the same replication group
     purge: Purge = Purge()
     checker: Checker = Checker()
     filters: tuple[FilterRule, ...] = Field(default=())
 
     _warnings: tuple[Problem, ...] = PrivateAttr(default=())
 
+    @classmethod
+    def prepare(cls, data: YamlMap, context: LoadContext) -> None:
+        """What `standby` does not say about the login is as in `from`."""
+        first, second = data.get("from"), data.get("standby")
+        if isinstance(first, YamlMap) and isinstance(second, YamlMap):
+            for keys in _LOGIN:
+                if not any(key in second for key in keys):
+                    for key in keys & first.keys():
+                        second[key] = first[key]
+                        second.key_marks[key] = first.mark_of(key)
+
     def check(self) -> Iterator[Issue]:
-        """A start of the relay must be of the kind that the relay uses."""
+        """A start of the relay must be of the kind that the relay uses; a standby needs GTIDs."""
+        if self.standby is not None and not self.enable_gtid:
+            yield Issue("config-standby-without-gtid", "standby")
+        elif self.standby is not None and self.standby.address == self.endpoint.address:
+            yield Issue(
+                "config-bad-value", "standby", expected="another server", details={"value": self.standby.address}
+            )
         if self.enable_gtid and self.relay_binlog_name:
             why = "with `enable-gtid: true` the relay starts from `relay-binlog-gtid`"
             yield Issue("config-no-effect", "relay-binlog-name", warning=True, details=_no("relay-binlog-name", why))

@@ -60,6 +60,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "medium",
         "`standby` needs `enable-gtid: true`: a place in the binlog of one server is found at another by GTID only",
-        "add `enable-gtid: true`, or leave `standby` out",
+        "`enable-gtid: true`, or no `standby`",
     ),
 )

@@ -1,8 +1,15 @@
-"""The source as a run sees it: who it is, where its events come from, what its statements mean."""
+"""The source as a run sees it: who it is, where its events come from, what its statements mean.
+
+A source with a standby is two servers. A run takes one of them at its start, the one that can be reached and has all
+that was applied, and keeps to it: when the other one is to be read, the run ends and the next one begins there. With a
+relay the events may come from either, as the relay decides; the questions go to the server whose events are read.
+"""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,13 +22,16 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
+from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.relay_source import RelayEventSource
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_facts, read_structure
+from dm.upstream.address import SourceAddresses, open_at
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_structure
+from dm.upstream.lineage import expect_all
 from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
 
@@ -31,9 +41,12 @@ _NO_SUCH_TABLE = ("1146:", "1049:")
 class Origin:
     """One source, with the facts of the server that answered at the start of the run."""
 
-    def __init__(self, subtask: SubtaskConfig, facts: ServerFacts, source: EventSource) -> None:
+    def __init__(
+        self, subtask: SubtaskConfig, facts: ServerFacts, source: EventSource, addresses: SourceAddresses
+    ) -> None:
         self._subtask = subtask
         self.facts = facts
+        self.addresses = addresses
         self._source = source
 
     def event_source(self) -> EventSource:
@@ -51,38 +64,36 @@ class Origin:
         complete = self._source.complete(start)
         return complete if complete.server_uuid else replace(complete, server_uuid=self.facts.server_uuid)
 
-    def end(self) -> Position:
-        """The present end of the source's binlog."""
-        connection = connect(self._subtask.source.endpoint)
-        try:
-            return binlog_end(connection, self.facts)
-        finally:
-            connection.close()
-
-    def present(self, wanted: Callable[[TableName], bool]) -> tuple[Position, dict[TableName, TableSchema]]:
-        """The present end, and the structures that the wanted tables have exactly there.
+    def present(
+        self, wanted: Callable[[TableName], bool], stop: threading.Event
+    ) -> tuple[Position, dict[TableName, TableSchema]] | None:
+        """The present end, and the structures that the wanted tables have exactly there; None when stopped.
 
         Structures are read before and after the end; when both readings agree no DDL lies between them.
         """
-        connection = connect(self._subtask.source.endpoint)
-        try:
-            before = self._texts(connection, wanted)
+        connection, facts = self.addresses.open()
+        with closing(connection):
+            before = self._texts(connection, wanted, stop)
             while True:
-                end = binlog_end(connection, self.facts)
-                after = self._texts(connection, wanted)
+                end = binlog_end(connection, facts)
+                after = self._texts(connection, wanted, stop)
+                if stop.is_set():
+                    return None
                 if before == after:
                     break
                 before = after
-        finally:
-            connection.close()
         return end, {
             table: parse_create_table(text, self.structure_context(table.schema)) for table, text in after.items()
         }
 
     @staticmethod
-    def _texts(connection: Connection, wanted: Callable[[TableName], bool]) -> dict[TableName, str]:
+    def _texts(
+        connection: Connection, wanted: Callable[[TableName], bool], stop: threading.Event
+    ) -> dict[TableName, str]:
         texts: dict[TableName, str] = {}
         for table in list_tables(connection):
+            if stop.is_set():
+                break
             if wanted(table):
                 try:
                     texts[table] = read_structure(connection, table)
@@ -91,13 +102,44 @@ class Origin:
                         raise
         return texts
 
-    def switch_bound(self, start: Position) -> Position | None:
-        """After a switch to another server: its end now bounds what may be applied already; None without a switch."""
+    def switch_bound(self, start: Position, *applied: Position | None) -> Position | None:
+        """Check that the server has all that may be at the target: `start`, and beyond it `applied`; raises DMError.
+
+        After a switch to another server its end bounds what may be applied already; None without a switch.
+        """
+        ours = start.gtid_set
+        for position in applied:
+            if position is not None:
+                ours |= position.gtid_set
+        end = self._settle(ours)
         if start.server_uuid == self.facts.server_uuid:
             return None
         if not start.gtid_set:
             raise DMError("source-replaced", ours=start.server_uuid, theirs=self.facts.server_uuid, position=start)
-        return self.end()
+        return end
+
+    def _settle(self, ours: GtidSet) -> Position:
+        """Keep to the server found at first, or go to the other one when only that has everything; gives its end."""
+        addresses = self.addresses
+        other = addresses.other
+        try:
+            connection, self.facts = addresses.open(any_server=True)
+            with closing(connection):
+                expect_all(connection, self.facts, ours, addresses.current.address, may_wait=other is not None)
+                return binlog_end(connection, self.facts)
+        except DMError as error:
+            if other is None or error.name != "source-behind":
+                raise
+            try:
+                connection, facts = open_at(other)
+                with closing(connection):
+                    expect_all(connection, facts, ours, other.address, may_wait=True)
+                    end = binlog_end(connection, facts)
+            except DMError as second:
+                raise error from second
+            addresses.use(other)
+            self.facts = facts
+            return end
 
     def context_of(self, query: Query) -> SourceContext:
         """What the text of a query event depends on."""
@@ -117,15 +159,14 @@ class Origin:
 
     def read_structure(self, table: TableName) -> TableSchema | None:
         """The table's structure at the source now; None when there is no such table."""
-        connection = connect(self._subtask.source.endpoint)
         try:
-            text = read_structure(connection, table)
+            connection, _ = self.addresses.open()
+            with closing(connection):
+                text = read_structure(connection, table)
         except DMError as error:
             if _absent(error):
                 return None
             raise
-        finally:
-            connection.close()
         return parse_create_table(text, self.structure_context(table.schema))
 
     def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
@@ -138,15 +179,13 @@ class Origin:
         return tracker
 
     def _databases(self) -> list[tuple[str, str, str]]:
-        connection = connect(self._subtask.source.endpoint)
-        try:
+        connection, _ = self.addresses.open()
+        with closing(connection):
             found = fetch(
                 connection,
                 "SELECT schema_name, default_character_set_name, default_collation_name"
                 " FROM information_schema.schemata",
             )
-        finally:
-            connection.close()
         return [(str(schema), str(charset), str(collation)) for schema, charset, collation in found]
 
 
@@ -156,11 +195,16 @@ def _absent(error: DMError) -> bool:
 
 def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> Origin:
     """Ask the source who it is and decide where its events come from; raises DMError."""
-    connection = connect(subtask.source.endpoint)
-    try:
-        facts = read_facts(connection)
-    finally:
-        connection.close()
+
+    def stored() -> str:
+        """The server whose events the relay stores now."""
+        last = None if relay_directory is None else RelayDirectory(relay_directory).last()
+        return "" if last is None else last.server_uuid
+
+    described = subtask.source
+    addresses = SourceAddresses(described.endpoint, described.standby, reading_from=stored)
+    connection, facts = addresses.open(any_server=True)
+    connection.close()
     if not facts.log_bin:
         raise DMError("source-without-binlog", source=subtask.source_id)
     identity = identity_for(subtask.task, subtask.source_id)
@@ -168,5 +212,5 @@ def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clo
     if relay_directory is not None:
         source = RelayEventSource(relay_directory, facts.flavor)
     else:
-        source = RemoteEventSource(subtask.source.endpoint, identity, clock=clock)
-    return Origin(subtask, facts, source)
+        source = RemoteEventSource(described.endpoint, identity, clock=clock, addresses=addresses)
+    return Origin(subtask, facts, source, addresses)

@@ -12,11 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dm.clock import Clock
-from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.position import Position
-from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import ServerFacts, binlog_end
+from dm.upstream.address import Opened, SourceAddresses
+from dm.upstream.connection import fetch
+from dm.upstream.facts import binlog_end
 
 INTERVAL_SECONDS = 2.0
 
@@ -33,9 +33,8 @@ class SourceEnd:
 class SourceMonitor:
     """Reads the source's end every two seconds, and at once when somebody asks."""
 
-    def __init__(self, endpoint: Endpoint, facts: ServerFacts, clock: Clock) -> None:
-        self._endpoint = endpoint
-        self._facts = facts
+    def __init__(self, addresses: SourceAddresses, clock: Clock) -> None:
+        self._addresses = addresses
         self._clock = clock
         self._stop = threading.Event()
         self._wake = threading.Event()
@@ -44,6 +43,16 @@ class SourceMonitor:
         self._tried_at = 0.0
         self.trouble: DMError | None = None
         self._thread = threading.Thread(target=self._run, name="source-monitor", daemon=True)
+
+    @property
+    def address(self) -> str:
+        """The address of the source that is in use."""
+        return self._addresses.current.address
+
+    @property
+    def on_standby(self) -> bool:
+        """Whether that is the standby."""
+        return self._addresses.on_standby
 
     @property
     def end(self) -> SourceEnd | None:
@@ -69,29 +78,33 @@ class SourceMonitor:
             self._changed.wait_for(lambda: self._tried_at >= asked or self._stop.is_set(), timeout)
 
     def _run(self) -> None:
-        connection: Connection | None = None
+        opened: Opened | None = None
         while not self._stop.is_set():
             self._wake.clear()
             began = self._clock.monotonic()
             try:
-                if connection is None:
-                    connection = connect(self._endpoint)
-                position = binlog_end(connection, self._facts)
+                if opened is not None and not self._addresses.is_read(opened[1]):
+                    opened[0].close()
+                    opened = None
+                if opened is None:
+                    opened = self._addresses.open()  # may be another server than before
+                connection, facts = opened
+                position = binlog_end(connection, facts)
                 source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
                 self._end = SourceEnd(position, source_time, began)
                 self.trouble = None
             except DMError as error:
                 # Not the unit's end: the reader meets the same trouble and says so. The status shows it meanwhile.
                 self.trouble = error
-                if connection is not None:
-                    connection.close()
-                    connection = None
+                if opened is not None:
+                    opened[0].close()
+                    opened = None
             with self._changed:
                 self._tried_at = began
                 self._changed.notify_all()
             self._clock.wait(self._wake, INTERVAL_SECONDS)
-        if connection is not None:
-            connection.close()
+        if opened is not None:
+            opened[0].close()
 
     def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
         """Seconds behind the source; None while its end is not known."""

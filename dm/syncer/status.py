@@ -108,6 +108,8 @@ class SyncStatus:
             "unresolvedGroups": [],
             "synced": covered(mark.position) and parts.completions.under_way == 0,
             "binlogType": parts.source.status,
+            "sourceAddress": parts.monitor.address,
+            "standbyInUse": parts.monitor.on_standby,
             **parts.source.reading,
             "secondsBehindMaster": None if lag is None else round(lag, 3),
             "totalRows": rows,

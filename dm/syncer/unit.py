@@ -156,9 +156,9 @@ class SyncUnit:
             taken = take_over(connections, fence)
             stored = None if taken.checkpoint is None else taken.checkpoint.position
             self._prepared.open(taken.claims[CONTROL].epoch, stored)
-            checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin)
+            checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin, stop)
             writer = CheckpointWriter(connections[CONTROL], taken.claims[CONTROL])
-            bound = origin.switch_bound(checkpoint.position) or taken.bound()
+            bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
             store_bound(writer, checkpoint, bound)
             self._stored(checkpoint.position)
             self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)
@@ -193,12 +193,17 @@ class SyncUnit:
         connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
         return connection
 
-    def _first_checkpoint(self, control: TargetConnection, key: SubtaskKey, origin: Origin) -> Checkpoint:
+    def _first_checkpoint(
+        self, control: TargetConnection, key: SubtaskKey, origin: Origin, stop: threading.Event
+    ) -> Checkpoint:
         meta = self._subtask.meta
         if meta is not None:
             checkpoint = Checkpoint(origin.start_of(meta))
         else:
-            end, structures = origin.present(TableRules(self._subtask).wanted)
+            present = origin.present(TableRules(self._subtask).wanted, stop)
+            if present is None:
+                raise Stopped
+            end, structures = present
             checkpoint = Checkpoint(end, tables={table: TablePoint(schema) for table, schema in structures.items()})
         write_new(control, key, checkpoint)
         return checkpoint
@@ -280,7 +285,7 @@ class SyncUnit:
         source: EventSource = origin.event_source()
         assembler = TransactionAssembler(start, rules.wanted, self._prepared, OpenItems(self._memory, self._spool))
         reader = Reader(source, assembler, self._queue, self._fail, progress.verify)
-        monitor = SourceMonitor(subtask.source.endpoint, origin.facts, self._clock)
+        monitor = SourceMonitor(origin.addresses, self._clock)
         self._status.attach(RunningParts(source, reader, completions, lanes, safe_mode, progress, monitor, ddl, rows))
         dispatcher = Dispatcher(rows, ddl, completions, lambda: self._queue.closed)
         lanes.start()

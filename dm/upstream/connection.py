@@ -16,7 +16,7 @@ import ssl
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
 import pymysql
 from pymysql.constants import CR
@@ -66,7 +66,13 @@ class AnswerTooLongError(pymysql.err.InternalError):
     """Raised when an answer goes on beyond any use."""
 
 
-class _Session(pymysql.Connection[Cursor]):
+if TYPE_CHECKING:
+    _Connection: TypeAlias = "pymysql.Connection[Cursor]"  # generic in the stubs only
+else:
+    _Connection = pymysql.Connection
+
+
+class _Session(_Connection):
     """A connection that stops reading an answer at a limit; the login is limited, rows that are streamed are not."""
 
     answer_left: int | None = ANSWER_BYTES

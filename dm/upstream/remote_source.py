@@ -5,12 +5,16 @@ the last complete transaction, because a server refuses or garbles a start insid
 dropped by its offset. That is sound only for the same file of the same server: its identity is compared (server uuid,
 and the creation time in the format description), and a transaction of which a part was handed out must come again in
 full. Otherwise the reader has to start again from its own checkpoint, and gets an error that says so.
+
+So it is with the two addresses of a source that has a standby: behind them are two servers, and the way from one to the
+other is a new start. Every event is checked against its checksum before it is handed out.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from dataclasses import replace
 
 from dm.binlog.boundary import TransactionBoundary
@@ -21,14 +25,16 @@ from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
+from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.unit import JSON
-from dm.upstream.connection import PROMPT_SECONDS, connect
+from dm.upstream.address import SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
-from dm.upstream.facts import ServerFacts, binlog_end, read_facts
+from dm.upstream.facts import ServerFacts, binlog_end
 from dm.upstream.gtid_history import gtids_before
+from dm.upstream.lineage import can_follow, expect_all, explained
 from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition
+from dm.upstream.stream_position import StreamPosition, has_checksum
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
@@ -47,8 +53,9 @@ class RemoteEventSource:
         *,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
         clock: Clock | None = None,
+        addresses: SourceAddresses | None = None,
     ) -> None:
-        self._endpoint = endpoint
+        self._addresses = addresses or SourceAddresses(endpoint)
         self._identity = identity
         self._heartbeat = heartbeat_seconds
         self._clock = clock or SystemClock()
@@ -64,12 +71,12 @@ class RemoteEventSource:
         """Why the connection is down at the moment."""
         return self._trouble
 
-    def _facts(self) -> ServerFacts:
-        connection = connect(self._endpoint, read_timeout=PROMPT_SECONDS)
-        try:
-            return read_facts(connection)
-        finally:
-            connection.close()
+    def _facts(self, ours: GtidSet) -> ServerFacts:
+        connection, facts = self._addresses.open()
+        with closing(connection):
+            address = self._addresses.current.address
+            expect_all(connection, facts, ours, address, may_wait=self._addresses.other is not None)
+        return facts
 
     @property
     def reading(self) -> Mapping[str, JSON]:
@@ -78,17 +85,14 @@ class RemoteEventSource:
 
     def complete(self, start: Position) -> Position:
         """Fill in the server's uuid, and the GTID set at a bare file and offset, by reading the file up to there."""
-        connection = connect(self._endpoint)
-        try:
-            facts = read_facts(connection)
+        connection, facts = self._addresses.open()
+        with closing(connection):
             if not start.file and not start.gtid_set:
                 return binlog_end(connection, facts)
-        finally:
-            connection.close()
         if start.server_uuid and start.server_uuid != facts.server_uuid:
             return start
         if start.file and not start.gtid_set and facts.gtid_mode:
-            found = gtids_before(self._endpoint, self._identity, start.file, start.offset, facts.flavor)
+            found = gtids_before(self._addresses.current, self._identity, start.file, start.offset, facts.flavor)
             return replace(start, server_uuid=facts.server_uuid, gtid_set=found)
         return replace(start, server_uuid=facts.server_uuid)
 
@@ -106,10 +110,10 @@ class RemoteEventSource:
         run = _Run(start)
         while not stop.is_set():
             try:
-                facts = self._facts()
+                facts = self._facts(start.gtid_set)
                 run.expect(facts)
                 stream = DumpStream(
-                    self._endpoint,
+                    self._addresses.current,
                     self._identity,
                     self._dump_start(run.resume, facts, start.server_uuid),
                     heartbeat_seconds=self._heartbeat,
@@ -117,18 +121,22 @@ class RemoteEventSource:
                 for event in self._stream(stream, run, stop):
                     wait = FIRST_WAIT
                     self._trouble = None
+                    self._addresses.served()
                     yield event
             except DMError as error:
-                if not error.retryable or error.name in _SEAMS:
-                    raise
-                self._trouble = error
+                found = explained(error, self._addresses, start.gtid_set)
+                if not found.retryable or found.name in _SEAMS:
+                    if found is error:
+                        raise
+                    raise found from error.__cause__
+                self._trouble = found
+                self._addresses.failed(found)
                 yield None
                 self._clock.wait(stop, wait)
                 wait = min(wait * 2, LONGEST_WAIT)
 
-    @staticmethod
-    def _stream(stream: DumpStream, run: _Run, stop: threading.Event) -> Iterator[SourceEvent | None]:
-        done = threading.Event()
+    def _stream(self, stream: DumpStream, run: _Run, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        done, returned = threading.Event(), threading.Event()
 
         def close_on_stop() -> None:
             while not done.wait(0.1):
@@ -136,10 +144,20 @@ class RemoteEventSource:
                     stream.close()
                     return
 
+        def probe() -> None:
+            addresses, left = self._addresses, self._addresses.current
+            while addresses.on_standby and not self._clock.wait(done, addresses.probe_seconds):
+                if can_follow(addresses.first, left, self._identity):
+                    addresses.use(addresses.first)
+                    returned.set()
+                    stream.close()
+
         watcher = threading.Thread(target=close_on_stop, name="dump-stream-stop", daemon=True)
+        prober = threading.Thread(target=probe, name="source-return", daemon=True)
         try:
             with stream:
                 watcher.start()
+                prober.start()
                 for batch in stream.batches():
                     if not batch:
                         yield None
@@ -149,6 +167,8 @@ class RemoteEventSource:
                             yield event
                     if stop.is_set():
                         return
+            if returned.is_set():
+                raise DMError("source-switched", now=self._addresses.first.address, before=run.server_uuid)
         finally:
             done.set()
 
@@ -164,6 +184,11 @@ class _Run:
         self._handed = ("", 0)  # file and offset up to where events were handed out
         self._created: dict[str, bytes] = {}  # the current file's creation time
         self._first = True
+
+    @property
+    def server_uuid(self) -> str:
+        """The server of this connection."""
+        return self._uuid
 
     def expect(self, facts: ServerFacts) -> None:
         """A new connection to this server begins."""
@@ -187,6 +212,9 @@ class _Run:
                 return self._repeated_format(raw)
         if not in_file:
             return None if kind == EventType.ROTATE else self._event(raw, place.offset)
+        if self._boundary.checksum and not has_checksum(raw):
+            start = place.offset - len(raw)
+            raise DMError("relay-event-damaged", file=place.file, offset=start, what="wrong checksum")
         between = self._boundary.feed(raw)
         handed_file, handed_offset = self._handed
         skipping = place.file == handed_file and place.offset <= handed_offset

@@ -26,6 +26,7 @@ from dm.binlog.header import (
 )
 from dm.errors import DMError
 
+_CRC_RESIDUE = 0x2144DF1C  # the CRC-32 of any bytes that are followed by their own CRC-32
 _FILE_NAME = re.compile(r"^[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}$")
 # A server names a file when the dump starts, and when it is at its end; in between stands at least its first event.
 _EMPTY_ROTATIONS = 3
@@ -34,9 +35,7 @@ _NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 
 def has_checksum(event: bytes) -> bool:
     """Whether the last four bytes are the CRC-32 of the others."""
-    return len(event) > HEADER_SIZE + CHECKSUM_SIZE and zlib.crc32(event[:-CHECKSUM_SIZE]) == int.from_bytes(
-        event[-CHECKSUM_SIZE:], "little"
-    )
+    return len(event) > HEADER_SIZE + CHECKSUM_SIZE and zlib.crc32(event) == _CRC_RESIDUE
 
 
 def rotate_target(event: bytes) -> tuple[str, int]:
@@ -87,7 +86,8 @@ class StreamPosition:
             base, _, number = file.rpartition(".")
             base_before, _, number_before = before.rpartition(".")
             if base != base_before:
-                raise DMError("dump-rotation-refused", file=file, before=before, what="another series")
+                # A server whose log_bin was changed goes on in files of another name; only a new start finds them.
+                raise DMError("dump-stream-garbled", what=f"file {file} of another series follows {before}")
             if int(number) < int(number_before):
                 raise DMError("source-reset", what=f"file {file} follows {before}")
         if before and (before, self.offset) == self._named_at:

@@ -1,0 +1,74 @@
+"""What the source has beyond the relay, and whether the first address of a source on its standby is back.
+
+Asks in a thread of its own, since a silent server keeps whoever asks waiting: neither the pull nor its end waits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from dm.clock import Clock
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.position import Position
+from dm.upstream.address import SourceAddresses
+from dm.upstream.connection import Connection
+from dm.upstream.facts import ServerFacts, binlog_end
+from dm.upstream.lineage import can_follow
+from dm.upstream.replica_identity import ReplicaIdentity
+
+WATCH_SECONDS = 2.0
+JOIN_SECONDS = 5.0
+
+
+class SourceWatch:
+    """Keeps the source's end for the status; says when the first address can be followed again."""
+
+    def __init__(
+        self, addresses: SourceAddresses, identity: ReplicaIdentity, clock: Clock, returned: Callable[[], None]
+    ) -> None:
+        self._addresses = addresses
+        self._identity = identity
+        self._clock = clock
+        self._returned = returned
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="relay-source-watch", daemon=True)
+        self.end: Position | None = None
+
+    def __enter__(self) -> SourceWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join(JOIN_SECONDS)
+
+    def _run(self) -> None:
+        opened: tuple[Endpoint, Connection, ServerFacts] | None = None
+        looked = self._clock.monotonic()
+        while not self._stop.is_set():
+            addresses = self._addresses
+            if opened is not None and opened[0] is not addresses.current:
+                opened[1].close()
+                opened = None
+            try:
+                if opened is None:
+                    opened = (addresses.current, *addresses.open())
+                self.end = binlog_end(opened[1], opened[2], exact=False)
+            except DMError:
+                # The pull meets the same trouble and reports it; here only the shown end stays as it was.
+                if opened is not None:
+                    opened[1].close()
+                opened = None
+            now = self._clock.monotonic()
+            if not addresses.on_standby:
+                looked = now
+            elif now - looked >= addresses.probe_seconds:
+                looked = now
+                if can_follow(addresses.first, addresses.current, self._identity):
+                    addresses.use(addresses.first)
+                    self._returned()
+            self._clock.wait(self._stop, min(WATCH_SECONDS, addresses.probe_seconds))
+        if opened is not None:
+            opened[1].close()

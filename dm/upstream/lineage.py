@@ -1,0 +1,94 @@
+"""Whether a server has everything that was read before, perhaps from another one.
+
+A server that lacks transactions we have is never followed: what it writes next would take their place. Three cases look
+alike at first. It is *behind*, and will have them: wait, where there is something to wait for (a standby that still
+replicates). It has *diverged*: it wrote transactions of its own instead, or has lost its own. Or it was *reset*. The
+last two need a person, who needs both GTID sets to decide.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Final
+
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.upstream.address import SourceAddresses, open_at
+from dm.upstream.connection import Connection
+from dm.upstream.facts import ServerFacts, executed_gtids, purged_gtids
+from dm.upstream.locate import locate
+from dm.upstream.replica_identity import ReplicaIdentity
+
+# Errors about a source's past, and the detail that ends their message.
+_ABOUT_THE_PAST: Final = {"source-binlog-purged": "missing", "source-reset": "what", "source-gtid-diverged": "missing"}
+
+
+def expect_all(connection: Connection, facts: ServerFacts, ours: GtidSet, address: str, *, may_wait: bool) -> None:
+    """Raise `source-gtid-diverged`, or `source-behind` where waiting may help, if the server lacks any of `ours`."""
+    if not facts.gtid_mode or not ours or ours.flavor != facts.flavor:
+        return
+    theirs = executed_gtids(connection, facts)
+    missing = ours - theirs
+    if not missing:
+        return
+    if may_wait and not _lost_for_ever(facts, missing, theirs - ours):
+        raise DMError("source-behind", address=address, missing=missing, ours=ours, theirs=theirs or "nothing")
+    raise DMError("source-gtid-diverged", missing=f"{missing}; {_both(ours, address, facts, theirs, connection)}")
+
+
+def _lost_for_ever(facts: ServerFacts, missing: GtidSet, extra: GtidSet) -> bool:
+    """Whether the server has written itself what we do not know, or lacks what it has written itself."""
+    if facts.flavor == "mysql":
+        return facts.server_uuid in f"{missing},{extra}"
+    domains = {part.split("-")[0] for part in str(missing).split(",")}
+    own = [part.split("-")[:2] for part in f"{missing},{extra}".split(",") if part]
+    return any(domain in domains and int(server) == facts.server_id for domain, server in own)
+
+
+def _both(ours: GtidSet, address: str, facts: ServerFacts, theirs: GtidSet, connection: Connection) -> str:
+    purged = purged_gtids(connection, facts)
+    past = f" (purged: {purged})" if purged else ""
+    return f"read so far: {ours or 'nothing with a GTID'}; {address} has: {theirs or 'nothing with a GTID'}{past}"
+
+
+def explained(error: DMError, addresses: SourceAddresses, ours: GtidSet | None) -> DMError:
+    """The error itself; if it is about the source's past, with both GTID sets, or as one that waiting may heal."""
+    key = _ABOUT_THE_PAST.get(error.name)
+    compared = error.details.get("ours")
+    if isinstance(compared, GtidSet):
+        ours = compared
+    if key is None or ours is None:
+        return error
+    endpoint = addresses.current
+    try:
+        connection, facts = open_at(endpoint)
+        with closing(connection):
+            if error.name == "source-gtid-diverged":
+                expect_all(connection, facts, ours, endpoint.address, may_wait=addresses.other is not None)
+            theirs = executed_gtids(connection, facts)
+            sets = _both(ours, endpoint.address, facts, theirs, connection)
+    except DMError as found:
+        if found.name in ("source-behind", "source-gtid-diverged"):
+            found.position = error.position
+            return found
+        sets = f"read so far: {ours}; what {endpoint.address} has can't be asked: {found.message}"
+    details = {**error.details, key: f"{error.details[key]}; {sets}"}
+    return DMError(error.name, position=error.position, cause=error.cause, **details)
+
+
+def can_follow(first: Endpoint, current: Endpoint, identity: ReplicaIdentity) -> bool:
+    """Whether the server at `first` has all that the one at `current` has, and can send what comes next."""
+    try:
+        connection, facts = open_at(current)
+        with closing(connection):
+            ours = executed_gtids(connection, facts)
+        connection, facts = open_at(first)
+        with closing(connection):
+            if not facts.log_bin or not facts.gtid_mode or not executed_gtids(connection, facts) >= ours:
+                return False
+        # It may have purged what comes next, or have it under other numbers: only to ask for it tells.
+        locate(facts, first, identity, ours)
+    except DMError:
+        return False  # not back, whatever the reason; the pull goes on where it is
+    return True
