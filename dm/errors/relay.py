@@ -93,7 +93,69 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "relay file {file} is damaged at offset {offset}: {what}",
-        "stop the task and the relay, remove this file and all later ones, start again: they are fetched anew",
+        "the relay fetches the file from the source again, and the task goes on by itself; nothing behind the damage was"
+        " applied; if it comes back, check the disk",
+        retryable=True,
+    ),
+    ErrorKind(
+        "relay-file-lost",
+        30930,
+        "relay-unit",
+        "internal",
+        "high",
+        "relay file {file} is damaged at offset {offset} ({what}), and it can't be fetched again: {why}",
+        "put the file back from a backup of the source's binlog, under its name in the relay directory, and resume the"
+        " task; or bring it back at the source, then `dmctl pause-relay`, `resume-relay`, `resume-task`;"
+        " or start the task again with a new full load",
+    ),
+    ErrorKind(
+        "relay-gap",
+        30931,
+        "relay-unit",
+        "internal",
+        "high",
+        "nothing proves that relay file {next} goes on where {file} ended: what the source wrote in between is missing",
+        "start the task again with a new full load, or put the missing files back from a backup of the source's binlog",
+    ),
+    ErrorKind(
+        "relay-start-misplaced",
+        30932,
+        "relay-unit",
+        "internal",
+        "high",
+        "no event begins at offset {offset} of relay file {file}, which is whole: the start is not one of this file",
+        "set the start to the end of a transaction (`mysqlbinlog` shows them as end_log_pos), or start again with a new"
+        " full load",
+    ),
+    ErrorKind(
+        "relay-start-beyond",
+        30933,
+        "relay-unit",
+        "upstream",
+        "high",
+        "the start is at offset {offset} of {file}, and the source's file ends for good at {size}: the source lost in a"
+        " crash what it had sent (sync_binlog is not 1 there)",
+        "compare the target with the source, then start again with a new full load or from an explicit position",
+    ),
+    ErrorKind(
+        "binlog-renamed",
+        30934,
+        "relay-unit",
+        "upstream",
+        "medium",
+        "the source's binlog files have another name: {now} follows {before}",
+        "the relay goes on by GTID in a new sub-directory by itself",
+        retryable=True,
+    ),
+    ErrorKind(
+        "binlog-renamed-without-gtid",
+        30935,
+        "relay-unit",
+        "upstream",
+        "high",
+        "the source's binlog files have another name: {now} follows {before}; without GTIDs the two have no order",
+        "give the source its old `log_bin` back, or turn GTID on, or let the tasks apply what the relay has and start"
+        " them again from an explicit position in {now}",
     ),
     ErrorKind(
         "relay-file-missing",

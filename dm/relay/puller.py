@@ -3,10 +3,9 @@
 Each pull begins with recovery, so a lost connection, a killed process and a first start are the same case: the files
 say where the last complete transaction ends, and the source is asked to go on from there.
 
-The source may be another server than before (its uuid says so). Offsets mean nothing there; the file that holds the
-first transaction we lack is found by GTID and read from its start into a new sub-directory. Or it may be the same
-server with another history (RESET BINARY LOGS, a restored backup): then the creation time of the file or the GTID set
-does not fit, and the pull ends with an error, because the files would otherwise become a mixture of two histories.
+Where that is decides `dm.relay.plan`. Before it damaged files are fetched again (`dm.relay.refetch`): a pull that runs
+looks for reports of readers each second and makes way for the next one, so there is one connection and one writer at
+any time.
 """
 
 from __future__ import annotations
@@ -16,7 +15,6 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from struct import Struct
 from typing import Final
@@ -25,19 +23,24 @@ from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.clock import Clock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
+from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
+from dm.relay.plan import Plan, Planner
+from dm.relay.refetch import Refetch
+from dm.relaylog import damage
+from dm.relaylog.durability import Durability, SyncPolicy
 from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.recovery import Recovered, recover
 from dm.relaylog.tap import Tap
 from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
-from dm.upstream.facts import ServerFacts, binlog_end, executed_gtids, read_facts
+from dm.upstream.facts import ServerFacts, read_facts
 from dm.upstream.locate import locate
 from dm.upstream.replica_identity import ReplicaIdentity
 from dm.upstream.stream_position import StreamPosition
 
 LOCK_NAME = ".relay.lock"
+LOOK_SECONDS = 1.0  # between two looks for damaged files
 
 size_end_flags = Struct("<IIH").unpack_from  # of the common header, at 9
 _COMMON: Final = frozenset(
@@ -78,15 +81,6 @@ def sole_writer(root: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-@dataclass(slots=True)
-class _Plan:
-    """Where to go on, and the writer that does."""
-
-    writer: RelayWriter
-    file: str
-    offset: int
-
-
 class Puller:
     """Pulls a source's binlog into its relay directory."""
 
@@ -99,6 +93,7 @@ class Puller:
         clock: Clock,
         heartbeat_seconds: float,
         tap: Tap | None = None,
+        sync: SyncPolicy = "interval",
     ) -> None:
         self._endpoint = endpoint
         self._identity = identity
@@ -107,10 +102,14 @@ class Puller:
         self._clock = clock
         self._heartbeat = heartbeat_seconds
         self._tap = tap
+        self._sync: SyncPolicy = sync
+        self._look_at = float("-inf")
         self._stream: DumpStream | None = None
         self._lock = threading.Lock()
         self._closing = False
         self.writer: RelayWriter | None = None
+        self.stored: Position | None = None  # what the files held when the pull began
+        self.recovery_bytes = 0  # of relay files, read to find that out
 
     def close(self) -> None:
         """End a running pull, from any thread."""
@@ -123,33 +122,28 @@ class Puller:
         """Connect, recover, and store what comes; returns when closed, raises DMError when the connection ends."""
         connection = connect(self._endpoint, read_timeout=PROMPT_SECONDS)
         try:
-            plan = self._plan(connection, read_facts(connection))
+            facts = read_facts(connection)
+            plan = self._plan(connection, facts)
         finally:
             connection.close()
-        stream = DumpStream(self._endpoint, self._identity, (plan.file, plan.offset), heartbeat_seconds=self._heartbeat)
-        with self._lock:
-            if self._closing:
-                plan.writer.close()
-                return
-            self._stream = stream
-        self.writer = plan.writer
+        writer = self.writer = self._writer(plan, facts)
         try:
-            with stream:
-                self._store(stream, plan, progressed)
+            with self._open(plan.file, plan.offset) as stream:
+                self._store(stream, writer, plan, progressed)
         except DMError as error:
             if error.name in {"relay-event-damaged", "relay-storage-failed", "dump-stream-garbled"}:
-                plan.writer.abandon()
+                writer.abandon()
             else:
-                plan.writer.close()
+                writer.close()
             if error.name == "dump-refused" and plan.offset > MAGIC_SIZE:
-                self._compare_beginning(plan)
+                self._compare_beginning(writer, plan)
             raise
         except BaseException:
-            plan.writer.abandon()
+            writer.abandon()
             raise
-        plan.writer.close()
+        writer.close()
 
-    def _compare_beginning(self, plan: _Plan) -> None:
+    def _compare_beginning(self, writer: RelayWriter, plan: Plan) -> None:
         """The source can't start where the stored file ends: see whether its file of this name is another one."""
         place = StreamPosition()
         with DumpStream(self._endpoint, self._identity, (plan.file, MAGIC_SIZE)) as stream:
@@ -157,17 +151,19 @@ class Puller:
                 for event in batch:
                     place.advance(event)
                     if event[4] == EventType.FORMAT_DESCRIPTION:
-                        _same_file(event, plan.writer, place.file)
+                        _same_file(event, writer, place.file)
                         return
 
-    @staticmethod
-    def _store(stream: DumpStream, plan: _Plan, progressed: Callable[[], None]) -> None:
-        writer = plan.writer
+    def _store(self, stream: DumpStream, writer: RelayWriter, plan: Plan, progressed: Callable[[], None]) -> None:
         place = StreamPosition()
         append, advance, flush = writer.append, place.advance, writer.flush
         # A start beyond 32 bits is asked for as the start of the file: skip what is stored.
         skip_to = plan.offset if plan.offset > LARGEST_OFFSET else 0
         for batch in stream.batches():
+            if self._damaged():
+                return
+            if skip_to and (place.offset >= skip_to or place.file not in ("", plan.file)):
+                skip_to = 0
             if not batch:
                 flush()
                 continue
@@ -201,57 +197,43 @@ class Puller:
                     writer.heartbeat()
             progressed()
 
-    def _plan(self, connection: Connection, facts: ServerFacts) -> _Plan:
+    def _plan(self, connection: Connection, facts: ServerFacts) -> Plan:
         if not facts.log_bin:
             raise DMError("binlog-disabled", address=self._endpoint.address)
-        sub = self._directory.last()
-        recovered = recover(sub, facts.flavor) if sub is not None else None
-        if recovered is None:
-            return self._first(connection, facts)
-        if recovered.sub.server_uuid == facts.server_uuid:
-            return self._continue(connection, facts, recovered)
-        return self._switch(connection, facts, recovered)
+        self._directory.mend()
+        Refetch(self._directory, connection, facts, self._open, self._clock).everything()
+        plan = Planner(self._directory, connection, facts, self._start, self._located).plan()
+        self.stored, self.recovery_bytes = plan.stored, plan.bytes_read
+        return plan
 
-    def _first(self, connection: Connection, facts: ServerFacts) -> _Plan:
-        """Nothing is stored yet: the wanted start, else the source's current file, always from a file's beginning."""
-        start = self._start
-        if start is None or (not start.file and not start.gtid_set):
-            file = binlog_end(connection, facts, exact=False).file
-        elif start.file and start.server_uuid in ("", facts.server_uuid):
-            file = start.file
-        elif start.gtid_set and facts.gtid_mode:
-            file = locate(facts, self._endpoint, self._identity, start.gtid_set).file
-        else:
-            raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=start.server_uuid or "unknown")
-        return self._new_directory(facts, file)
+    def _located(self, facts: ServerFacts, gtid_set: GtidSet) -> str:
+        return locate(facts, self._endpoint, self._identity, gtid_set).file
 
-    def _new_directory(self, facts: ServerFacts, file: str) -> _Plan:
-        last = self._directory.last()
-        if last is not None and last.server_uuid == facts.server_uuid and not last.files():
-            sub = last
-        else:
-            sub = self._directory.add(facts.server_uuid)
-        return _Plan(RelayWriter(sub, facts.flavor, self._clock, tap=self._tap), file, MAGIC_SIZE)
+    @contextmanager
+    def _open(self, file: str, offset: int) -> Iterator[DumpStream]:
+        """A dump that `close` ends."""
+        stream = DumpStream(self._endpoint, self._identity, (file, offset), heartbeat_seconds=self._heartbeat)
+        with self._lock:
+            self._stream = stream
+            if self._closing:
+                stream.close()
+        with stream:
+            yield stream
 
-    def _continue(self, connection: Connection, facts: ServerFacts, recovered: Recovered) -> _Plan:
-        stored = recovered.position
-        if facts.gtid_mode and stored.gtid_set:
-            lost = stored.gtid_set - executed_gtids(connection, facts)
-            if lost:
-                raise DMError("source-gtid-diverged", missing=lost, position=stored)
-        writer = RelayWriter(recovered.sub, facts.flavor, self._clock, tap=self._tap)
-        writer.resume(recovered.file, recovered.index)
-        return _Plan(writer, stored.file, stored.offset)
+    def _writer(self, plan: Plan, facts: ServerFacts) -> RelayWriter:
+        durability = Durability(self._sync, self._clock)
+        writer = RelayWriter(plan.sub, facts.flavor, self._clock, tap=self._tap, durability=durability)
+        if plan.index is not None:
+            writer.resume(plan.file, plan.index)
+        return writer
 
-    def _switch(self, connection: Connection, facts: ServerFacts, recovered: Recovered) -> _Plan:
-        stored = recovered.position
-        if not facts.gtid_mode or not stored.gtid_set or stored.flavor != facts.flavor:
-            raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=recovered.sub.server_uuid)
-        lost = stored.gtid_set - executed_gtids(connection, facts)
-        if lost:
-            raise DMError("source-gtid-diverged", missing=lost, position=stored)
-        file = locate(facts, self._endpoint, self._identity, stored.gtid_set).file
-        return self._new_directory(facts, file)
+    def _damaged(self) -> bool:
+        """Whether a reader reported a file since somebody last looked."""
+        now = self._clock.monotonic()
+        if now < self._look_at:
+            return False
+        self._look_at = now + LOOK_SECONDS
+        return any(damage.reported(sub) for sub in self._directory.sub_directories())
 
 
 def _same_file(event: bytes, writer: RelayWriter, file: str) -> None:

@@ -1,7 +1,8 @@
 """The relay of one source, as a unit: pulls until stopped, and comes back by itself from whatever can heal.
 
 What can heal (the source is down, the connection broke, the disk is full) is waited for with growing pauses and shown
-in the status meanwhile; what can't is raised, and the host pauses the relay.
+in the status meanwhile; what can't is raised, and the host pauses the relay. A source with a standby is pulled from
+there while its first address fails: each pull goes to the address in use, and goes on from what is stored.
 """
 
 from __future__ import annotations
@@ -10,25 +11,29 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
+import structlog
+
 from dm.clock import Clock, SystemClock
 from dm.config.source import SourceConfig
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
+from dm.relay.inspection import inspect
 from dm.relay.puller import Puller, sole_writer
 from dm.relay.purge import FreeSpace, free_bytes
+from dm.relay.source_watch import SourceWatch
 from dm.relay.storage import RelayStorage
+from dm.relaylog import damage
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.ring_writer import RingWriter
 from dm.unit import JSON, UnitName
-from dm.upstream.connection import Connection, connect
+from dm.upstream.address import PROBE_SECONDS, SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS
-from dm.upstream.facts import ServerFacts, binlog_end, read_facts
+from dm.upstream.lineage import explained
 from dm.upstream.replica_identity import identity_for
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
-WATCH_SECONDS = 2.0  # how often the source is asked for its end, for the status only
 JOIN_SECONDS = 5.0
 
 
@@ -45,6 +50,7 @@ class RelayUnit:
         start: Position | None = None,
         clock: Clock | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
+        probe_seconds: float = PROBE_SECONDS,
         free_space: FreeSpace = free_bytes,
     ) -> None:
         self._source = source
@@ -54,10 +60,11 @@ class RelayUnit:
         self._heartbeat = heartbeat_seconds
         self._start = start or _configured_start(source)
         self._identity = identity_for("relay", source.source_id, server_id=source.server_id)
+        self._addresses = SourceAddresses(source.endpoint, source.standby, probe_seconds=probe_seconds)
+        self._source_watch = SourceWatch(self._addresses, self._identity, self._clock, self._interrupt)
         self._puller: Puller | None = None
         self._ring: RingWriter | None = None
         self._trouble: DMError | None = None
-        self._master: Position | None = None
         self._wait = FIRST_WAIT
         self._ended = threading.Event()
 
@@ -68,40 +75,68 @@ class RelayUnit:
 
     def run(self, stop: threading.Event) -> None:
         """Pull until `stop`; raises DMError for what waiting can't heal."""
+        inspector = threading.Thread(target=self._inspect, name="relay-inspection", daemon=True)
         watcher = threading.Thread(target=self._watch, args=(stop,), name="relay-watch", daemon=True)
         with sole_writer(self._directory.root), self._storage.watched(self._interrupt):
             self._ring = RingWriter.create(self._directory.root, self._source.relay_ring_size << 20)
+            damage.try_again(self._directory)
             watcher.start()
+            inspector.start()
             try:
-                while not stop.is_set():
-                    try:
-                        self._storage.require_room()
-                        self._pull()
-                    except DMError as error:
-                        if not error.retryable:
-                            raise
-                        if error.name == "relay-storage-failed":
-                            self._storage.make_room()
-                        self._trouble = error
-                        self._clock.wait(stop, self._wait)
-                        self._wait = min(self._wait * 2, LONGEST_WAIT)
+                with self._source_watch:
+                    self._pull_until(stop)
             finally:
                 self._ended.set()
                 watcher.join(JOIN_SECONDS)
+                inspector.join(JOIN_SECONDS)
                 if self._ring is not None:
                     self._ring.close()
 
+    def _pull_until(self, stop: threading.Event) -> None:
+        while not stop.is_set():
+            try:
+                self._storage.require_room()
+                self._pull()
+            except DMError as error:
+                found = explained(error, self._addresses, self._known())
+                if not found.retryable:
+                    if found is error:
+                        raise
+                    raise found from error.__cause__
+                if found.name == "relay-storage-failed":
+                    self._storage.make_room()
+                self._trouble = found
+                self._addresses.failed(found)
+                self._clock.wait(stop, self._wait)
+                self._wait = min(self._wait * 2, LONGEST_WAIT)
+
+    def _known(self) -> GtidSet | None:
+        """The GTID set of what is stored; None when the last pull did not come so far as to look."""
+        puller = self._puller
+        if puller is None:
+            return None
+        stored = puller.stored if puller.writer is None else puller.writer.position
+        return None if stored is None else stored.gtid_set
+
     def _pull(self) -> None:
         self._puller = Puller(
-            self._source.endpoint,
+            self._addresses.current,
             self._identity,
             self._directory,
             self._start,
             self._clock,
             self._heartbeat,
             self._ring,
+            self._source.relay_sync,
         )
         self._puller.pull(self._progressed)
+
+    def _inspect(self) -> None:
+        try:
+            inspect(self._directory, self._ended)
+        except DMError as error:
+            # Readers prove what they read by themselves; this would only have found it earlier.
+            structlog.get_logger().warning("relay files were not inspected", error=str(error))
 
     def _interrupt(self) -> None:
         """End the pull under way; the next one begins where it is let."""
@@ -111,32 +146,14 @@ class RelayUnit:
 
     def _progressed(self) -> None:
         self._trouble = None
+        self._addresses.served()
         self._wait = FIRST_WAIT
 
     def _watch(self, stop: threading.Event) -> None:
-        """End the pull on stop, and keep the source's end for the status."""
-        connection: Connection | None = None
-        facts: ServerFacts | None = None
-        due = self._clock.monotonic()
+        """End the pull on stop, also one that begins just then."""
         while not self._ended.wait(0.1):
             if stop.is_set():
                 self._interrupt()
-                continue
-            if self._clock.monotonic() < due:
-                continue
-            due = self._clock.monotonic() + WATCH_SECONDS
-            try:
-                if connection is None or facts is None:
-                    connection = connect(self._source.endpoint, connect_timeout=5, read_timeout=5)
-                    facts = read_facts(connection)
-                self._master = binlog_end(connection, facts, exact=False)
-            except DMError:
-                # The pull meets the same trouble and reports it; here only the shown end stays as it was.
-                if connection is not None:
-                    connection.close()
-                connection = facts = None
-        if connection is not None:
-            connection.close()
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
         """Answer `purge`: remove the files before one; raises DMError."""
@@ -149,7 +166,7 @@ class RelayUnit:
         """DM's relayStatus, from memory."""
         writer = None if self._puller is None else self._puller.writer
         stored = None if writer is None or not writer.file else writer.position
-        master = self._master
+        master = self._source_watch.end
         caught_up = (
             stored is not None
             and master is not None
@@ -165,6 +182,8 @@ class RelayUnit:
             "relayBinlog": "" if stored is None else str(stored),
             "relayBinlogGtid": "" if stored is None else str(stored.gtid_set),
             "relayCatchUpMaster": caught_up,
+            "sourceAddress": self._addresses.current.address,
+            "standbyInUse": self._addresses.on_standby,
             "relayRingBytes": 0 if self._ring is None else self._ring.capacity,
             "storage": self._storage.status(),
             "stage": "Running",

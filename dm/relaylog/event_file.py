@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from struct import Struct
 from types import TracebackType
+from typing import Self
 
 from dm.binlog.frame import MAGIC
 from dm.binlog.header import HEADER_SIZE
@@ -13,6 +14,7 @@ from dm.errors import DMError
 from dm.position import MAGIC_SIZE
 
 PIECE = 1 << 20
+LARGEST_EVENT = (1 << 30) + (1 << 20)  # servers send no event above max_allowed_packet, which ends at 1 GiB
 _size_at = Struct("<I").unpack_from
 
 
@@ -21,6 +23,7 @@ class EventFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.bytes_read = 0
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         except FileNotFoundError as error:
@@ -34,7 +37,7 @@ class EventFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def __enter__(self) -> EventFile:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(
@@ -47,9 +50,19 @@ class EventFile:
         """How many bytes there are at the moment."""
         return os.fstat(self._descriptor).st_size
 
+    @property
+    def replaced(self) -> bool:
+        """Whether another file stands in this one's place: the relay has fetched it again."""
+        try:
+            present = os.stat(self.path)
+        except FileNotFoundError:
+            return False  # removed; what is open can still be read
+        mine = os.fstat(self._descriptor)
+        return (present.st_dev, present.st_ino) != (mine.st_dev, mine.st_ino)
+
     def has_magic(self) -> bool:
         """Whether the file starts as a binlog file does."""
-        return os.pread(self._descriptor, MAGIC_SIZE, 0) == MAGIC
+        return self.raw(0, MAGIC_SIZE) == MAGIC
 
     def first_event(self) -> bytes | None:
         """The format description; None while it is not complete."""
@@ -59,14 +72,14 @@ class EventFile:
     def read(self, offset: int, *, upto: int | None = None, piece: int = PIECE) -> list[bytes]:
         """The complete events from `offset` on, about one piece of them; none at the end or before a torn one."""
         limit = self.size if upto is None else upto
-        data = self._bytes(offset, min(piece, limit - offset))
+        data = self.raw(offset, min(piece, limit - offset))
         length = len(data)
         if length >= HEADER_SIZE:
             first = self._first_size(data, offset)
             if first > length:
                 if offset + first > limit:
                     return []
-                data = self._bytes(offset, first)
+                data = self.raw(offset, first)
                 length = len(data)
         events: list[bytes] = []
         at = 0
@@ -81,14 +94,17 @@ class EventFile:
 
     def _first_size(self, data: bytes, offset: int) -> int:
         size: int = _size_at(data, 9)[0]
-        if size < HEADER_SIZE:
+        if not HEADER_SIZE <= size <= LARGEST_EVENT:
             raise DMError("relay-file-corrupt", file=self.path.name, offset=offset, what=f"an event of {size} bytes")
         return size
 
-    def _bytes(self, offset: int, count: int) -> bytes:
+    def raw(self, offset: int, count: int) -> bytes:
+        """Up to `count` bytes from `offset` on."""
         if count <= 0:
             return b""
         try:
-            return os.pread(self._descriptor, count, offset)
+            data = os.pread(self._descriptor, count, offset)
         except OSError as error:
             raise DMError("relay-storage-failed", path=self.path) from error
+        self.bytes_read += len(data)
+        return data

@@ -10,6 +10,9 @@ Everything else stays with the files: where a file begins and ends, what comes a
 has nothing more is believed until the wait for it ends without a word from it; its writer may have died between the
 file and the ring.
 
+Bytes of a file are proven before they are given (`dm.relaylog.checked_file`), and so is that nothing lies between one
+file and the next (`dm.relaylog.continuity`). A damaged file that the relay has fetched again is opened anew.
+
 A relay that was killed cuts its newest file back to the last complete transaction and pulls the same bytes again. A
 reader that was already behind the cut finds the file shorter than its place, waits, and goes on when it has grown
 past it.
@@ -34,13 +37,14 @@ from dm.binlog.header import (
     EventType,
 )
 from dm.clock import Clock
-from dm.errors import DMError
 from dm.position import MAGIC_SIZE
 from dm.relaylog.change_watch import ChangeWatch
-from dm.relaylog.event_file import EventFile
+from dm.relaylog.checked_file import CheckedFile
+from dm.relaylog.continuity import check_continues
 from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.relaylog.read_mode import ReadMode
 from dm.relaylog.ring_reader import RingReader
+from dm.relaylog.scan import wrong
 
 _STOP_LATENCY = 0.2  # how long a wait goes on after a stop was asked for
 _unpack = HEADER.unpack_from
@@ -90,7 +94,7 @@ class FileReader:
         place: Place | None = self._place
         try:
             while place is not None and not stop.is_set():
-                with EventFile(place.sub.file(place.file)) as file:
+                with CheckedFile(place.sub, place.file, place.offset) as file:
                     watch.watch_file(file.path)
                     place = yield from self._one_file(file, place, watch, stop)
         finally:
@@ -98,7 +102,7 @@ class FileReader:
             self._ring.close()
 
     def _one_file(
-        self, file: EventFile, place: Place, watch: ChangeWatch, stop: threading.Event
+        self, file: CheckedFile, place: Place, watch: ChangeWatch, stop: threading.Event
     ) -> Generator[SourceEvent | None, None, Place | None]:
         uuid, name = place.sub.server_uuid, place.file
         offset = place.offset
@@ -118,10 +122,15 @@ class FileReader:
                 after = following(self._directory, place.sub, name)
                 if after is not None:
                     if not file.read(offset):
-                        self._closed_at(file, offset)
+                        if file.replaced:
+                            return Place(place.sub, name, offset)
+                        file.closed_at(offset)
+                        check_continues(place.sub, name, after.sub, after.file)
                         return after
                     doubt = True
                     continue
+                if file.replaced:
+                    return Place(place.sub, name, offset)
                 yield None
                 doubt = yield from self._sleep(file, place, offset, watch, stop)
                 continue
@@ -133,10 +142,11 @@ class FileReader:
                 yield SourceEvent(RawEvent(header, data), uuid, name, offset)
         return None
 
-    def _read(self, file: EventFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool) -> list[bytes]:
+    def _read(self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool) -> list[bytes]:
         """Events from the ring, where the place is in it and the kernel tells of its writes; else from the file."""
         while True:
             found = self._ring.read(place.sub.name, place.file, offset) if watch.notified else None
+            found = self._good(found, offset) if found else found
             from_file = file.read(offset) if found is None or (doubt and not found) else []
             in_ring = found is not None and not from_file
             self._mode.enter("memory" if in_ring else "file")
@@ -144,17 +154,19 @@ class FileReader:
             if events or not watch.writes_show_in(self._ring.watched if in_ring else None):
                 return events
 
-    @staticmethod
-    def _closed_at(file: EventFile, offset: int) -> None:
-        """Check that a file that is over was read to its very end."""
-        size = file.size
-        if size < offset:
-            raise DMError("relay-file-shrunk", file=file.path.name, size=size, offset=offset)
-        if size > offset:
-            raise DMError("relay-file-corrupt", file=file.path.name, offset=offset, what="it ends inside an event")
+    def _good(self, events: list[bytes], offset: int) -> list[bytes] | None:
+        """The events from the ring before the first bad one; None for none: the file will tell what stands there."""
+        checksum = self._checksum
+        for number, event in enumerate(events):
+            offset += len(event)
+            if event[4] == EventType.FORMAT_DESCRIPTION:
+                checksum = format_has_checksum(event)
+            if wrong(event, offset, checksum):
+                return events[:number] or None
+        return events
 
     def _sleep(
-        self, file: EventFile, place: Place, offset: int, watch: ChangeWatch, stop: threading.Event
+        self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, stop: threading.Event
     ) -> Generator[SourceEvent | None, None, bool]:
         """Wait for a change; a change that brought no bytes was the writer's heartbeat. Whether none was told."""
         end = self._clock.monotonic() + self._idle
@@ -162,6 +174,8 @@ class FileReader:
         while not stop.is_set():
             change = watch.wait(_STOP_LATENCY)
             if change != "none":
+                if change == "touched" and file.size == size > offset:
+                    file.all_written(offset)
                 idle = change == "touched" and file.size == size == offset
                 if idle and following(self._directory, place.sub, place.file) is None:
                     heartbeat = self._heartbeat(place.file, offset)

@@ -7,26 +7,35 @@
         mysql-bin.000001.idx         what we know about the file (ours, not DM's)
         relay.meta                   TOML: binlog-name, binlog-pos, binlog-gtid
       <other uuid>.000002/           after a switch to another server
+      holds/                         what each task still needs (ours, dm/relaylog/hold.py)
 
 The same server may come back later, in a new sub-directory. Names come from a server, so they are checked before they
 become paths.
+
+The directories' own names say all that `server-uuid.index` says, so a lost or old index loses nothing: what it does not
+list and has files counts too, and the relay writes it anew. Files of one sub-directory have one base name and are
+ordered by number; a source that changes its `log_bin` gets a new sub-directory, because its numbers begin again.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from dm import faults
 from dm.atomic_file import write_atomically
 from dm.errors import DMError
 
 INDEX_NAME = "server-uuid.index"
 META_NAME = "relay.meta"
 IDX_SUFFIX = ".idx"
+COMPANIONS = (".damaged", ".fetching")  # what may stand beside a file that is being replaced
 
 _SUB_DIRECTORY = re.compile(r"^([0-9A-Za-z-]{1,80})\.(\d{6,})$")
+_MARIADB_UUID = re.compile(r"^\d+-\d+$")
 _BINLOG = re.compile(r"^[^/\\\x00-\x1f.][^/\\\x00-\x1f]{0,200}\.\d{6,10}$")
 
 
@@ -38,6 +47,11 @@ def is_binlog_name(name: str) -> bool:
 def file_number(name: str) -> int:
     """The number behind the last dot; names are ordered by it, not as text (999999 comes before 1000000)."""
     return int(name.rpartition(".")[2])
+
+
+def base_name(name: str) -> str:
+    """What stands before the last dot: the source's `log_bin`."""
+    return name.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +67,21 @@ class SubDirectory:
         """Its line in the index."""
         return self.path.name
 
+    @property
+    def is_mariadb(self) -> bool:
+        """Whether it is of a MariaDB server, which is named by its domain and id instead of a uuid."""
+        return bool(_MARIADB_UUID.match(self.server_uuid))
+
     def files(self) -> list[str]:
         """Names of the binlog files, in order."""
         try:
             found = [entry for entry in os.listdir(self.path) if is_binlog_name(entry)]
         except FileNotFoundError:
             return []
+        bases = {base_name(name) for name in found}
+        if len(bases) > 1:
+            what = f"files of different names ({', '.join(sorted(bases))}), which have no order"
+            raise DMError("relay-directory-foreign", path=self.path, what=what)
         return sorted(found, key=file_number)
 
     def file(self, name: str) -> Path:
@@ -82,9 +105,27 @@ class RelayDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._index_change = threading.Lock()  # of a relay's puller and its purge; other processes only read the index
 
     def sub_directories(self) -> list[SubDirectory]:
         """All of them in the order of their numbers; the last one is being written."""
+        found = {sub.number: sub for sub in self._listed()}
+        for sub in self._present():
+            if sub.number not in found and sub.files():
+                found[sub.number] = sub
+            elif sub.number in found and sub != found[sub.number] and sub.files():
+                what = f"{sub.name} and {found[sub.number].name} have the same number"
+                raise DMError("relay-directory-foreign", path=self.root, what=what)
+        return [found[number] for number in sorted(found)]
+
+    def mend(self) -> None:
+        """Write the index anew if it does not list every sub-directory; for the relay alone."""
+        with self._index_change:
+            subs = self.sub_directories()
+            if subs != self._listed():
+                self._write_index(subs)
+
+    def _listed(self) -> list[SubDirectory]:
         try:
             text = (self.root / INDEX_NAME).read_text(encoding="utf-8")
         except FileNotFoundError:
@@ -93,11 +134,22 @@ class RelayDirectory:
             raise DMError("relay-directory-foreign", path=self.root, what=f"{INDEX_NAME} is not text") from error
         found: list[SubDirectory] = []
         for line in filter(None, (line.strip() for line in text.splitlines())):
-            match = _SUB_DIRECTORY.match(line)
-            if match is None:
+            sub = self._sub_directory(line)
+            if sub is None:
                 raise DMError("relay-directory-foreign", path=self.root, what=f"{INDEX_NAME} has the line {line!r}")
-            found.append(SubDirectory(self.root / line, match[1], int(match[2])))
+            found.append(sub)
         return sorted(found, key=lambda sub: sub.number)
+
+    def _present(self) -> list[SubDirectory]:
+        try:
+            names = sorted(os.listdir(self.root))
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return [sub for name in names if (sub := self._sub_directory(name)) is not None and sub.path.is_dir()]
+
+    def _sub_directory(self, name: str) -> SubDirectory | None:
+        match = _SUB_DIRECTORY.match(name)
+        return None if match is None else SubDirectory(self.root / name, match[1], int(match[2]))
 
     def last(self) -> SubDirectory | None:
         """The newest sub-directory."""
@@ -110,13 +162,43 @@ class RelayDirectory:
 
     def add(self, server_uuid: str) -> SubDirectory:
         """Begin a new sub-directory for this server."""
-        existing = self.sub_directories()
-        number = existing[-1].number + 1 if existing else 1
-        name = f"{server_uuid}.{number:06d}"
-        if not _SUB_DIRECTORY.match(name):
-            raise DMError("relay-name-refused", file=name)
-        sub = SubDirectory(self.root / name, server_uuid, number)
-        sub.path.mkdir(parents=True, exist_ok=True)
-        lines = [*(known.name for known in existing), name]
-        write_atomically(self.root / INDEX_NAME, "".join(f"{line}\n" for line in lines).encode(), durable=True)
+        with self._index_change:
+            existing = self.sub_directories()
+            number = existing[-1].number + 1 if existing else 1
+            name = f"{server_uuid}.{number:06d}"
+            if not _SUB_DIRECTORY.match(name):
+                raise DMError("relay-name-refused", file=name)
+            sub = SubDirectory(self.root / name, server_uuid, number)
+            sub.path.mkdir(parents=True, exist_ok=True)
+            self._write_index([*existing, sub])
         return sub
+
+    def remove(self, sub: SubDirectory) -> bool:
+        """Forget an older sub-directory that has no binlog file any more; False when it has, or has things not of ours.
+
+        The directory goes first: a line without a directory is one without files, which every reader passes by and the
+        next removal clears. A directory without a line would be there for ever.
+        """
+        with self._index_change:
+            existing = self.sub_directories()
+            if existing and existing[-1].number == sub.number:
+                return False
+            if sub.path.is_dir():
+                entries = os.listdir(sub.path)
+                if not all(map(_is_remnant, entries)):
+                    return False
+                for entry in entries:
+                    (sub.path / entry).unlink(missing_ok=True)
+                sub.path.rmdir()
+            faults.hit("purge.directory_removed")
+            self._write_index([other for other in existing if other.number != sub.number])
+        return True
+
+    def _write_index(self, subs: list[SubDirectory]) -> None:
+        lines = "".join(f"{sub.name}\n" for sub in subs)
+        write_atomically(self.root / INDEX_NAME, lines.encode(), durable=True)
+
+
+def _is_remnant(entry: str) -> bool:
+    """Whether a file of this name belongs to relay files that are gone."""
+    return entry == META_NAME or entry.endswith((IDX_SUFFIX, *COMPANIONS, ".tmp"))

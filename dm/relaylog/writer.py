@@ -6,7 +6,11 @@ an unfinished transaction at the end of the newest file, and recovery cuts it of
 
 Events are collected and written in one call when a MiB is there or the stream has nothing more at the moment. A file is
 created when its format description arrives, so a file without one can only be left by a crash. A file is closed for
-good (index final, synced) before the next one is created: a reader that sees the next file has all of this one.
+good (index final, forced to disk as `relay-sync` says) before the next one is created: a reader that sees the next file
+has all of this one. A writer that comes to rest cuts off an unfinished transaction itself, so that the next start finds
+everything in the index.
+
+Offsets are counted in 64 bits; the 32 bits in an event's header wrap in files above 4 GiB and are kept as they came.
 
 A heartbeat of the source is passed on to readers as a change of the file's time: it wakes them as a write does, and
 says that they have everything.
@@ -20,8 +24,9 @@ from typing import Final, TypeVar
 from zlib import crc32
 
 from dm import faults
-from dm.binlog.frame import MAGIC
-from dm.binlog.gtid_history import GtidHistory
+from dm.binlog.boundary import INSIDE
+from dm.binlog.frame import CRC_RESIDUE, MAGIC
+from dm.binlog.gtid_history import GtidHistory, format_has_checksum
 from dm.binlog.header import (
     CHECKSUM_SIZE,
     HEADER,
@@ -34,17 +39,18 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
 from dm.position import MAGIC_SIZE, Position
-from dm.relaylog.index import MARK_EVERY, NOT_TRANSACTIONS, FileIndex, write_index
-from dm.relaylog.layout import SubDirectory, file_number, is_binlog_name
+from dm.relaylog.block_crcs import BlockCrcs
+from dm.relaylog.durability import Durability
+from dm.relaylog.index import BLOCK, FileIndex, write_index
+from dm.relaylog.index_builder import SILENT, IndexBuilder
+from dm.relaylog.layout import SubDirectory, base_name, file_number, is_binlog_name
 from dm.relaylog.meta import write_meta
 from dm.relaylog.tap import Tap
 
 BUFFER = 1 << 20
 CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the longest scan after a crash
 META_SECONDS = 1.0
-
-# The CRC-32 of any bytes that are followed by their own CRC-32 (little-endian): one call checks a whole event.
-CRC_RESIDUE: Final = 0x2144DF1C
+_FILLER: Final = 1 << 20  # the longest event that stands for bytes the source left out
 
 _Result = TypeVar("_Result")
 
@@ -61,6 +67,7 @@ class RelayWriter:
         gtid_set: GtidSet | None = None,
         buffer: int = BUFFER,
         tap: Tap | None = None,
+        durability: Durability | None = None,
     ) -> None:
         self.sub = sub
         self._flavor: Flavor = flavor
@@ -69,6 +76,7 @@ class RelayWriter:
         self._tap = tap
         if tap is not None:
             tap.cut()  # recovery may have cut off something that an earlier writer gave
+        self._durability = durability or Durability("interval", clock)
         self._descriptor = -1
         self._file = ""
         self._announced = ""
@@ -76,11 +84,13 @@ class RelayWriter:
         self._parts: list[bytes] = []
         self._waiting = 0
         self._history = GtidHistory(gtid_set or GtidSet.empty(flavor))
+        self._boundary = self._history.boundary
         self._index = FileIndex(flavor=flavor)
+        self._builder = IndexBuilder(self._index, self._history)
+        self._blocks: BlockCrcs | None = None  # where events have no checksums
         self._indexed = 0
         self._meta_at = float("-inf")
         self._meta_dirty = False
-        self._last_transaction = 0
         self.bytes_written = 0
 
     @property
@@ -101,13 +111,12 @@ class RelayWriter:
     def resume(self, file: str, index: FileIndex) -> None:
         """Go on in an existing file that ends at `index.complete`."""
         path = self.sub.file(file)
-        self._descriptor = self._guard(lambda: os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC))
+        self._descriptor = self._guard(lambda: os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
         self._file = self._announced = file
-        self._index = index
         self._indexed = self._offset = index.complete
         self._history.restart(index.gtids)
-        self._history.boundary.checksum = index.checksum
-        self._last_transaction = index.complete
+        self._boundary.checksum = index.checksum
+        self._follow(index, None if index.checksum else BlockCrcs(index.block_crcs, index.complete))
         if self._tap is not None:
             self._tap.opened(self.sub.name, file, index.complete)
         self.save_meta()
@@ -122,15 +131,24 @@ class RelayWriter:
                     "dump-stream-garbled", what=f"{file} goes on at {offset}, it was read up to {self._offset}"
                 )
             return
+        if self._file and base_name(file) != base_name(self._file):
+            self.finish(file)
+            raise DMError("binlog-renamed", before=self._file, now=file)
         if self._file and file_number(file) <= file_number(self._file):
             raise DMError("source-reset", what=f"file {file} follows {self._file}")
-        self._finish(file)
+        self.finish(file)
         self._announced = file
+
+    def _follow(self, index: FileIndex, blocks: BlockCrcs | None) -> None:
+        self._index = index
+        self._builder = IndexBuilder(index, self._history)
+        self._blocks = blocks
 
     def append(self, event: bytes, end: int) -> None:
         """Take one event that ends at `end` in the announced file."""
         size = len(event)
-        if crc32(event) != CRC_RESIDUE and self._history.boundary.checksum:
+        boundary = self._boundary
+        if crc32(event) != CRC_RESIDUE and boundary.checksum:
             raise DMError("relay-event-damaged", file=self._announced, offset=end - size, what="wrong checksum")
         if self._file != self._announced:
             self._create(event)
@@ -139,41 +157,28 @@ class RelayWriter:
         self._parts.append(event)
         self._waiting += size
         self._offset = end
-        if self._history.feed(event):
-            self._complete(event, end)
+        if boundary.state != INSIDE or event[4] not in SILENT:
+            self._builder.feed(event, end)
         if self._waiting >= self._limit:
             self.flush()
-
-    def _complete(self, event: bytes, end: int) -> None:
-        index = self._index
-        index.complete = end
-        kind = event[4]
-        if kind == EventType.FORMAT_DESCRIPTION:
-            index.checksum = self._history.boundary.checksum
-        if kind not in NOT_TRANSACTIONS:
-            timestamp = int.from_bytes(event[:4], "little")
-            index.transactions += 1
-            index.last_time = timestamp
-            if not index.first_time:
-                index.first_time = timestamp
-            if end - self._last_transaction >= MARK_EVERY:
-                index.marks.append((end, timestamp))
-                self._last_transaction = end
 
     def _create(self, event: bytes) -> None:
         if event[4] != EventType.FORMAT_DESCRIPTION:
             raise DMError("dump-stream-garbled", what=f"{self._announced} begins with an event of type {event[4]}")
         path = self.sub.file(self._announced)
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         # Magic and format description go out in one write with what follows; an empty file means a crash in between.
         self._descriptor = self._guard(lambda: os.open(path, flags, 0o640))
+        self._guard(lambda: self._durability.created(self.sub.path))
         self._file = self._announced
         self._offset = MAGIC_SIZE
         self._parts = [MAGIC]
         self._waiting = MAGIC_SIZE
         self._indexed = 0
-        self._last_transaction = 0
-        self._index = FileIndex(flavor=self._flavor, created=int.from_bytes(event[:4], "little"))
+        created = int.from_bytes(event[:4], "little")
+        self._follow(
+            FileIndex(flavor=self._flavor, created=created), None if format_has_checksum(event) else BlockCrcs()
+        )
         if self._tap is not None:
             self._tap.opened(self.sub.name, self._file, 0)
 
@@ -183,11 +188,16 @@ class RelayWriter:
         if size < smallest:
             raise DMError("relay-hole", size=size, file=self._file, offset=self._offset)
         flags = LOG_EVENT_IGNORABLE_F | LOG_EVENT_RELAY_LOG_F
-        end = (self._offset + size) & 0xFFFFFFFF
-        body = HEADER.pack(0, EventType.IGNORABLE, 0, size, end, flags) + bytes(size - smallest)
-        self._parts.append(body + crc32(body).to_bytes(4, "little"))
-        self._waiting += size
-        self._offset += size
+        while size:
+            piece = size if size <= _FILLER + smallest else _FILLER
+            self._offset += piece
+            end = self._offset & 0xFFFFFFFF
+            body = HEADER.pack(0, EventType.IGNORABLE, 0, piece, end, flags) + bytes(piece - smallest)
+            self._parts.append(body + crc32(body).to_bytes(4, "little"))
+            self._waiting += piece
+            size -= piece
+            if self._waiting >= self._limit:
+                self.flush()
 
     def flush(self) -> None:
         """Hand everything taken to the operating system, where readers see it."""
@@ -197,6 +207,8 @@ class RelayWriter:
         self._parts = []
         self._waiting = 0
         self._guard(lambda: self._write(data))
+        if self._blocks is not None:
+            self._blocks.add(data)
         if self._tap is not None:
             self._tap.wrote(data)
         self.bytes_written += len(data)
@@ -204,7 +216,8 @@ class RelayWriter:
         faults.hit("relay.after_write")
         if not self._history.between:
             faults.hit("relay.inside_transaction")
-        if self._index.complete - self._indexed >= CHECKPOINT_EVERY:
+        # Without checksums a crash leaves only what the index proves, so it follows closely.
+        if self._index.complete - self._indexed >= (CHECKPOINT_EVERY if self._blocks is None else BLOCK):
             self._save_index()
         if self._clock.monotonic() - self._meta_at >= META_SECONDS:
             self.save_meta()
@@ -213,11 +226,15 @@ class RelayWriter:
         view = memoryview(data)
         while view:
             view = view[os.write(self._descriptor, view) :]
+        self._durability.wrote(self._descriptor)
 
     def heartbeat(self) -> None:
         """The source has nothing more: tell the readers."""
         self.flush()
         if self._descriptor >= 0:
+            self._guard(lambda: self._durability.settle(self._descriptor))
+            if self._blocks is not None and self._index.complete > self._indexed:
+                self._save_index()
             self._guard(lambda: os.utime(self._descriptor))
         if self._meta_dirty:
             self.save_meta()
@@ -232,23 +249,25 @@ class RelayWriter:
         self._meta_dirty = False
 
     def _save_index(self) -> None:
-        # First the data, then the word about it: after a power cut an index may be behind its file, never ahead.
-        self._guard(lambda: os.fsync(self._descriptor))
-        self._index.gtid_set = str(self._history.gtid_set)
-        self._guard(lambda: write_index(self.sub.idx(self._file), self._index))
-        self._indexed = self._index.complete
+        index = self._builder.settled()
+        if self._blocks is None or index.final:
+            # First the data, then the word about it: after a power cut an index may be behind its file, never ahead.
+            # CRCs of the data are no mere word: readers compare them.
+            self._guard(lambda: self._durability.settle(self._descriptor))
+        if self._blocks is not None:
+            index.block_crcs = self._guard(self._proof)
+        self._guard(lambda: write_index(self.sub.idx(self._file), index))
+        self._indexed = index.complete
 
-    def _finish(self, next_file: str) -> None:
-        """Close the open file for good."""
+    def _proof(self) -> list[int]:
+        assert self._blocks is not None
+        return self._blocks.upto(self._index.complete, lambda at, count: os.pread(self._descriptor, count, at))
+
+    def finish(self, next_file: str) -> None:
+        """Close the open file for good; the source goes on in the next one."""
         if self._descriptor < 0:
             return
-        self.flush()
-        if not self._history.between:
-            # The source went down inside this transaction and has cut it off its own file.
-            self._guard(lambda: os.ftruncate(self._descriptor, self._index.complete))
-            if self._tap is not None:
-                self._tap.cut()
-            self._history.restart(self._history.gtid_set)
+        self._cut_open_transaction()
         self._index.final = True
         self._index.next_file = next_file
         self._save_index()
@@ -256,12 +275,26 @@ class RelayWriter:
         self._close_descriptor()
         faults.hit("relay.rotate")
 
+    def _cut_open_transaction(self) -> None:
+        """Leave only whole transactions: its source went down inside this one, or we stop here and ask for it again."""
+        self.flush()
+        if self._history.between:
+            return
+        complete = self._index.complete
+        if self._blocks is not None:
+            self._blocks = BlockCrcs(self._guard(self._proof), complete)
+        self._guard(lambda: os.ftruncate(self._descriptor, complete))
+        self._offset = complete
+        if self._tap is not None:
+            self._tap.cut()
+        self._history.restart(self._history.gtid_set)
+
     def close(self) -> None:
         """Come to rest: what is complete is on disk and indexed, so that the next start reads nothing again."""
         if self._descriptor < 0:
             return
         try:
-            self.flush()
+            self._cut_open_transaction()
             self._save_index()
             self.save_meta()
         finally:

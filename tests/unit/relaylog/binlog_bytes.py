@@ -31,8 +31,10 @@ def previous_gtids(last: int) -> bytes:
     return event(EventType.PREVIOUS_GTIDS, body)
 
 
-def gtid(number: int) -> bytes:
-    return event(EventType.GTID, struct.pack("<B16sqBqq", 0, uuid.UUID(SERVER).bytes, number, 2, 0, number))
+def gtid(number: int, *, commit: int = 0) -> bytes:
+    """As 5.7 writes it, or with the commit time (microseconds) and the transaction's length, as 8.0 does."""
+    body = struct.pack("<B16sqBqq", 0, uuid.UUID(SERVER).bytes, number, 2, 0, number)
+    return event(EventType.GTID, body + (commit.to_bytes(7, "little") + b"\xfa" if commit else b""))
 
 
 def mariadb_gtid(number: int, *, standalone: bool) -> bytes:
@@ -48,8 +50,9 @@ def rows(size: int = 40) -> bytes:
     return event(EventType.WRITE_ROWS, bytes(size))
 
 
-def table_map() -> bytes:
-    return event(EventType.TABLE_MAP, b"a table map")
+def table_map(table_id: int = 7, schema: bytes = b"x", table: bytes = b"a") -> bytes:
+    names = bytes([len(schema)]) + schema + b"\x00" + bytes([len(table)]) + table + b"\x00"
+    return event(EventType.TABLE_MAP, table_id.to_bytes(6, "little") + b"\x01\x00" + names + b"\x01\x03\x00\x01")
 
 
 def xid(number: int = 1) -> bytes:
@@ -71,6 +74,19 @@ def placed(events: list[bytes], at: int = 4) -> list[bytes]:
         at += len(data)
         head = data[:13] + struct.pack("<I", at & 0xFFFFFFFF) + data[17:-4]
         found.append(head + zlib.crc32(head).to_bytes(4, "little"))
+    return found
+
+
+def placed_without_checksums(events: list[bytes], at: int = 4) -> list[bytes]:
+    """The same under binlog_checksum=NONE: only the format description has a checksum, and says so."""
+    found = []
+    for data in events:
+        described = data[4] == EventType.FORMAT_DESCRIPTION
+        body = data[19:-5] + b"\x00" if described else data[19:-4]
+        size = 19 + len(body) + (4 if described else 0)
+        at += size
+        head = data[:9] + struct.pack("<II", size, at & 0xFFFFFFFF) + data[17:19] + body
+        found.append(head + zlib.crc32(head).to_bytes(4, "little") if described else head)
     return found
 
 

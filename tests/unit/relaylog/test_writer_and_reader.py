@@ -18,7 +18,7 @@ from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
-from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.relaylog.layout import SubDirectory
 from dm.relaylog.meta import read_meta
 from dm.relaylog.recovery import recover
 from dm.relaylog.relay_source import RelayEventSource
@@ -27,33 +27,13 @@ from tests.unit.relaylog.binlog_bytes import (
     SERVER,
     event,
     file_bytes,
-    format_description,
     placed,
-    previous_gtids,
     rotate,
     transaction,
 )
+from tests.unit.relaylog.writing import FIRST, SECOND, head, new_writer, write
 
-FIRST, SECOND = "mysql-bin.000001", "mysql-bin.000002"
 OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
-
-
-def write(writer: RelayWriter, file: str, events: list[bytes], *, at: int = 4) -> int:
-    """Hand a file's events to the writer; the end of the last one."""
-    writer.announce(file, at)
-    for data in placed(events, at):
-        at += len(data)
-        writer.append(data, at)
-    writer.flush()
-    return at
-
-
-def new_writer(root: Path, uuid: str = SERVER, *, buffer: int = 1 << 20) -> RelayWriter:
-    return RelayWriter(RelayDirectory(root).add(uuid), "mysql", SystemClock(), buffer=buffer)
-
-
-def head(known: int = 0) -> list[bytes]:
-    return [format_description(), previous_gtids(known)]
 
 
 def read_all(root: Path, start: Position, count: int) -> list[SourceEvent]:

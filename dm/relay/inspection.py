@@ -1,0 +1,57 @@
+"""A look at the closed files when a relay starts: is each as long as its index says, and has each an index.
+
+The first line of an index and the file's size answer both without reading the file. A file that has no index, or one of
+an older format, is read once and gets one. What is found damaged is reported like a reader's find, and the pull fetches
+it again. This runs beside the pull: a relay of many files must not wait for it, and no reader does.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from dm.errors import DMError
+from dm.relay.refetch import following_name
+from dm.relaylog import damage
+from dm.relaylog.continuity import end_is_proven
+from dm.relaylog.index import read_seal, write_index
+from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.relaylog.scan import scan
+
+
+def inspect(directory: RelayDirectory, over: threading.Event) -> int:
+    """Inspect every closed file, until `over` is set; returns how many had to be read."""
+    files = [(sub, name) for sub in directory.sub_directories() for name in sub.files()]
+    read = 0
+    for sub, name in files[:-1]:
+        if over.is_set():
+            break
+        try:
+            read += _inspect(directory, sub, name)
+        except (FileNotFoundError, DMError) as error:
+            if isinstance(error, DMError) and error.name != "relay-file-missing":
+                raise
+            continue  # purged since it was listed
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=sub.path) from error
+    return read
+
+
+def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
+    size = sub.file(name).stat().st_size
+    seal = read_seal(sub.idx(name))
+    if seal is not None and seal.size == size:
+        return False
+    if seal is not None and seal.final:
+        damage.report(sub, name, min(size, seal.size), f"it has {size} bytes of {seal.size}")
+        return False
+    found = scan(sub.file(name), None, "mariadb" if sub.is_mariadb else "mysql", trust=True)
+    if found is None or found.what or found.stopped != found.index.complete:
+        stopped, what = (0, "") if found is None else (found.stopped, found.what)
+        damage.report(sub, name, stopped, what or "no whole event stands there")
+    elif not end_is_proven(directory, sub, name, found):
+        damage.report(sub, name, found.stopped, "its end can't be proven")
+    else:
+        found.index.next_file = following_name(sub, name)
+        found.index.final = bool(found.index.next_file)
+        write_index(sub.idx(name), found.index)
+    return True

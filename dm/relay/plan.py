@@ -1,0 +1,174 @@
+"""Where a pull goes on: from what the files prove, what the source has, and what the tasks need.
+
+The source may be another server than before (its uuid says so), or the same one whose `log_bin` has another name by
+now. Offsets mean nothing there; the file that holds the first transaction we lack is found by GTID and read from its
+start into a new sub-directory. Or it may be the same server with another history (RESET BINARY LOGS, a restored
+backup): then the creation time of the file or the GTID set does not fit, and the pull ends with an error, because the
+files would otherwise become a mixture of two histories.
+
+A source that has purged what should come next leaves a gap that nothing can fill. As long as a task has its checkpoint
+before the gap the relay pauses: somebody may bring the files back. Otherwise the old files are of no use to anybody and
+must not keep new tasks waiting: the relay goes on behind the gap in a new sub-directory, and a reader that came to the
+gap all the same would stop there (`dm.relaylog.continuity`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.position import MAGIC_SIZE, Position
+from dm.relaylog.hold import Need, needs
+from dm.relaylog.index import FileIndex
+from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
+from dm.relaylog.recovery import Recovered, recover
+from dm.upstream.connection import Connection
+from dm.upstream.facts import ServerFacts, binlog_end, binlog_files, executed_gtids, purged_gtids
+
+Locate = Callable[[ServerFacts, GtidSet], str]  # the source's file that holds the first transaction a set lacks
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The sub-directory to write to, and where the source is asked to go on; `index` is of a file to resume."""
+
+    sub: SubDirectory
+    file: str
+    offset: int
+    index: FileIndex | None = None
+    stored: Position | None = None  # what the files held before
+    bytes_read: int = 0  # of relay files, to find this out
+
+
+class Planner:
+    """Plans one pull."""
+
+    def __init__(
+        self,
+        directory: RelayDirectory,
+        connection: Connection,
+        facts: ServerFacts,
+        start: Position | None,
+        locate: Locate,
+    ) -> None:
+        self._directory = directory
+        self._connection = connection
+        self._facts = facts
+        self._start = start
+        self._locate = locate
+
+    def plan(self) -> Plan:
+        """Recover the newest file and decide; raises DMError."""
+        sub = self._directory.last()
+        recovered = recover(sub, self._facts.flavor) if sub is not None else None
+        if recovered is None:
+            return self._new_directory(self._first())
+        if recovered.sub.server_uuid != self._facts.server_uuid:
+            return self._by_gtid(recovered)
+        return self._continue(recovered)
+
+    def _first(self) -> str:
+        """The file to begin with: what tasks need, else the wanted start, else the source's current file."""
+        start, facts = self._start, self._facts
+        needed = self._needed([name for name, _ in binlog_files(self._connection)])
+        if needed:
+            return needed
+        if start is None or (not start.file and not start.gtid_set):
+            return binlog_end(self._connection, facts, exact=False).file
+        if start.file and start.server_uuid in ("", facts.server_uuid):
+            return start.file
+        if start.gtid_set and facts.gtid_mode:
+            return self._locate(facts, start.gtid_set)
+        raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=start.server_uuid or "unknown")
+
+    def _new_directory(self, file: str, recovered: Recovered | None = None) -> Plan:
+        facts = self._facts
+        last = self._directory.last()
+        if last is not None and last.server_uuid == facts.server_uuid and not last.files():
+            sub = last
+        else:
+            sub = self._directory.add(facts.server_uuid)
+        if recovered is None:
+            return Plan(sub, file, MAGIC_SIZE)
+        return Plan(sub, file, MAGIC_SIZE, None, recovered.position, recovered.bytes_read)
+
+    def _continue(self, recovered: Recovered) -> Plan:
+        stored = recovered.position
+        self._check_history(stored)
+        theirs = binlog_files(self._connection)
+        names = [name for name, _ in theirs]
+        if stored.file in names:
+            at = names.index(stored.file)
+            after = names[at + 1] if at + 1 < len(names) else stored.file
+            if base_name(after) == base_name(stored.file) or stored.offset < theirs[at][1]:
+                return Plan(recovered.sub, stored.file, stored.offset, recovered.index, stored, recovered.bytes_read)
+            return self._renamed(recovered, after)
+        ours = [name for name in names if base_name(name) == base_name(stored.file)]
+        if names and not ours:
+            return self._renamed(recovered, names[-1])
+        if ours and file_number(stored.file) < file_number(ours[0]):
+            return self._behind_gap(recovered, names)
+        # It has only older files: the dump's refusal says what became of ours.
+        return Plan(recovered.sub, stored.file, stored.offset, recovered.index, stored, recovered.bytes_read)
+
+    def _check_history(self, stored: Position) -> None:
+        if self._facts.gtid_mode and stored.gtid_set:
+            lost = stored.gtid_set - executed_gtids(self._connection, self._facts)
+            if lost:
+                raise DMError("source-gtid-diverged", missing=lost, ours=stored.gtid_set, position=stored)
+
+    def _by_gtid(self, recovered: Recovered) -> Plan:
+        """Another server: the file that goes on where ours ended."""
+        stored, facts = recovered.position, self._facts
+        if not facts.gtid_mode or not stored.gtid_set or stored.flavor != facts.flavor:
+            raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=recovered.sub.server_uuid)
+        self._check_history(stored)
+        return self._new_directory(self._locate(facts, stored.gtid_set), recovered)
+
+    def _renamed(self, recovered: Recovered, now: str) -> Plan:
+        """The same server with another `log_bin`: its numbers begin again, so only GTIDs tell what follows."""
+        if not self._facts.gtid_mode or not recovered.position.gtid_set:
+            raise DMError("binlog-renamed-without-gtid", before=recovered.file, now=now, position=recovered.position)
+        return self._new_directory(self._locate(self._facts, recovered.position.gtid_set), recovered)
+
+    def _behind_gap(self, recovered: Recovered, names: list[str]) -> Plan:
+        stored = recovered.position
+        stuck = [
+            need.task for need in needs(self._directory.root) if not need.everything and not self._has(need, names)
+        ]
+        if stuck:
+            raise DMError(
+                "source-binlog-purged",
+                position=stored,
+                wanted=f"({stored.file}, {stored.offset})",
+                available=f"{names[0]} to {names[-1]}",
+                missing=f"from {stored} to {names[0]}, which task {', '.join(stuck)} needs",
+            )
+        file = self._first()
+        structlog.get_logger().warning(
+            "the source has purged what follows the relay's files, and no task needs them: going on behind the gap",
+            stored=str(stored),
+            goes_on=file,
+        )
+        return self._new_directory(file, recovered)
+
+    def _has(self, need: Need, names: list[str]) -> bool:
+        """Whether the source itself still has everything from the task's checkpoint on."""
+        if need.server_uuid == self._facts.server_uuid and need.file in names:
+            return True
+        if not need.gtid_set or not self._facts.gtid_mode or self._facts.flavor == "mariadb":
+            return False  # MariaDB does not say what it has purged
+        return need.gtid_set >= purged_gtids(self._connection, self._facts)
+
+    def _needed(self, names: list[str]) -> str:
+        """The earliest of the source's files that a task needs; empty when none is known to."""
+        found = [
+            need.file
+            for need in needs(self._directory.root)
+            if need.server_uuid == self._facts.server_uuid and need.file in names
+        ]
+        return min(found, key=names.index, default="")

@@ -1,0 +1,172 @@
+"""Fetching one relay file again, because its bytes are damaged.
+
+The copy grows in a directory of its own, `.fetching`, through the same writer as every relay file (checksums, index),
+and takes the damaged file's place in one rename when it is as long as the source's file and begins with the same
+creation time. Until then nothing of what the relay has is given up: other tasks may be past the damage and need the
+rest. A SIGKILL leaves the damaged file, its note and a directory that the next attempt clears.
+
+What the source can't give (it is another server by now, has purged the file, has another file of that name, or its own
+file is damaged) is `Unobtainable`. A lost connection is an error as always, and the next pull tries again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+
+from dm.atomic_file import sync_directory
+from dm.binlog.header import EventType
+from dm.clock import Clock
+from dm.errors import DMError
+from dm.gtid import Flavor
+from dm.position import MAGIC_SIZE
+from dm.relaylog import damage
+from dm.relaylog.continuity import end_is_proven
+from dm.relaylog.damage import Damage
+from dm.relaylog.index import ANY_SIZE, read_index
+from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.relaylog.scan import scan
+from dm.relaylog.writer import RelayWriter
+from dm.upstream.connection import Connection
+from dm.upstream.dump_stream import DumpStream
+from dm.upstream.facts import ServerFacts, binlog_files
+from dm.upstream.stream_position import StreamPosition
+
+FETCHING_NAME = ".fetching"
+# Of the errors that a dump ends with, those that another attempt may not meet.
+_PASSING = frozenset({"relay-storage-failed", "dump-stream-garbled", "replica-id-taken"})
+
+OpenStream = Callable[[str, int], AbstractContextManager[DumpStream]]
+
+
+class Unobtainable(Exception):
+    """The source can't give the file again; the text says why."""
+
+
+class Refetch:
+    """Puts good copies in the place of damaged files, between two pulls."""
+
+    def __init__(
+        self,
+        directory: RelayDirectory,
+        connection: Connection,
+        facts: ServerFacts,
+        open_stream: OpenStream,
+        clock: Clock,
+    ) -> None:
+        self._directory = directory
+        self._connection = connection
+        self._facts = facts
+        self._open_stream = open_stream
+        self._clock = clock
+
+    def everything(self) -> None:
+        """Fetch each file that is reported; raises DMError when that should be tried again later."""
+        for sub in self._directory.sub_directories():
+            for found in damage.reported(sub, self._facts.server_uuid):
+                if self._is_whole(sub, found.file):
+                    damage.mended(sub, found.file)
+                    continue
+                try:
+                    self._fetch(sub, found)
+                except Unobtainable as reason:
+                    damage.give_up(sub, found, str(reason), self._facts.server_uuid)
+                else:
+                    damage.mended(sub, found.file)
+
+    def _is_whole(self, sub: SubDirectory, name: str) -> bool:
+        """Whether the file is good after all: put back by a person, or cut by a recovery since it was reported."""
+        if not sub.file(name).exists():
+            return False
+        index = read_index(sub.idx(name), ANY_SIZE)
+        if index is not None and not index.checksum:
+            return False  # its blocks would have to be read; the source has the file in most cases
+        found = scan(sub.file(name), None, self._flavor(sub))
+        if found is None or found.what or (index is not None and index.complete > found.index.complete):
+            return False
+        return end_is_proven(self._directory, sub, name, found)
+
+    @staticmethod
+    def _flavor(sub: SubDirectory) -> Flavor:
+        return "mariadb" if sub.is_mariadb else "mysql"
+
+    def _fetch(self, sub: SubDirectory, found: Damage) -> None:
+        name = found.file
+        if sub.server_uuid != self._facts.server_uuid:
+            raise Unobtainable(f"the source is now server {self._facts.server_uuid}")
+        theirs = dict(binlog_files(self._connection))
+        if name not in theirs:
+            there = f"{next(iter(theirs))} to {list(theirs)[-1]}" if theirs else "nothing"
+            raise Unobtainable(f"the source has it no more; it has {there}")
+        scratch = SubDirectory(self._directory.root / FETCHING_NAME, sub.server_uuid, sub.number)
+        try:
+            shutil.rmtree(scratch.path, ignore_errors=True)
+            scratch.path.mkdir()
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=scratch.path) from error
+        try:
+            self._copy(scratch, name, theirs[name], following_name(sub, name))
+            self._check_same(sub, scratch, name)
+            for path, place in ((scratch.file(name), sub.file(name)), (scratch.idx(name), sub.idx(name))):
+                os.replace(path, place)
+            sync_directory(sub.path)
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=scratch.path) from error
+        except DMError as error:
+            if error.name == "relay-event-damaged" or not (error.retryable or error.name in _PASSING):
+                raise Unobtainable(error.message) from error
+            raise
+        finally:
+            shutil.rmtree(scratch.path, ignore_errors=True)
+
+    def _copy(self, scratch: SubDirectory, name: str, size: int, next_name: str) -> None:
+        writer = RelayWriter(scratch, self._facts.flavor, self._clock)
+        try:
+            with self._open_stream(name, MAGIC_SIZE) as stream:
+                _write(stream.batches(), writer, name, size)
+            if writer.position.offset < size:
+                raise DMError("connection-lost", role="upstream", address=self._connection.host)
+            if next_name:
+                writer.finish(next_name)
+            writer.close()
+        finally:
+            writer.abandon()
+
+    def _check_same(self, sub: SubDirectory, scratch: SubDirectory, name: str) -> None:
+        """Refuse a file of another history of the source: its creation time or its size tells."""
+        fresh = read_index(scratch.idx(name), ANY_SIZE)
+        known = read_index(sub.idx(name), ANY_SIZE)
+        if fresh is None:
+            raise DMError("internal-error", what=f"{name} was fetched without an index")
+        if known is not None and known.created != fresh.created:
+            raise Unobtainable(
+                f"the source's file of this name was created at {fresh.created}, ours at {known.created}"
+            )
+        if known is not None and (known.complete > fresh.complete or (known.final and known.complete < fresh.complete)):
+            raise Unobtainable(f"the source's file of this name has {fresh.complete} bytes, ours {known.complete}")
+
+
+def _write(batches: Iterable[list[bytes]], writer: RelayWriter, name: str, size: int) -> None:
+    """Store one file's events until the file is there or the source goes on to the next."""
+    place = StreamPosition()
+    for batch in batches:
+        for event in batch:
+            if place.advance(event):
+                if place.file != name:
+                    return
+                writer.append(event, place.offset)
+                if place.offset >= size:
+                    return
+            elif event[4] == EventType.ROTATE:
+                if place.file != name:
+                    return
+                writer.announce(place.file, place.offset)
+
+
+def following_name(sub: SubDirectory, name: str) -> str:
+    """The file that the relay has after this one in the same sub-directory; empty for the newest."""
+    names = sub.files()
+    later = names[names.index(name) + 1 :] if name in names else []
+    return later[0] if later else ""

@@ -1,0 +1,77 @@
+"""Whether one relay file continues another.
+
+A reader that leaves a file for the next one must not step over anything: a file that somebody removed, the end of one
+that was cut, what a source purged while the relay was away (the relay then goes on in a new sub-directory, if no task
+needs what is missing). What proves that nothing lies between:
+
+- in one sub-directory the final index, which knows its file's size and the name of the next file;
+- else the GTID sets: what the next file says came before it is in what the relay had up to here;
+- without GTIDs consecutive numbers of the same server's files, if the first one was closed in order.
+
+Where nothing proves it the reader stops with an error, and where the end of a file is in doubt the relay fetches that
+file again, which settles it.
+"""
+
+from __future__ import annotations
+
+from dm.binlog.header import EventType
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.relaylog import damage
+from dm.relaylog.index import ANY_SIZE, FileIndex, read_index
+from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
+from dm.relaylog.recovery import gtids_before_file
+from dm.relaylog.scan import Scan, scan
+
+_CLOSING = frozenset({EventType.ROTATE, EventType.STOP})
+
+
+def check_continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: str) -> None:
+    """Raise DMError unless `next_file` begins where `file`, which was read to its end, ended."""
+    index = read_index(sub.idx(file), ANY_SIZE)
+    if index is not None and index.final and sub == next_sub and next_file == (index.next_file or _successor(file)):
+        return
+    found = scan(sub.file(file), sub.idx(file), "mariadb" if sub.is_mariadb else "mysql", trust=True)
+    before = gtids_before_file(next_sub, next_file)
+    if found is not None and follows(sub, file, found, next_sub, next_file, before):
+        return
+    if found is not None and sub == next_sub and next_file == _successor(file):
+        # No file is missing between the two; it is the end of this one that nothing vouches for.
+        damage.report(sub, file, found.stopped, "its end can't be proven")
+        raise DMError("relay-file-corrupt", file=file, offset=found.stopped, what="its end can't be proven")
+    raise DMError("relay-gap", file=file, next=next_file)
+
+
+def end_is_proven(directory: RelayDirectory, sub: SubDirectory, file: str, found: Scan) -> bool:
+    """Whether a scanned file is known to be all there: the newest one is, whatever it has."""
+    names = sub.files()
+    later = [name for name in names if file_number(name) > file_number(file)]
+    if not later:
+        return directory.last() == sub or not found.what
+    return follows(sub, file, found, sub, later[0], gtids_before_file(sub, later[0]))
+
+
+def follows(
+    sub: SubDirectory, file: str, found: Scan, next_sub: SubDirectory, next_file: str, before: GtidSet | None
+) -> bool:
+    """Whether the bytes of a file and the beginning of the next prove that nothing lies between them."""
+    index = found.index
+    if before is None or found.what or found.stopped != index.complete:
+        return False
+    if before and index.gtid_set:
+        return index.gtids.flavor == before.flavor and index.gtids >= before
+    if sub.server_uuid != next_sub.server_uuid or base_name(file) != base_name(next_file):
+        return False
+    if file_number(next_file) == file_number(file) + 1:
+        return _closed_in_order(found, index)
+    # A later sub-directory of the same server that begins with a file which the relay has had: nothing is left out.
+    return sub != next_sub and file_number(next_file) <= file_number(file)
+
+
+def _closed_in_order(found: Scan, index: FileIndex) -> bool:
+    return index.final or found.last_kind in _CLOSING
+
+
+def _successor(file: str) -> str:
+    base, _, number = file.rpartition(".")
+    return f"{base}.{int(number) + 1:06d}"
