@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.target.connection import TargetConnection
-from dm.task.precheck import access, binlog, tables
+from dm.task.precheck import access, binlog, standby, tables
 from dm.task.precheck.context import Answers, Check, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server, open_server
@@ -47,6 +48,20 @@ ITEMS: tuple[Item, ...] = (
 )
 
 
+_OF_A_STANDBY = frozenset(
+    {
+        "version",
+        "server_id",
+        "binlog_enable",
+        "binlog_format",
+        "binlog_row_image",
+        "binlog_row_metadata",
+        "gtid_mode",
+        "replication_privilege",
+    }
+)
+
+
 def prechecks(task: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
     """Everything found about a task on these sources; failures are results, not errors."""
     if "all" in task.ignore_checking_items:
@@ -66,6 +81,21 @@ def _subtask(config: SubtaskConfig) -> Iterator[CheckResult]:
         for item in ITEMS:
             if _applies(item, context):
                 yield from _run(item, context)
+        if context.syncs and config.source.standby is not None:
+            yield from _standby(stack, config.source.standby, context)
+
+
+def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator[CheckResult]:
+    """What a server needs to be followed, asked of the source's second address."""
+    server = _reach(stack, endpoint, f"standby of source {context.config.source_id}")
+    if isinstance(server, CheckResult):
+        yield server
+        return
+    there = Context(context.config, server, context.target)
+    items = [item for item in ITEMS if item.name in _OF_A_STANDBY]
+    for item in [*items, Item("standby", "sync", partial(standby.group, context.source))]:
+        if _applies(item, there):
+            yield from _run(item, there)
 
 
 def _reach(stack: ExitStack, endpoint: Endpoint, role: str) -> Server | CheckResult:
