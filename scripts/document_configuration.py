@@ -19,7 +19,7 @@ from dm.config.endpoint import Endpoint, Security
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
-from dm.config.route import RouteRule
+from dm.config.route import RouteRule, SchemaExtraction, SourceExtraction, TableExtraction
 from dm.config.section import Section
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.config.source import Checker, Purge, SourceConfig
@@ -63,27 +63,38 @@ CHAPTERS: Final = (
             " in it",
             "relay-binlog-name": "file to begin with when there are no relay files; with `enable-gtid: false`",
             "relay-binlog-gtid": "GTID set to begin with when there are no relay files; with `enable-gtid: true`",
+            "relay-sync": "not in DM: when relay files are forced to disk: `always` (after each write), `interval` (once a"
+            " second), `none` (when the system likes). A power cut loses what was not forced, and the source sends it"
+            " again; a crash of the relay alone loses nothing",
             "relay-ring-size": "not in DM: MiB of shared memory that hold the newest bytes of the relay for the tasks that"
             " read it, at most half of what `/dev/shm` has free; 0: tasks always read the files",
             "server-id": "replica id of the relay; 0: computed from the source's name, the same at each start",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case; the task's key of this"
             " name turns it on too",
             "from": "the server, see [Endpoint](#endpoint-from-and-target-database)",
-            "purge": "accepted with a warning, see [purge](#purge)",
+            "standby": "a second server of the same replication group, with the keys of `from`; what it does not say"
+            " of the login (`user`, `password`, `session`, `security`) is as in `from`. It is followed while `from`"
+            " fails, and left when `from` is back and has everything. Needs `enable-gtid: true`; dumps read from"
+            " `from` only. See [operations.md](operations.md#a-source-has-a-standby)",
+            "purge": "see [purge](#purge)",
             "checker": "see [checker](#checker)",
-            "filters": "binlog event filters of all tasks on this source, behind the task's own; of two with the same"
-            " patterns the task's wins. See [filters](#filters)",
+            "filters": "binlog event filters of all tasks on this source, besides the tasks' own; two with the same"
+            " patterns are an error. See [filters](#filters)",
         },
         {"relay-dir": "`$DM_HOME/relay`", "flavor": "as the server says", "case-sensitive": "`false`"},
     ),
     Chapter(
         "purge",
         Purge,
-        "When relay files are removed. " + f"All three keys are {UNUSED}: relay files stay.",
+        "When relay files are removed by themselves, oldest first, as long as the relay runs: only files that no task of"
+        " the source needs any more, paused tasks included, and never the newest. With `expires: 0` and"
+        " `remain-space: 0`, or with `interval: 0`, only `dmctl purge-relay` removes files. 1 GB is 1024³ bytes.",
         {
-            "interval": "seconds between two looks",
-            "expires": "hours after which a file is removed; 0: never",
-            "remain-space": "GB of free space below which files are removed; 0: never",
+            "interval": "seconds between two looks; the first one comes that long after the start of the relay",
+            "expires": "hours without a write after which a file is removed; 0: never",
+            "remain-space": "GB of free space below which files are removed until that much is free; 0: never",
+            "pause-space": "not in DM: with less than these GB free, fractions included, the relay waits, and goes on by"
+            " itself when a tenth more is free; 0: it goes on until the disk is full, and then waits too",
         },
     ),
     Chapter(
@@ -208,7 +219,8 @@ CHAPTERS: Final = (
         BlockAllowList,
         "Schemas first, then tables; both must let a table pass, and `do-` wins over `ignore-` on its level. A name is"
         " plain, or a wildcard (`*` at the end, `?`, `[a-z]`, `[!a-z]`), or `~` and a regular expression in Go's"
-        " syntax, which is not anchored. System schemas never take part.",
+        " syntax, which is not anchored. System schemas never take part. With examples:"
+        " [filters and routes](filters-and-routes.md).",
         {
             "do-dbs": "schemas that take part; empty: all",
             "do-tables": "tables that take part, list of `db-name` and `tbl-name`; empty: all",
@@ -232,19 +244,45 @@ CHAPTERS: Final = (
             "table-pattern": "tables of the source; empty: all, and the schema itself",
             "target-schema": "schema at the target",
             "target-table": "table at the target; empty: the same name",
+            "extract-table": "keep a part of the table's name in a column, see [extract-table](#extract-table)",
+            "extract-schema": "keep a part of the schema's name in a column",
+            "extract-source": "keep a part of the source's id in a column",
         },
+    ),
+    Chapter(
+        "extract-table",
+        TableExtraction,
+        "A column of the target's table for what a regular expression finds; the table has to be there.",
+        {
+            "table-regexp": "its groups, joined, are the value; it is not anchored, tells upper from lower case, and"
+            " has to match",
+            "target-column": "a column for text that the source does not have",
+        },
+    ),
+    Chapter(
+        "extract-schema",
+        SchemaExtraction,
+        "The same for the schema's name.",
+        {"schema-regexp": "as above", "target-column": "as above"},
+    ),
+    Chapter(
+        "extract-source",
+        SourceExtraction,
+        "The same for the `source-id`.",
+        {"source-regexp": "as above", "target-column": "as above"},
     ),
     Chapter(
         "filters",
         FilterRule,
         "Binlog event filters. All rules that match a table are asked; `Ignore` skips what it matches, `Do` skips what"
-        " it does not match, `Error` pauses the task. Event names are DM's (`all`, `all dml`, `insert`, `truncate"
-        " table`, `add column`, ...).",
+        " it does not match, `Error` pauses the task; `Ignore` goes before `Error`, `Error` before `Do`. Event names are"
+        " DM's (`all`, `all dml`, `insert`, `truncate table`, `add column`, ...), see"
+        " [filters and routes](filters-and-routes.md).",
         {
-            "schema-pattern": "schemas, wildcards as above",
+            "schema-pattern": "schemas, wildcards as above, no regular expressions",
             "table-pattern": "tables; empty: the schema and everything in it",
             "events": "list of events or classes of events",
-            "sql-pattern": "list of regular expressions, compared with the text of statements without regard to case",
+            "sql-pattern": "list of regular expressions for the original text of a statement, without regard to case",
             "action": "`Do`, `Ignore` or `Error`",
         },
     ),
@@ -305,6 +343,8 @@ CHAPTERS: Final = (
             "safe-mode": "always on: INSERT becomes REPLACE, UPDATE becomes DELETE and REPLACE",
             "safe-mode-duration": "this long after a start, on top of what is needed. Needed is what lies between the"
             " checkpoint and the furthest position that was committed; it is known exactly and needs no timer",
+            "memory-quota": "ours: bytes of memory for what was read and is not applied yet, at least 1M; a transaction"
+            " that is larger waits in files below `$DM_HOME/work`",
             "insert-mode": "ours: `insert`, or `replace` for DM 1.x's way of writing every INSERT as REPLACE",
         },
         {"multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`", "safe-mode-duration": "none"},

@@ -23,9 +23,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dm.binlog.value import Row
 from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
+from dm.changes.constant import ConstantColumn
 from dm.changes.fold import faithful, fold_for
 from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
 from dm.changes.target_table import TargetTable
@@ -72,12 +74,20 @@ class TablePlan:
     updates_by_insert: bool  # INSERT .. ON DUPLICATE KEY UPDATE is allowed
     groupable: bool  # changes may share a statement and move over others
     defaults_agree: frozenset[int]  # indexes in the row of columns that may be left out of an INSERT
+    constants: Row = ()  # what routes extract: to be put behind every row image
 
 
-def build_plan(source: TableSchema, wire: Sequence[Column], target: TargetTable, options: PlanOptions) -> TablePlan:
+def build_plan(
+    source: TableSchema,
+    wire: Sequence[Column],
+    target: TargetTable,
+    options: PlanOptions,
+    constants: Sequence[ConstantColumn] = (),
+) -> TablePlan:
     """The plan for rows of `source`, as the binlog holds them, at `target`; raises DMError where columns don't fit."""
     schema = target.schema
-    mapped = map_columns(source.name, wire, schema, options.flavor)
+    columns = [*wire, *(constant.column for constant in constants)]
+    mapped = map_columns(source.name, columns, schema, options.flavor)
     by_name = {column.target.name.lower(): column for column in mapped}
     uniques = schema.unique_indexes
     usable = [key for key in (_row_key(index, by_name, nulls=False) for index in uniques) if key]
@@ -128,6 +138,7 @@ def build_plan(source: TableSchema, wire: Sequence[Column], target: TargetTable,
             for column in written
             if column.source.default == column.target.default and _constant(column.source)
         ),
+        constants=tuple(constant.value for constant in constants),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator
 
 from dm.config.document import Scalar
-from dm.config.pattern import WildcardText
+from dm.config.pattern import FilterPattern, bad_regex
 from dm.config.problem import did_you_mean
 from dm.config.regex import RegexError, compile_regex
 from dm.config.scalar import one_of, wrong, wrong_type
@@ -68,7 +68,7 @@ def _sql_pattern(value: object) -> object:
     try:
         compile_regex(value.text, ignore_case=True)
     except RegexError as error:
-        raise wrong("config-bad-regex", "Go's (RE2) syntax", why=str(error)) from None
+        raise bad_regex("config-event-filter", error) from None
     return value.text
 
 
@@ -79,8 +79,8 @@ SqlPattern = Annotated[str, BeforeValidator(_sql_pattern)]
 class FilterRule(NamedRule):
     """One rule: which tables, which events or statements, and what to do with them."""
 
-    schema_pattern: WildcardText
-    table_pattern: WildcardText = ""
+    schema_pattern: FilterPattern
+    table_pattern: FilterPattern = ""
     events: tuple[EventName, ...] = ()
     sql_pattern: tuple[SqlPattern, ...] = ()
     action: Annotated[Action, one_of(Action)]

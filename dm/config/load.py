@@ -64,7 +64,7 @@ def read_task(
     task = None if tree is None else read_section(TaskConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_references(tree, sources, context.report)
-        check_rule_sets(tree, context.report)
+        check_rule_sets(tree, context.report, sources)
         check_start_points(tree, sources, context.report)
     context.report.raise_if_any()
     assert task is not None, "a file without a model has problems"

@@ -4,17 +4,22 @@ The wildcards are those of DM's rule selector: `*` stands for any text and only 
 `[...]` for one character of a set, with ranges, `[!...]` for one outside of it. `[!]` is a `!`, `[]` matches nothing,
 and a `[` that is never closed is itself. DM's selector works on bytes and never matches a name with a character beyond
 ASCII; here a character is a character, as DM's documentation says.
+
+A file may not hold everything that has a meaning: a set that can't mean what it looks like is refused with the pattern
+that does (`dm.config.character_class`), and so is a `~` where a rule takes no regular expression.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Annotated
 
 from pydantic import BeforeValidator
+from pydantic_core import PydanticCustomError
 
+from dm.config.character_class import Misreading, misreading
 from dm.config.document import Scalar
 from dm.config.regex import RegexError, compile_regex
 from dm.config.scalar import wrong, wrong_type
@@ -28,6 +33,19 @@ class PatternError(ValueError):
 
 def _closing(pattern: str, start: int) -> int:
     return pattern.find("]", start + 1)
+
+
+def _pieces(pattern: str) -> Iterator[tuple[str, bool]]:
+    """The parts of a wildcard: single characters, and whole sets (then True)."""
+    at = 0
+    while at < len(pattern):
+        end = _closing(pattern, at) if pattern[at] == "[" else -1
+        if end == -1:
+            yield pattern[at], False
+            at += 1
+        else:
+            yield pattern[at : end + 1], True
+            at = end + 1
 
 
 def _set(content: str) -> str:
@@ -58,24 +76,21 @@ def _set(content: str) -> str:
 @lru_cache(maxsize=4096)
 def wildcard(pattern: str) -> re.Pattern[str]:
     """The wildcard as a regular expression for whole names; raises PatternError."""
-    pieces: list[str] = []
-    at = 0
-    while at < len(pattern):
-        character = pattern[at]
-        if character == "*":
-            if at != len(pattern) - 1:
+    return re.compile("".join(_expressions(pattern)), re.DOTALL)
+
+
+def _expressions(pattern: str) -> Iterator[str]:
+    left = len(pattern)
+    for piece, is_set in _pieces(pattern):
+        left -= len(piece)
+        if is_set:
+            yield _set(piece[1:-1])
+        elif piece == "*":
+            if left:
                 raise PatternError("`*` can stand at the end only")
-            pieces.append(".*")
-        elif character == "?":
-            pieces.append(".")
-        elif character == "[" and _closing(pattern, at) != -1:
-            end = _closing(pattern, at)
-            pieces.append(_set(pattern[at + 1 : end]))
-            at = end
+            yield ".*"
         else:
-            pieces.append(re.escape(character))
-        at += 1
-    return re.compile("".join(pieces), re.DOTALL)
+            yield "." if piece == "?" else re.escape(piece)
 
 
 def matcher(pattern: str, *, case_sensitive: bool, regex: bool = True) -> Match:
@@ -90,21 +105,82 @@ def matcher(pattern: str, *, case_sensitive: bool, regex: bool = True) -> Match:
     return lambda name: lowered(name.lower()) is not None
 
 
-def _checked(value: object, *, regex: bool) -> object:
+def _misread(pattern: str, *, regex: bool) -> tuple[str, str] | None:
+    """Why a set of the pattern can't mean what it looks like, and what to write; None when all can."""
+    found: list[tuple[str, Misreading]] = []
+    for piece, is_set in _pieces(pattern):
+        wrong_set = misreading(piece[1:-1]) if is_set else None
+        if wrong_set is not None:
+            found.append((piece, wrong_set))
+    if not found:
+        return None
+    piece, first = found[0]
+    why = f"`{piece}`: {first.why}"
+    if len(found) > 1 or not first.meant:
+        return why, _said_otherwise(regex=regex)
+    before, after = pattern.split(piece, 1)
+    if len(first.meant) == 1:
+        return why, f"write `{before}{first.meant[0]}{after}`"
+    if regex:
+        expression = f"{_translated(before)}({'|'.join(map(_translated, first.meant))}){_translated(after)}"
+        return why, f"write `~^{expression.removesuffix('.*')}{'' if after.endswith('*') else '$'}`"
+    return why, "write one rule for each of " + ", ".join(f"`{before}{form}{after}`" for form in first.meant)
+
+
+def _said_otherwise(*, regex: bool) -> str:
+    return "write it as a regular expression: `~^...$`" if regex else "write one rule for each form of the name"
+
+
+def _translated(pattern: str) -> str:
+    """A wildcard in RE2's syntax."""
+    parts = []
+    for piece, is_set in _pieces(pattern):
+        if is_set:
+            parts.append(re.sub(r"^\[!", "[^", piece).replace("\\", "\\\\"))
+        else:
+            parts.append({"*": ".*", "?": "."}.get(piece) or re.escape(piece))
+    return "".join(parts)
+
+
+def _checked(value: object, kind: str, *, regex: bool) -> object:
     if not isinstance(value, Scalar):
         if isinstance(value, str):
             return value
         raise wrong_type(value, "a name or a pattern")
+    text = value.text
+    if text.startswith("~"):
+        if not regex:
+            why = "it takes names and wildcards; with `~` in front no table would ever match"
+            raise wrong(kind, "a name or a wildcard", "write several rules, or `[~]` for the character", why=why)
+        _check_regex(text[1:], kind)
+        return text
     try:
-        matcher(value.text, case_sensitive=True, regex=regex)
+        wildcard(text)
     except PatternError as error:
-        raise wrong(
-            "config-bad-pattern", "a name, a wildcard" + (" or `~regex`" if regex else ""), why=str(error)
-        ) from None
+        raise wrong(kind, "a name, a wildcard" + (" or `~regex`" if regex else ""), why=str(error)) from None
+    misread = _misread(text, regex=regex)
+    if misread is not None:
+        raise wrong(kind, "", misread[1], why=misread[0])
+    return text
+
+
+def _check_regex(text: str, kind: str) -> None:
+    try:
+        compile_regex(text)
     except RegexError as error:
-        raise wrong("config-bad-regex", "Go's (RE2) syntax", why=str(error)) from None
-    return value.text
+        raise bad_regex(kind, error) from None
 
 
-WildcardText = Annotated[str, BeforeValidator(lambda value: _checked(value, regex=False))]
-PatternText = Annotated[str, BeforeValidator(lambda value: _checked(value, regex=True))]
+def bad_regex(kind: str, error: RegexError) -> PydanticCustomError:
+    """The problem of a regular expression that can't be used."""
+    return wrong(kind, "a regular expression in Go's (RE2) syntax", why=str(error))
+
+
+def pattern_of(kind: str, *, regex: bool) -> BeforeValidator:
+    """The pattern of a rule; what is wrong with one is a problem of the rule's kind."""
+    return BeforeValidator(lambda value: _checked(value, kind, regex=regex))
+
+
+ListedPattern = Annotated[str, pattern_of("config-list", regex=True)]
+RoutePattern = Annotated[str, pattern_of("config-route", regex=True)]
+FilterPattern = Annotated[str, pattern_of("config-event-filter", regex=False)]

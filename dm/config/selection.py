@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import ClassVar
 
-from dm.config.pattern import PatternText
+from dm.config.pattern import ListedPattern
 from dm.config.section import Issue, Section
 
-Names = tuple[PatternText, ...]
+Names = tuple[ListedPattern, ...]
 
 
 class TablePattern(Section):
     """A pattern for a schema and one for a table in it."""
 
-    db_name: PatternText
-    tbl_name: PatternText
+    db_name: ListedPattern
+    tbl_name: ListedPattern
 
     def check(self) -> Iterator[Issue]:
         """Both must be there, as in DM."""
         for key, value in (("db-name", self.db_name), ("tbl-name", self.tbl_name)):
             if not value:
-                yield Issue("config-bad-pattern", key, details={"why": f"`{key}` is empty"})
+                yield Issue("config-list", key, details={"why": f"`{key}` is empty"})
 
 
 class BlockAllowList(Section):
@@ -37,4 +37,4 @@ class BlockAllowList(Section):
         """An empty name in a list of schemas is refused, as in DM."""
         for key, names in (("do-dbs", self.do_dbs), ("ignore-dbs", self.ignore_dbs)):
             if "" in names:
-                yield Issue("config-bad-pattern", key, details={"why": "an empty name"})
+                yield Issue("config-list", key, details={"why": "an empty name"})

@@ -114,7 +114,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         meta=instance.meta,
         block_allow_list=task.block_allow_list.get(instance.block_allow_list),
         routes=tuple(task.routes[name].model_copy(update={"name": name}) for name in instance.route_rules),
-        filters=_filters(task, instance.filter_rules, source, case_sensitive=case_sensitive),
+        filters=_filters(task, instance.filter_rules, source),
         expression_filters=tuple(
             task.expression_filter[name].model_copy(update={"name": name}) for name in instance.expression_filters
         ),
@@ -136,19 +136,9 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
     )
 
 
-def _filters(
-    task: TaskConfig, names: tuple[str, ...], source: SourceConfig, *, case_sensitive: bool
-) -> tuple[FilterRule, ...]:
-    """The task's filters, then the source's; on an identical pattern the task's rule wins, as in DM."""
+def _filters(task: TaskConfig, names: tuple[str, ...], source: SourceConfig) -> tuple[FilterRule, ...]:
+    """The task's filters and the source's; each has its say."""
     rules = [task.filters[name].model_copy(update={"name": name}) for name in names]
-    taken = {_pattern(rule, case_sensitive=case_sensitive) for rule in rules}
     for number, rule in enumerate(source.filters):
-        if _pattern(rule, case_sensitive=case_sensitive) not in taken:
-            rules.append(rule.model_copy(update={"name": f"filters[{number}] of source {source.source_id}"}))
+        rules.append(rule.model_copy(update={"name": f"filters[{number}] of source {source.source_id}"}))
     return tuple(rules)
-
-
-def _pattern(rule: FilterRule, *, case_sensitive: bool) -> tuple[str, str]:
-    if case_sensitive:
-        return rule.schema_pattern, rule.table_pattern
-    return rule.schema_pattern.lower(), rule.table_pattern.lower()

@@ -7,12 +7,14 @@ question is answered by the syncer's own plan for the table, so that both always
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
+from dm.changes.constant import constant_columns
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.target_table import TargetTable
 from dm.config.subtask import SubtaskConfig
-from dm.rules import TableRules
+from dm.rules import ExtractedColumn, TableRules
 from dm.schema.table import TableSchema
 from dm.schema.wire import wire_columns
 from dm.sql.context import Flavor
@@ -32,16 +34,21 @@ class TargetKeys:
         """Whether rows of the table can not be told apart at the target."""
         name = self._rules.route(source.name)
         present = self._schemas.read(name) if self._loads else None
-        return not is_keyed(source, present or replace(source, name=name), flavor)
+        if present is None:
+            return not is_keyed(source, replace(source, name=name), flavor)
+        return not is_keyed(source, present, flavor, self._rules.extracted(source.name))
 
     def close(self) -> None:
         """End the session."""
         self._schemas.close()
 
 
-def is_keyed(source: TableSchema, target: TableSchema, flavor: Flavor) -> bool:
-    """Whether the target has a key whose columns all come from the source's rows as they are."""
+def is_keyed(
+    source: TableSchema, target: TableSchema, flavor: Flavor, extracted: Sequence[ExtractedColumn] = ()
+) -> bool:
+    """Whether the target has a key whose columns all come from the source's rows, or names, as they are."""
     names = {column.name.lower() for column in target.columns}
     # A column that the target lacks is for the load to refuse; here it is as good as no key.
     wire = tuple(column for column in wire_columns(source, flavor) if column.name.lower() in names)
-    return build_plan(source, wire, TargetTable(target), PlanOptions(flavor)).keyed
+    constants = constant_columns(source.name, [column.name for column in wire], target, extracted)
+    return build_plan(source, wire, TargetTable(target), PlanOptions(flavor), constants).keyed

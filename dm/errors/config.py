@@ -36,8 +36,6 @@ KINDS = (
     _problem("config-environment", 20915, "environment variable {variable} is not set"),
     _problem("config-password-file", 20916, "can't take the password from this file: {why}"),
     _problem("config-tls-file", 20917, "can't read the file: {why}"),
-    _problem("config-bad-regex", 20918, "not a usable regular expression: {why}"),
-    _problem("config-bad-pattern", 20919, "not a usable pattern: {why}"),
     _problem("config-bad-gtid-set", 20920, "not a GTID set: {why}"),
     _problem("config-bad-extra-args", 20921, "{argument} is not possible here"),
     # Source files.
@@ -72,6 +70,7 @@ KINDS = (
     _problem("config-expression-unknown", 20040, "there is no expression filter {value}"),
     _problem("config-expression-grammar", 20041, "can't evaluate this expression: {why}"),
     _problem("config-expression-name", 20042, "`{key}` of an expression filter is empty"),
+    _problem("config-list", 20044, "not a usable block-allow-list: {why}"),
     _problem("config-route", 20045, "not a usable route: {why}"),
     _problem("config-chunk-size", 20047, "{value} is not a size"),
     _problem("config-online-regex", 20048, "not a usable table rule: {why}"),
@@ -88,6 +87,30 @@ KINDS = (
         "route-ambiguous", 20922, "config", "internal", "high",
         "table {table} matches more than one route: {rules}",
         "make the patterns of the routes disjoint, then stop the task and start it with the corrected file",
+    ),
+    ErrorKind(
+        "route-extract-unmatched", 20925, "config", "internal", "high",
+        "route {route} can't extract from {table}: `{regexp}` does not match the {part}'s name {value!r}",
+        "let the expression match every name that the route takes (`(?i)` in front: in any case), or the route take"
+        " fewer: " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
+        "extract-table-missing", 20926, "config", "downstream", "high",
+        "the target has no table {target}, into which routes extract from {table}",
+        "create {target_sql} at the target: the source's columns, and {columns} (VARCHAR), as part of each key that rows"
+        " of several source tables would share; then `dmctl resume-task`",
+    ),
+    ErrorKind(
+        "extract-column-unfit", 20927, "config", "downstream", "high",
+        "what is extracted from {table} can't go into column `{column}` of {target}: {why}",
+        "change the target's table (a VARCHAR column that the source does not have, long enough for the names) and"
+        " `dmctl resume-task`; or change the route: " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
+        "extract-renamed", 20928, "config", "internal", "high",
+        "{statement} would change what is extracted for rows that are in {target} already: {old} becomes {new}",
+        "let a filter rule ignore `rename table` there, and change the rows at the target by hand (UPDATE .. SET of the"
+        " extracted columns): " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "expression-inexact", 20924, "config", "internal", "high",

@@ -78,8 +78,17 @@ def _slices(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
     yield from _slices(batch.slice(half))
 
 
-def row_literals(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[bytes]:
-    """Each row of the batch as `(value,value,..)`; `columns` are those of the batch, in order."""
+def constant_literal(value: bytes, column: Column) -> bytes:
+    """A value that is the same in all rows, in UTF-8 whatever the session's character set is."""
+    introducer = b"_binary" if column.charset is None else b"_utf8mb4"
+    return introducer + b" 0x" + value.hex().encode() if value else b"''"
+
+
+def row_literals(
+    batch: pyarrow.RecordBatch, columns: Sequence[Column], constants: Sequence[bytes] = ()
+) -> Iterator[bytes]:
+    """Each row of the batch as `(value,value,..)`; `columns` are those of the batch, in order, `constants` follow."""
+    tail = b"".join(b"," + constant for constant in constants) + b")"
     for piece in _slices(batch):
         if piece.num_rows == 0:
             continue
@@ -87,7 +96,7 @@ def row_literals(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Itera
         comma = pyarrow.scalar(b",", pyarrow.binary())
         joined = compute.binary_join_element_wise(*texts, comma)
         for row in joined.to_pylist():
-            yield b"(" + row + b")"
+            yield b"(" + row + tail
 
 
 def statements(head: bytes, rows: Iterator[bytes], tail: bytes, largest: int) -> Iterator[tuple[bytes, int]]:

@@ -46,6 +46,7 @@ class PartTask:
     keyed: bool
     rows: int
     size: int
+    constants: tuple[tuple[Column, bytes], ...] = ()  # what routes extract, as literals
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,8 @@ class PartLoader:
         expected = self._error_values(task)
         connection.execute(f"SET SESSION sql_mode = '{_LENIENT if expected else _STRICT}'")
         connection.execute("SET NAMES binary")
-        head, tail = statement_frame(task.target, task.columns, self.on_duplicate, keyed=task.keyed)
+        columns = (*task.columns, *(column for column, _ in task.constants))
+        head, tail = statement_frame(task.target, columns, self.on_duplicate, keyed=task.keyed)
         inserted = warnings = 0
         for statement, rows in statements(head, self._rows(task), tail, largest):
             warnings += connection.run(statement).warnings
@@ -117,7 +119,7 @@ class PartLoader:
 
     def _rows(self, task: PartTask) -> Iterator[bytes]:
         for batch in self._batches(task, task.columns):
-            yield from row_literals(batch, task.columns)
+            yield from row_literals(batch, task.columns, [literal for _, literal in task.constants])
 
     def _batches(self, task: PartTask, columns: tuple[Column, ...]) -> Iterator[pyarrow.RecordBatch]:
         path = self.directory / task.file

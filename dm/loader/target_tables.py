@@ -8,11 +8,12 @@ anything else is refused with the first difference.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.rules.router import ExtractedColumn, table_missing
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
@@ -55,10 +56,23 @@ class TargetTables:
             suffix = f" COLLATE {collation}" if collation in known else ""
             self.connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(name).sql} CHARACTER SET {charset}{suffix}")
 
-    def create(self, structure: str, source: TableSchema, context: SourceContext, route: Route) -> TableSchema:
-        """Create the table, or see that rows fit into the one that is there; gives the target's structure."""
+    def create(
+        self,
+        structure: str,
+        source: TableSchema,
+        context: SourceContext,
+        route: Route,
+        extracted: Sequence[ExtractedColumn] = (),
+    ) -> TableSchema:
+        """Create the table, or see that rows fit into the one that is there; gives the target's structure.
+
+        A table with columns that the source lacks is for a person to create: which keys they belong to nobody else
+        knows.
+        """
         target = route(source.name)
         if not self._exists(target):
+            if extracted:
+                raise table_missing(source.name, target, extracted)
             statement = Piece.of(structure, context).routed(route)
             try:
                 self.connection.execute(statement)
@@ -71,7 +85,7 @@ class TargetTables:
                 if not error.cause.startswith(_TABLE_EXISTS):
                     raise
         found = self.read(target)
-        why = misfit(source, found)
+        why = misfit(source, found, {each.column.lower() for each in extracted})
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
         return found
@@ -108,8 +122,11 @@ def _same_kind(source: Column, target: Column) -> bool:
     return source.base == "json" and target.base in _JSON_TEXT
 
 
-def misfit(source: TableSchema, target: TableSchema) -> str | None:
-    """Why rows of the source do not fit into the target's table as they are; None when they do."""
+def misfit(source: TableSchema, target: TableSchema, extracted: Collection[str] = ()) -> str | None:
+    """Why rows of the source do not fit into the target's table as they are; None when they do.
+
+    `extracted` are the columns of the target that routes fill, in lower case.
+    """
     for column in source.columns:
         if column.generated is not None:
             continue
@@ -126,7 +143,7 @@ def misfit(source: TableSchema, target: TableSchema) -> str | None:
         demands = (
             not column.nullable and column.default is None and not column.auto_increment and column.generated is None
         )
-        if demands and source.column(column.name) is None:
+        if demands and source.column(column.name) is None and column.name.lower() not in extracted:
             return f"its column {column.name} demands a value"
     return None
 

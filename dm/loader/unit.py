@@ -13,17 +13,19 @@ finished, and the dump is removed if the task says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pyarrow import parquet
 
 from dm import faults
+from dm.changes.constant import ConstantColumn, constant_columns
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader.literals import constant_literal
 from dm.loader.part_loader import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
 from dm.loader.target_tables import TargetTables
@@ -139,9 +141,12 @@ class LoadUnit:
         tasks: list[PartTask] = []
         for table in plan.tables:
             schema = sources.schema(table)
-            target = targets.create(table.structure, schema, sources.context(table.name), self._rules.route)
+            extracted = self._rules.extracted(table.name)
+            target = targets.create(table.structure, schema, sources.context(table.name), self._rules.route, extracted)
+            names = [column.name for column in schema.columns]
+            constants = constant_columns(table.name, names, target, extracted)
             for chunk in range(table.chunks):
-                tasks.extend(self._parts(plan, table, schema, target, chunk))
+                tasks.extend(self._parts(plan, table, schema, target, chunk, constants))
         return tasks
 
     def _schemas(self, plan: DumpPlan) -> dict[str, tuple[str, str]]:
@@ -152,12 +157,19 @@ class LoadUnit:
         return wanted
 
     def _parts(
-        self, plan: DumpPlan, table: DumpedTable, schema: TableSchema, target: TableSchema, chunk: int
+        self,
+        plan: DumpPlan,
+        table: DumpedTable,
+        schema: TableSchema,
+        target: TableSchema,
+        chunk: int,
+        constants: Sequence[ConstantColumn],
     ) -> Iterator[PartTask]:
         if finished_chunk(self._directory, plan, table, chunk) is None:
             file = table.file_name(chunk)
             raise DMError("dump-file-damaged", file=self._directory / file, why="it is missing or of another dump")
         columns = tuple(column for column in schema.columns if column.generated is None)
+        literals = tuple((each.column, constant_literal(each.value, each.column)) for each in constants)
         keyed = has_key(target)
         with parquet.ParquetFile(self._directory / table.file_name(chunk)) as file:
             groups = [
@@ -171,7 +183,8 @@ class LoadUnit:
             if size >= _PART_BYTES or last:
                 if rows:
                     key = PartKey(table.name, table.generation, chunk, part)
-                    yield PartTask(key, table.file_name(chunk), first, group, target.name, columns, keyed, rows, size)
+                    file_name = table.file_name(chunk)
+                    yield PartTask(key, file_name, first, group, target.name, columns, keyed, rows, size, literals)
                 first, rows, size, part = group + 1, 0, 0, part + 1
 
     def _hand_over(self, connection: TargetConnection, plan: DumpPlan, sources: _Sources) -> None:

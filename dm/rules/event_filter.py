@@ -1,10 +1,14 @@
 """The binlog event filter at work.
 
-The rules whose patterns match a table are asked one after the other, schema-level ones first, each first by the
-event's name and then, for a statement, by its text. An `Ignore` rule that matches skips; an `Error` rule that matches
-stops the task; a `Do` rule that does not match skips, so that it is a list of what may pass. When no rule objects, the
-event is done. The order of a rule's `events` counts: the first entry that speaks of the event (a class, its negation
-`none ...`, or its name) decides.
+Every rule whose patterns match a table (schema-level ones match all tables of the schema) says what it thinks of an
+event, by the event's name and, for a statement, by the original text as well. An `Ignore` rule that matches skips; an
+`Error` rule that matches stops the task; a `Do` rule that does not match skips, so that it is a list of what may pass.
+`Ignore` goes before `Error`, and `Error` before `Do`, in whichever order the rules stand: so DM documents it, while its
+code takes the first rule that it meets in a tree, an order that nobody can see in a file.
+
+Within one rule the order of `events` does count: the first entry that speaks of the event (a class, its negation
+`none ...`, or its name) decides. An operation of an ALTER TABLE has a name of its own (`drop column`), and is named by
+`alter table` as well: a list that was written when DM knew no finer names keeps its meaning.
 """
 
 from __future__ import annotations
@@ -24,6 +28,8 @@ Verdict = Literal["do", "ignore"]
 DO: Verdict = "do"
 IGNORE: Verdict = "ignore"
 
+_ALTER = "alter table"
+
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
@@ -35,18 +41,21 @@ class _Rule:
     def concerns(self, name: TableName) -> bool:
         return self.schema(name.schema) and (self.table is None or self.table(name.table))
 
-    def verdict(self, *, matched: bool, name: object, event: str) -> Verdict:
-        if matched and self.rule.action == "Error":
-            raise DMError("event-refused", rule=self.rule.name or self.rule.schema_pattern, event=event, table=name)
-        skipped = matched if self.rule.action == "Ignore" else (not matched and self.rule.action == "Do")
-        return IGNORE if skipped else DO
+    def objects(self, event: str | None, statement: str, *, alters: bool) -> bool:
+        """Whether the rule skips or refuses; without an event only the statement's text is looked at."""
+        wanted = self.rule.action == "Do"
+        if event is not None and _names(self.rule.events, event, alters=alters) != wanted:
+            return True
+        if not statement or self.statement is None:
+            return False
+        return (self.statement.search(statement) is not None) != wanted
 
 
 class EventFilter:
     """Decides which events of a table are done."""
 
     def __init__(self, rules: Iterable[FilterRule], *, case_sensitive: bool) -> None:
-        built = [
+        self._rules = [
             _Rule(
                 matcher(rule.schema_pattern, case_sensitive=case_sensitive, regex=False),
                 matcher(rule.table_pattern, case_sensitive=case_sensitive, regex=False) if rule.table_pattern else None,
@@ -55,38 +64,34 @@ class EventFilter:
             )
             for rule in rules
         ]
-        self._rules = sorted(built, key=lambda rule: rule.table is not None)
 
-    def decide(self, name: TableName, event: str, statement: str = "") -> Verdict:
+    def decide(self, name: TableName, event: str, statement: str = "", *, alters: bool = False) -> Verdict:
         """What to do with an event; `statement` is the original text of a DDL and empty for rows."""
         event = ALIASES.get(event, event)
-        for rule in self._rules:
-            if not rule.concerns(name):
-                continue
-            if rule.verdict(matched=_names(rule.rule.events, event), name=name, event=event) == IGNORE:
-                return IGNORE
-            if statement and rule.statement is not None:
-                matched = rule.statement.search(statement) is not None
-                if rule.verdict(matched=matched, name=name, event=event) == IGNORE:
-                    return IGNORE
-        return DO
+        concerned = [rule for rule in self._rules if rule.concerns(name)]
+        objecting = [rule for rule in concerned if rule.objects(event, statement, alters=alters)]
+        return _verdict(objecting, event, name)
 
     def ignores_text(self, statement: str) -> bool:
         """Whether a statement of which nothing but its text is known is skipped: by rules for every schema."""
-        for rule in self._rules:
-            if rule.statement is None or not rule.concerns(TableName("", "")):
-                continue
-            matched = rule.statement.search(statement) is not None
-            if rule.verdict(matched=matched, name="a statement that is not understood", event="a statement") == IGNORE:
-                return True
-        return False
+        concerned = [rule for rule in self._rules if rule.concerns(TableName("", ""))]
+        objecting = [rule for rule in concerned if rule.objects(None, statement, alters=False)]
+        return _verdict(objecting, "a statement", "what can't be understood") == IGNORE
+
+
+def _verdict(objecting: list[_Rule], event: str, name: object) -> Verdict:
+    actions = {rule.rule.action for rule in objecting}
+    if "Ignore" not in actions and "Error" in actions:
+        rule = next(rule.rule for rule in objecting if rule.rule.action == "Error")
+        raise DMError("event-refused", rule=rule.name or rule.schema_pattern, event=event, table=name)
+    return IGNORE if objecting else DO
 
 
 def _statement(patterns: tuple[str, ...]) -> re.Pattern[str] | None:
     return compile_regex("|".join(f"(?:{pattern})" for pattern in patterns), ignore_case=True) if patterns else None
 
 
-def _names(entries: tuple[str, ...], event: str) -> bool:
+def _names(entries: tuple[str, ...], event: str, *, alters: bool) -> bool:
     """Whether the entries of a rule name an event."""
     dml = event in DML_EVENTS
     incompatible = event in INCOMPATIBLE_DDL_EVENTS
@@ -96,6 +101,6 @@ def _names(entries: tuple[str, ...], event: str) -> bool:
             return True
         if entry == "none" or (entry == "none ddl" and ddl) or (entry == "none dml" and dml):
             return False
-        if entry == event or (entry == "incompatible ddl changes" and incompatible):
+        if entry == event or (entry == "incompatible ddl changes" and incompatible) or (entry == _ALTER and alters):
             return True
     return False

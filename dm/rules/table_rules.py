@@ -9,7 +9,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.ident import TableName
 from dm.rules.block_allow import TableSelection
 from dm.rules.event_filter import EventFilter, Verdict
-from dm.rules.router import Router
+from dm.rules.router import ExtractedColumn, Router
 from dm.rules.row_filter import Fold, RowFilter
 from dm.schema.table import Column, TableSchema
 
@@ -26,7 +26,7 @@ class TableRules:
     def __init__(self, subtask: SubtaskConfig) -> None:
         case_sensitive = subtask.case_sensitive
         self._selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
-        self._router = Router(subtask.routes, case_sensitive=case_sensitive)
+        self._router = Router(subtask.routes, case_sensitive=case_sensitive, source_id=subtask.source.source_id)
         self._filter = EventFilter(subtask.filters, case_sensitive=case_sensitive)
         self._expressions = subtask.expression_filters
         self._case_sensitive = case_sensitive
@@ -50,6 +50,10 @@ class TableRules:
             _keep(self._routed, table, known)
         return known
 
+    def extracted(self, table: TableName) -> tuple[ExtractedColumn, ...]:
+        """Columns of the target that hold parts of the names; raises DMError `route-extract-unmatched`."""
+        return self._router.extracted(table)
+
     def row_event(self, table: TableName, event: RowEvent) -> Verdict:
         """What the event filter says of row changes; raises DMError `event-refused` for `action: Error`."""
         known = self._rows.get((table, event))
@@ -58,9 +62,12 @@ class TableRules:
             _keep(self._rows, (table, event), known)
         return known
 
-    def ddl_event(self, table: TableName, event: str, sql: str) -> Verdict:
-        """What the event filter says of one DDL operation; `sql` is the original statement's text."""
-        return self._filter.decide(table, event, sql)
+    def ddl_event(self, table: TableName, event: str, sql: str, *, alters: bool = False) -> Verdict:
+        """What the event filter says of one DDL operation; `sql` is the original statement, whole and as written.
+
+        `alters`: the operation is one of an ALTER TABLE, so that `alter table` names it too.
+        """
+        return self._filter.decide(table, event, sql, alters=alters)
 
     def sql_pattern_ignores(self, sql: str) -> bool:
         """Whether a statement that can't be understood is skipped by a rule for every schema with a `sql-pattern`."""

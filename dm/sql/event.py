@@ -63,6 +63,7 @@ _OPTIONS: Final = (
     ("AUTO_INCREMENT", "rebase auto id"),
     ("ENGINE", "modify storage engine"),
     ("CHARSET", "modify table charset and collate"),
+    ("CHAR", "modify table charset and collate"),
     ("CHARACTER", "modify table charset and collate"),
     ("COLLATE", "modify table charset and collate"),
 )
@@ -88,8 +89,15 @@ def _other(clause: Clause) -> str:
     return _PARTITION_EVENTS.get((words[0], words[1]), "alter table") if len(words) > 1 else "alter table"
 
 
-def event_of(operation: Operation, verb: str) -> str:
-    """DM's event name of an operation; what has no name of its own is `alter table`."""
+def events_of(operation: Operation, verb: str) -> tuple[str, ...]:
+    """DM's event names of an operation; what has no name of its own is `alter table`."""
+    if isinstance(operation, TableOptions):
+        words = {token.upper for token in operation.options.tokens}
+        return tuple(dict.fromkeys(event for word, event in _OPTIONS if word in words)) or ("alter table",)
+    return (_event_of(operation, verb),)
+
+
+def _event_of(operation: Operation, verb: str) -> str:
     fixed = _FIXED.get(type(operation))
     if fixed is not None:
         return fixed
@@ -101,8 +109,5 @@ def event_of(operation: Operation, verb: str) -> str:
         return "set default value" if operation.default.tokens else "modify default value"
     if isinstance(operation, ChangeColumn):
         return "modify column" if operation.column.lower() == operation.name.lower() else "rename column"
-    if isinstance(operation, TableOptions):
-        words = {token.upper for token in operation.options.tokens}
-        return next((event for word, event in _OPTIONS if word in words), "alter table")
     assert isinstance(operation, OtherAlter)
     return _other(operation.clause)

@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.sql.context import SourceContext
 from dm.sql.cursor import NameRef
 from dm.sql.dependence import groups
-from dm.sql.event import event_of
+from dm.sql.event import events_of
 from dm.sql.grammar import Parsed, parse
 from dm.sql.operation import AlterOperation, Operation, RenameTable
 from dm.sql.splice import Mapping, splice
@@ -59,8 +59,9 @@ class Piece:
 
     @cached_property
     def events(self) -> tuple[str, ...]:
-        """DM's event names of the operations, for filters."""
-        return tuple(event_of(operation, self.verb) for operation in self.operations) or ("alter table",)
+        """DM's event names of the operations, for filters; one operation may have several."""
+        found = dict.fromkeys(event for operation in self.operations for event in events_of(operation, self.verb))
+        return tuple(found) or ("alter table",)
 
     @property
     def event(self) -> str:

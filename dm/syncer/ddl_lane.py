@@ -25,6 +25,7 @@ from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_session import DdlSession
+from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.lanes import Lanes
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.transaction import SourceTransaction
@@ -102,7 +103,7 @@ class DdlLane:
             raise DMError("statement-dml", statement=_shorten(text))
         if statement.kind != "ddl":
             return []
-        steps = [step for piece in split(text, context) for step in self._steps_of(piece, transaction)]
+        steps = [step for piece in split(text, context) for step in self._steps_of(piece, text, transaction)]
         if steps and query.error_code not in _HARMLESS:
             raise DMError("statement-failed-at-source", statement=_shorten(text), code=query.error_code)
         return steps
@@ -121,7 +122,7 @@ class DdlLane:
         others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
         return any(self._rules.wanted(TableName(schema, "")) for schema in others)
 
-    def _steps_of(self, piece: Piece, transaction: SourceTransaction) -> list[_Step]:
+    def _steps_of(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[_Step]:
         wanted = [self._rules.wanted(table) for table in piece.tables]
         if not any(wanted):
             return []
@@ -137,10 +138,10 @@ class DdlLane:
             # Tables that changed places look the same afterwards, so the dump could not notice: which rows it read
             # under which name is not known.
             raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, changed)))
-        if len({self._verdict(piece, event) for event in piece.events}) > 1:
+        if len({self._verdict(piece, event, text) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
-            return [_Step(part, self._verdict(part, part.event)) for part in separate(piece)]
-        return [_Step(piece, self._verdict(piece, piece.event))]
+            return [_Step(part, self._executed(part, text)) for part in separate(piece)]
+        return [_Step(piece, self._executed(piece, text))]
 
     def _beside(self, piece: Piece, changed: Sequence[TableName], behind: set[TableName]) -> list[_Step]:
         """What is left of a statement, some of whose tables the dump read behind it.
@@ -164,9 +165,14 @@ class DdlLane:
         point = self._points.get(table)
         return point is not None and point.has_processed(transaction.gtid, transaction.end)
 
-    def _verdict(self, piece: Piece, event: str) -> bool:
-        """Whether the event filter lets this operation be executed."""
-        return all(self._rules.ddl_event(table, event, piece.text) == "do" for table in piece.tables)
+    def _executed(self, piece: Piece, text: str) -> bool:
+        """Whether the event filter lets the piece be executed, under every name its operations have."""
+        return all(self._verdict(piece, event, text) for event in piece.events)
+
+    def _verdict(self, piece: Piece, event: str, text: str) -> bool:
+        """Whether the event filter lets an operation of this name be executed; `text` is the original statement."""
+        alters = piece.verb == "ALTER TABLE"
+        return all(self._rules.ddl_event(table, event, text, alters=alters) == "do" for table in piece.tables)
 
     def run(self, query: Query, steps: list[_Step], end: Position, point: Position) -> None:
         """Execute and track the steps behind a barrier; ends with a checkpoint at `point`.
@@ -198,9 +204,13 @@ class DdlLane:
     def _execute(self, query: Query, number: int, piece: Piece, end: Position, intent: Intent | None) -> None:
         if intent is not None and number < intent.piece:
             return  # a later piece was announced, so this one is done
+        refuse_renaming(piece, self._rules)
         target_piece = piece.route(self._rules.route)
         routed = target_piece.text
         now = self._structures_of(target_piece)
+        if creates_shard(piece, self._rules, now):
+            self.already_effective += 1
+            return
         if intent is not None and number == intent.piece and not intent.refused:
             outcome = intent.outcome(now)
             if outcome is Outcome.DONE:

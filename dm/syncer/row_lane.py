@@ -140,7 +140,8 @@ class RowLane:
         if target is None:
             raise DMError("target-table-missing", table=str(self._rules.route(name)), position=position)
         try:
-            constants = constant_columns(name, wire, target.schema, self._rules.extracted(name))
+            columns = [column.name for column in wire]
+            constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))
             plan = build_plan(schema, wire, target, self._options, constants)
         except DMError as error:
             error.position = error.position or str(position)

@@ -114,8 +114,16 @@ mysql-instances:
     syncer-config-name: s
     syncer-thread: 5
     validator-config-name: v
-routes: {r: {schema-pattern: a, table-pattern: b, target-schema: c, target-table: d}}
-filters: {f: {schema-pattern: a, table-pattern: b, events: [insert], sql-pattern: [x], action: Do}}
+routes:
+  r:
+    schema-pattern: a
+    table-pattern: b
+    target-schema: c
+    target-table: d
+    extract-table: {table-regexp: (.*), target-column: x}
+    extract-schema: {schema-regexp: (.*), target-column: y}
+    extract-source: {source-regexp: (.*), target-column: z}
+filters: {f: {schema-pattern: a, table-pattern: c, events: [insert], sql-pattern: [x], action: Do}}
 expression-filter: {e: {schema: a, table: b, update-old-value-expr: a > 1, update-new-value-expr: a < 1}}
 block-allow-list:
   b:
@@ -137,6 +145,7 @@ syncers:
     safe-mode: false
     safe-mode-duration: 10s
     insert-mode: replace
+    memory-quota: 64M
 validators:
   v:
     mode: full

@@ -35,9 +35,9 @@ syncers:
         (6, 16, "mysql-instances[0].source-id", 20031),
         (7, 23, "mysql-instances[0].route-rules[1]", 20023),
         (8, 25, "mysql-instances[0].syncer-config-name", 20030),
-        (10, 24, "routes.r1.schema-pattern", 20919),
+        (10, 24, "routes.r1.schema-pattern", 20045),
         (11, 3, "routes.r2", 20038),
-        (11, 24, "routes.r2.schema-pattern", 20918),
+        (11, 24, "routes.r2.schema-pattern", 20045),
         (13, 3, "syncers.global", 20038),
         (13, 26, "syncers.global.worker-count", 20912),
         (13, 39, "syncers.global.batch", 20912),
@@ -76,7 +76,7 @@ SOURCE_CASES = [
     ("filters: [{schema-pattern: a, action: Do}]\n", "filters[0].events", 20037),
     ("filters: [{schema-pattern: a, events: [inserts], action: Do}]\n", "filters[0].events[0]", 20037),
     ("filters: [{schema-pattern: a, events: [insert], action: Drop}]\n", "filters[0].action", 20912),
-    ("filters: [{schema-pattern: a, sql-pattern: ['('], action: Ignore}]\n", "filters[0].sql-pattern[0]", 20918),
+    ("filters: [{schema-pattern: a, sql-pattern: ['('], action: Ignore}]\n", "filters[0].sql-pattern[0]", 20037),
     ("enable-relays: true\n", "enable-relays", 20003),
 ]
 
@@ -223,9 +223,62 @@ RULE_CASES = [
     ("routes", "route-rules", "{schema-pattern: a}", "target-schema", 20906),
     ("routes", "route-rules", "{schema-pattern: a, target-schema: ''}", "target-schema", 20045),
     ("routes", "route-rules", "{schema-pattern: a, target-schema: b, target-tables: c}", "target-tables", 20003),
-    ("routes", "route-rules", "{schema-pattern: a, target-schema: b, extract-table: {}}", "extract-table", 20907),
+    ("routes", "route-rules", "{schema-pattern: '~(', target-schema: b}", "schema-pattern", 20045),
+    (
+        "routes",
+        "route-rules",
+        "{schema-pattern: a, table-pattern: 't[0-63]', target-schema: b}",
+        "table-pattern",
+        20045,
+    ),
+    (
+        "routes",
+        "route-rules",
+        "{schema-pattern: a, target-schema: b, extract-table: {target-column: c}}",
+        "extract-table.table-regexp",
+        20906,
+    ),
+    (
+        "routes",
+        "route-rules",
+        "{schema-pattern: a, target-schema: b, extract-table: {table-regexp: 't_.*', target-column: c}}",
+        "extract-table.table-regexp",
+        20045,
+    ),
+    (
+        "routes",
+        "route-rules",
+        "{schema-pattern: a, target-schema: b, extract-schema: {schema-regexp: '~(.*)', target-column: c}}",
+        "extract-schema.schema-regexp",
+        20045,
+    ),
+    (
+        "routes",
+        "route-rules",
+        "{schema-pattern: a, target-schema: b, extract-source: {source-regexp: '(', target-column: c}}",
+        "extract-source.source-regexp",
+        20045,
+    ),
+    (
+        "routes",
+        "route-rules",
+        "{schema-pattern: a, target-schema: b, extract-source: {source-regexp: '(.*)', target-column: ''}}",
+        "extract-source.target-column",
+        20045,
+    ),
+    (
+        "routes",
+        "route-rules",
+        "{schema-pattern: a, target-schema: b, extract-source: {source-regexp: '(.*)', target-column: c},"
+        " extract-table: {table-regexp: '(.*)', target-column: C}}",
+        "extract-source",
+        20045,
+    ),
     ("filters", "filter-rules", "{schema-pattern: a, events: [all]}", "action", 20906),
-    ("filters", "filter-rules", "{schema-pattern: 'a*b', events: [all], action: Do}", "schema-pattern", 20919),
+    ("filters", "filter-rules", "{schema-pattern: 'a*b', events: [all], action: Do}", "schema-pattern", 20037),
+    ("filters", "filter-rules", "{schema-pattern: '~a', events: [all], action: Do}", "schema-pattern", 20037),
+    ("filters", "filter-rules", "{schema-pattern: a, sql-pattern: ['('], action: Ignore}", "sql-pattern[0]", 20037),
+    ("filters", "filter-rules", "{schema-pattern: 'a[1-12]', events: [all], action: Do}", "schema-pattern", 20037),
     ("filters", "filter-rules", "{schema-pattern: a, sql-pattern: [x], action: Do}", "events", 20037),
     ("expression-filter", "expression-filters", "{table: t, insert-value-expr: a = 1}", "schema", 20042),
     ("expression-filter", "expression-filters", "{schema: s, insert-value-expr: a = 1}", "table", 20042),
@@ -354,3 +407,31 @@ def _with(line: str) -> str:
         if not skipping:
             kept.append(existing)
     return "\n".join([*kept, line, ""])
+
+
+@pytest.mark.parametrize(
+    ("lists", "path"),
+    [
+        ("{do-dbs: ['a*b']}", "do-dbs[0]"),
+        ("{do-dbs: ['']}", "do-dbs"),
+        ("{ignore-dbs: [a, '~(?=a)']}", "ignore-dbs[1]"),
+        ("{do-tables: [{db-name: a, tbl-name: 't_[0-63]'}]}", "do-tables[0].tbl-name"),
+        ("{ignore-tables: [{db-name: '', tbl-name: t}]}", "ignore-tables[0].db-name"),
+    ],
+)
+def test_a_bad_list_is_named_with_dms_code(lists: str, path: str) -> None:
+    text = TASK + f"    block-allow-list: x\nblock-allow-list:\n  x: {lists}\n"
+    assert [(problem.path, problem.code) for problem in task_problems(text)] == [(f"block-allow-list.x.{path}", 20044)]
+
+
+def test_a_filter_with_the_patterns_of_one_of_the_source_is_a_problem() -> None:
+    named = source(
+        "source-id: mysql-01\nfrom: {host: a}\nfilters: [{schema-pattern: A, events: [insert], action: Do}]\n"
+    )
+    text = TASK + "    filter-rules: [x]\nfilters:\n  x: {schema-pattern: a, events: [delete], action: Ignore}\n"
+    with pytest.raises(ConfigErrors) as raised:
+        read_task(text, {"mysql-01": named})
+    (problem,) = raised.value.problems
+    assert (problem.path, problem.code) == ("filters.x", 20037)
+    assert "`filters[0] of source mysql-01` has the same patterns" in problem.message
+    read_task(text + "case-sensitive: true\n", {"mysql-01": named})

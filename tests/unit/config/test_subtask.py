@@ -48,12 +48,17 @@ def test_names_are_resolved_in_the_order_of_the_instance() -> None:
     assert (first.source_id, second.source_id, second.name) == ("mysql-01", "mysql-02", "shop/mysql-02")
 
 
-def test_filters_of_the_source_follow_and_the_tasks_win_on_one_pattern() -> None:
-    sources = {"mysql-01": source(FILTERED), "mysql-02": source(SOURCE.replace("mysql-01", "mysql-02"))}
+def test_filters_of_the_source_count_besides_the_tasks() -> None:
+    sources = {
+        "mysql-01": source(FILTERED.replace("SHOP", "stock")),
+        "mysql-02": source(SOURCE.replace("mysql-01", "mysql-02")),
+    }
     subtask = task(MERGE, sources).subtask("mysql-01")
-    assert [rule.name for rule in subtask.filters] == ["shared", "filters[1] of source mysql-01"]
-    sensitive = task(MERGE + "case-sensitive: true\n", sources).subtask("mysql-01")
-    assert len(sensitive.filters) == 3
+    assert [rule.name for rule in subtask.filters] == [
+        "shared",
+        "filters[0] of source mysql-01",
+        "filters[1] of source mysql-01",
+    ]
 
 
 def test_the_source_can_make_names_case_sensitive() -> None:
