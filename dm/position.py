@@ -3,7 +3,8 @@
 A position names a server, one of its files, a byte offset at a transaction's end, and the GTID set up to there. Offsets
 of two servers have no common order, so a comparison uses them only within one server uuid; across servers only GTID
 membership counts, and where that is missing the comparison refuses instead of guessing (DMError
-`position-incomparable`).
+`position-incomparable`). A server whose `log_bin` was renamed numbers its files from 1 again, so names with different
+bases have no order either.
 """
 
 from __future__ import annotations
@@ -33,8 +34,18 @@ class Position:
 
     @property
     def order(self) -> tuple[int, int]:
-        """Sort key; only meaningful between positions of one server uuid."""
+        """Sort key; only meaningful where `same_files`."""
         return (self.file_number, self.offset)
+
+    def same_files(self, other: Position) -> bool:
+        """Whether file and offset of the two have an order: one server, and one name before the number."""
+        if self.server_uuid != other.server_uuid:
+            return False
+        return self.file == other.file or not self.file or not other.file or self._base == other._base
+
+    @property
+    def _base(self) -> str:
+        return self.file.rpartition(".")[0]
 
     @property
     def flavor(self) -> Flavor:
@@ -43,7 +54,7 @@ class Position:
 
     def covers(self, other: Position) -> bool:
         """Whether everything up to `other` is also up to here; raises DMError when that can't be known."""
-        if self.server_uuid == other.server_uuid:
+        if self.same_files(other):
             return self.order >= other.order
         if not other.gtid_set or not self.gtid_set:
             raise DMError("position-incomparable", ours=str(self), theirs=str(other))
@@ -55,9 +66,12 @@ class Position:
         return replace(later, gtid_set=self.gtid_set | other.gtid_set)
 
     def has_processed(self, gtid: Gtid | None, end: Position) -> bool:
-        """Whether the transaction `gtid` that ends at `end` lies at or before this position."""
-        if self.server_uuid == end.server_uuid and self.order >= end.order:
-            return True
+        """Whether the transaction `gtid` that ends at `end` lies at or before this position; raises DMError."""
+        if self.same_files(end):
+            if self.order >= end.order:
+                return True
+        elif self.server_uuid == end.server_uuid and (gtid is None or not self.gtid_set):
+            raise DMError("position-incomparable", ours=str(self), theirs=str(end))
         return gtid is not None and bool(self.gtid_set) and gtid in self.gtid_set
 
     def __str__(self) -> str:

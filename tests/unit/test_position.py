@@ -44,3 +44,22 @@ def test_join_takes_the_later_place_and_both_sets() -> None:
     joined = at(3, 100, f"{UUID}:1-5").join(at(2, 900, f"{UUID}:7"))
     assert (joined.file_number, joined.offset) == (3, 100)
     assert str(joined.gtid_set) == f"{UUID}:1-5:7"
+
+
+def test_files_of_another_name_have_no_order_but_by_gtid() -> None:
+    before = at(9, 900, f"{UUID}:1-5")
+    after = Position("a", "new.000001", 500, GtidSet.parse(f"{UUID}:1-6", "mysql"))
+    assert after.covers(before)
+    assert not before.covers(after)
+    assert not before.has_processed(Gtid.parse(f"{UUID}:6"), after)
+    assert after.has_processed(Gtid.parse(f"{UUID}:5"), before)
+
+
+def test_files_of_another_name_without_gtids_are_not_guessed_about() -> None:
+    before, after = at(9, 900), Position("a", "new.000001", 500)
+    with pytest.raises(DMError) as caught:
+        after.covers(before)
+    assert caught.value.name == "position-incomparable"
+    with pytest.raises(DMError) as caught:
+        before.has_processed(None, after)
+    assert caught.value.name == "position-incomparable"
