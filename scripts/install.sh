@@ -4,6 +4,7 @@
 #   Debian packages   MariaDB's server and client programs (no service is started), Python's venv module
 #   .venv             the locked Python packages and dm itself, editable
 #   .cache/mysql      MySQL, by scripts/fetch_mysql.sh
+#   .cache/captures   binlog files of older servers, by scripts/fetch_captures.sh
 #
 # Needs root only where a Debian package is missing. Settings: PYTHON (an interpreter of 3.11 or newer), DM_CACHE (instead
 # of .cache), DM_DEBIAN_MIRROR (instead of the mirror that apt is configured with).
@@ -62,3 +63,4 @@ else
 fi
 
 scripts/fetch_mysql.sh
+scripts/fetch_captures.sh
