@@ -57,15 +57,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "set binlog_format=ROW for the sessions that write; then " + LOAD_AGAIN + ", or " + START_LATER,
     ),
     ErrorKind(
-        "xa-transaction",
-        36903,
-        "sync-unit",
-        "upstream",
-        "high",
-        "an XA transaction changes {table}; XA is not supported yet",
-        "commit it outside XA at the source, or exclude the table with a filter rule",
-    ),
-    ErrorKind(
         "rolled-back-rows",
         36904,
         "sync-unit",

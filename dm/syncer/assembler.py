@@ -7,6 +7,9 @@ MySQL:    GTID or ANONYMOUS_GTID, then QUERY(BEGIN) .. XID | QUERY(COMMIT) | QUE
           or one QUERY with a DDL. CREATE TABLE .. SELECT is a QUERY inside BEGIN .. XID (atomic DDL).
           TRANSACTION_PAYLOAD holds the events from BEGIN to XID, compressed.
 MariaDB:  GTID begins the group by itself (no BEGIN follows); flag FL_STANDALONE says that one QUERY is the whole group.
+XA:       MySQL has QUERY(XA START) for BEGIN; both have QUERY(XA END), XA_PREPARE at the end. A later group is one
+          QUERY(XA COMMIT | XA ROLLBACK). COMMIT ONE PHASE is an XA_PREPARE with a flag in MySQL, an XID in MariaDB;
+          what has changed nothing, or was rolled back unprepared, is not logged. See `prepared.py`.
 
 Rows of tables nobody wants are dropped here, by their table map, before they cost memory.
 """
@@ -41,6 +44,7 @@ from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.open_items import OpenItems
+from dm.syncer.prepared import PreparedItems, PreparedTransactions
 from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
 
 _BEGIN = (b"BEGIN", b"begin")
@@ -50,7 +54,13 @@ QUOTA_BYTES = 64 << 20  # where none is given
 class TransactionAssembler:
     """Feeds on events in order, gives transactions; remembers the position behind the last complete one."""
 
-    def __init__(self, start: Position, wanted: Callable[[TableName], bool], items: OpenItems | None = None) -> None:
+    def __init__(
+        self,
+        start: Position,
+        wanted: Callable[[TableName], bool],
+        prepared: PreparedTransactions,
+        items: OpenItems | None = None,
+    ) -> None:
         self._position = start
         self._wanted = wanted
         self._parser = EventParser()
@@ -63,7 +73,9 @@ class TransactionAssembler:
         self._open = False  # events of a transaction were read whose end was not
         self._items = OpenItems(MemoryQuota(QUOTA_BYTES), None) if items is None else items
         self._size = 0
-        self._xa = False
+        self._prepared = prepared
+        self._xid = ""  # as XA END spells it: the transaction under way is an XA transaction
+        self._left_out: set[TableName] = set()
 
     @property
     def position(self) -> Position:
@@ -78,7 +90,8 @@ class TransactionAssembler:
         self._in_transaction = self._open = False
         self._items.discard()
         self._size = 0
-        self._xa = False
+        self._xid = ""
+        self._left_out.clear()
 
     def feed(self, event: SourceEvent) -> SourceTransaction | None:
         """Take the next event; gives a transaction when the event completes one that is not processed yet."""
@@ -105,7 +118,10 @@ class TransactionAssembler:
             self._rows(event)
         elif isinstance(event, TableMap):
             name = TableName(event.schema, event.table)
-            self._maps[event.table_id] = event if self._wanted(name) else None
+            wanted = self._wanted(name)
+            self._maps[event.table_id] = event if wanted else None
+            if not wanted:
+                self._left_out.add(name)
         elif isinstance(event, Query):
             return self._query(event, at, timestamp)
         elif isinstance(event, Xid):
@@ -134,7 +150,8 @@ class TransactionAssembler:
         self._in_transaction = mariadb and not event.is_ddl_standalone
         self._open = True
         self._size = 0
-        self._xa = False
+        self._xid = ""
+        self._left_out.clear()
 
     def _file_start(self, gtid_set: GtidSet) -> None:
         if self._adopt_gtids or not self._gtids_known:
@@ -160,17 +177,19 @@ class TransactionAssembler:
         if word == b"ROLLBACK":
             return self._rollback(at, timestamp)
         if word.startswith((b"XA START", b"XA BEGIN")):
-            self._in_transaction = True
-            self._xa = True
+            self._in_transaction = self._open = True
             return None
         if word.startswith(b"XA END"):
+            self._xid = _xid(sql, b"XA END")
             return None
         if word.startswith((b"ROLLBACK TO", b"ROLLBACK WORK TO")):
             raise DMError("rollback-to-savepoint", position=self._position)
         if word.startswith(b"SAVEPOINT"):
             return None
-        if word.startswith((b"XA COMMIT", b"XA ROLLBACK")):
-            return self._end(at, timestamp)  # of rows that were refused at their XA PREPARE, or of none
+        if word.startswith(b"XA COMMIT"):
+            return self._xa_commit(_xid(sql, b"XA COMMIT"), at, timestamp)
+        if word.startswith(b"XA ROLLBACK"):
+            return self._xa_rollback(_xid(sql, b"XA ROLLBACK"), at, timestamp)
         if not self._announced_only:
             self._items.add(StatementItem(event))
         if self._in_transaction:
@@ -184,11 +203,31 @@ class TransactionAssembler:
         return self._end(at, timestamp)
 
     def _xa_prepare(self, event: XaPrepare, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
-        if event.one_phase:
+        end = self._end_at(at)
+        if event.one_phase or self._position.has_processed(self._gtid, end):
             return self._end(at, timestamp)
-        if self._items.table is not None:
-            table = TableName(self._items.table.schema, self._items.table.table)
-            raise DMError("xa-transaction", table=str(table), position=self._position)
+        # The event has 32 bits of the format id, and the statements all of it.
+        xid = self._xid or event.xid
+        items = self._items.finish(end, timestamp)
+        left_out = frozenset(self._left_out)
+        self._prepared.hold(xid, items, end=end, gtid=self._gtid, timestamp=timestamp, left_out=left_out)
+        items.release()
+        return self._end(at, timestamp)  # the rows come with the XA COMMIT
+
+    def _xa_commit(self, xid: str, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        end = self._end_at(at)
+        if self._position.has_processed(self._gtid, end):
+            return self._end(at, timestamp)
+        items = self._prepared.commit(xid, end=end, gtid=self._gtid, wanted=self._wanted)
+        transaction = self._end(at, timestamp)
+        if transaction is not None:
+            transaction.items = PreparedItems(items, transaction.items)
+        return transaction
+
+    def _xa_rollback(self, xid: str, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        end = self._end_at(at)
+        if not self._position.has_processed(self._gtid, end):
+            self._prepared.rollback(xid, end=end, gtid=self._gtid)
         return self._end(at, timestamp)
 
     def _rotate(self, event: Rotate, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
@@ -209,15 +248,18 @@ class TransactionAssembler:
             Position(at.server_uuid, at.file, at.end_offset, self._position.gtid_set), None, timestamp
         )
 
-    def _end(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+    def _end_at(self, at: SourceEvent) -> Position:
         gtids = self._position.gtid_set
         if self._gtid is not None and self._gtids_known:
             gtids = gtids.with_gtid(self._gtid)
-        return self._complete(Position(at.server_uuid, at.file, at.end_offset, gtids), self._gtid, timestamp)
+        return Position(at.server_uuid, at.file, at.end_offset, gtids)
+
+    def _end(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
+        return self._complete(self._end_at(at), self._gtid, timestamp)
 
     def _complete(self, end: Position, gtid: Gtid | None, timestamp: int) -> SourceTransaction | None:
         begin = self._position
-        behind = begin.server_uuid == end.server_uuid and begin.order >= end.order
+        behind = begin.same_files(end) and begin.order >= end.order
         # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
         # too, since the stream is in order. So nothing is applied, and the position moves behind it.
         known = begin.has_processed(gtid, end)
@@ -231,3 +273,8 @@ class TransactionAssembler:
             return None
         self._position = end
         return SourceTransaction(begin, end, gtid, timestamp, self._items.finish(end, timestamp), size)
+
+
+def _xid(sql: bytes, verb: bytes) -> str:
+    """The xid of an XA statement: both flavours print it the same way in each statement of a transaction."""
+    return sql[len(verb) :].strip().decode("ascii", "backslashreplace")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 from dm.binlog.event import RawEvent
 from dm.binlog.event_source import SourceEvent
@@ -13,10 +14,12 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.syncer.assembler import TransactionAssembler
+from dm.syncer.prepared import PreparedTransactions
 from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FILE = "bin.000001"
+NO_XA = PreparedTransactions(Path("unused"))
 
 
 class Stream:
@@ -78,7 +81,7 @@ def everything(_: TableName) -> bool:
 
 def test_a_transaction_appears_with_its_last_event_and_not_before() -> None:
     stream = Stream()
-    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything, NO_XA)
     events = [stream.format, *stream.insert(2)]
     assert list(assembled(assembler, events[:-1])) == []
     assert assembler.position == start(f"{UUID}:1")
@@ -90,7 +93,7 @@ def test_a_transaction_appears_with_its_last_event_and_not_before() -> None:
 
 def test_rows_of_tables_nobody_wants_are_dropped_and_the_position_still_moves() -> None:
     stream = Stream()
-    assembler = TransactionAssembler(start(f"{UUID}:1"), lambda table: table.table != "t")
+    assembler = TransactionAssembler(start(f"{UUID}:1"), lambda table: table.table != "t", NO_XA)
     (transaction,) = assembled(assembler, [stream.format, *stream.insert(2)])
     assert transaction.empty
     assert assembler.position.offset == stream.offset
@@ -98,7 +101,7 @@ def test_rows_of_tables_nobody_wants_are_dropped_and_the_position_still_moves() 
 
 def test_transactions_of_the_start_set_are_passed_over_but_move_the_position() -> None:
     stream = Stream()
-    assembler = TransactionAssembler(start(f"{UUID}:1-2"), everything)
+    assembler = TransactionAssembler(start(f"{UUID}:1-2"), everything, NO_XA)
     events = [stream.format, *stream.insert(1), *stream.insert(2), *stream.insert(3)]
     transactions = list(assembled(assembler, events))
     assert [transaction.empty for transaction in transactions] == [True, True, False]
@@ -108,7 +111,7 @@ def test_transactions_of_the_start_set_are_passed_over_but_move_the_position() -
 
 def test_a_repeated_stretch_of_the_same_file_gives_nothing() -> None:
     stream = Stream()
-    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything, NO_XA)
     events = [stream.format, *stream.insert(2), *stream.insert(3)]
     assert len(list(assembled(assembler, events))) == 2
     assert list(assembled(assembler, events)) == []
@@ -116,7 +119,7 @@ def test_a_repeated_stretch_of_the_same_file_gives_nothing() -> None:
 
 def test_ddl_is_a_transaction_of_its_own() -> None:
     stream = Stream()
-    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything, NO_XA)
     events = [stream.format, stream.gtid(2), stream.query("CREATE TABLE x (a INT)"), *stream.insert(3)]
     first, second = assembled(assembler, events)
     assert [type(item) for item in first.items] == [StatementItem]
@@ -125,7 +128,7 @@ def test_ddl_is_a_transaction_of_its_own() -> None:
 
 def test_create_select_keeps_statement_and_rows_together() -> None:
     stream = Stream()
-    assembler = TransactionAssembler(start(f"{UUID}:1"), everything)
+    assembler = TransactionAssembler(start(f"{UUID}:1"), everything, NO_XA)
     create = [stream.gtid(2), stream.query("BEGIN"), stream.query("CREATE TABLE t (a INT) START TRANSACTION")]
     rows = [stream.table_map(9, "t"), stream.write_rows(9), stream.xid()]
     (transaction,) = assembled(assembler, [stream.format, *create, *rows])
@@ -136,7 +139,7 @@ def test_a_transaction_that_a_file_ends_inside_of_is_none() -> None:
     stream = Stream()
     whole, cut = stream.insert(1), stream.insert(2)[:-1]
     events = [stream.format, *whole, *cut, stream.rotate("bin.000002")]
-    found = list(assembled(TransactionAssembler(start(), lambda _: True), events))
+    found = list(assembled(TransactionAssembler(start(), lambda _: True, NO_XA), events))
     assert [len(transaction.items) for transaction in found] == [1, 0]
     assert found[-1].end.file == "bin.000002"
     assert found[-1].end.gtid_set == GtidSet.parse(f"{UUID}:1")

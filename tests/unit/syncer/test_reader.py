@@ -14,7 +14,7 @@ from dm.position import Position
 from dm.syncer.assembler import TransactionAssembler
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.reader import TAKINGS, Reader, TransactionQueue
-from tests.unit.syncer.test_assembler import FILE, UUID, Stream
+from tests.unit.syncer.test_assembler import FILE, NO_XA, UUID, Stream
 
 START = Position(UUID, FILE, 4, GtidSet.empty("mysql"))
 
@@ -60,7 +60,7 @@ def a_file() -> list[SourceEvent]:
 def read(source: TakenSource, still_ours: Callable[[], None]) -> tuple[list[str], list[BaseException]]:
     """The GTIDs handed on, and what ended the reader."""
     queue, failures = TransactionQueue(MemoryQuota(1 << 20)), list[BaseException]()
-    reader = Reader(source, TransactionAssembler(START, lambda _: True), queue, failures.append, still_ours)
+    reader = Reader(source, TransactionAssembler(START, lambda _: True, NO_XA), queue, failures.append, still_ours)
     reader.start()
     reader._thread.join()
     taken = []
