@@ -9,8 +9,8 @@ of it. Each step keeps to that side:
 - What can't be read counts as everything, and a checksum tells a half-written hold from a whole one. That makes a plain
   overwrite sound, which needs no free block: with an atomic replacement a full disk could never be purged, because the
   holds on it could not move.
-- Creating a hold and removing a file exclude each other (`exclusive`). A purge looks at the holds anew for each file,
-  so whatever was there when the hold was created stays. Moving a hold needs no lock, since it only lets go.
+- A purge looks at the holds anew for each file, and removes it under a lock (`exclusive`). Who creates a hold passes
+  through that lock afterwards: then whatever is still there stays. Moving a hold needs no lock, since it only lets go.
 """
 
 from __future__ import annotations
@@ -75,9 +75,11 @@ class Hold:
 
     def create(self) -> None:
         """Hold everything from now on; a hold that is there stays as it is. Raises DMError."""
+        self._make_directory()
+        if not self._path.exists():
+            self._write(_EVERYTHING)
         with exclusive(self._root):
-            if not self._path.exists():
-                self._write(_EVERYTHING)
+            pass  # a removal that had looked before has ended; every later one sees the hold
 
     def keep_from(self, position: Position) -> None:
         """Let go of what lies before the file of a stored point."""
@@ -86,9 +88,9 @@ class Hold:
             return
         record = {"server_uuid": position.server_uuid, "file": position.file, "gtid_set": str(position.gtid_set)}
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._make_directory()
             self._write(record)
-        except (OSError, DMError) as error:
+        except DMError as error:
             # What is held stays held, which is the safe side; the work must not end because of it.
             structlog.get_logger().warning("hold stays behind", task=self._task, error=str(error))
             return
@@ -100,6 +102,12 @@ class Hold:
             self._path.unlink(missing_ok=True)
         except OSError as error:  # files stay that could go, until the next start of the daemon tries again
             structlog.get_logger().warning("hold stays", task=self._task, error=str(error))
+
+    def _make_directory(self) -> None:
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=self._path.parent) from error
 
     def _write(self, record: dict[str, str]) -> None:
         data = json.dumps({**record, "crc32": _checksum(record)}).encode()
