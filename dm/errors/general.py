@@ -5,7 +5,7 @@ from dm.errors.kind import ErrorKind
 KINDS = (
     ErrorKind(
         "position-incomparable", 24900, "checkpoint", "internal", "high",
-        "positions {ours} and {theirs} belong to different servers, or to files of another name, and no GTID sets relate"
+        "positions {ours} and {theirs} belong to different servers or to files of another name, and no GTID sets relate"
         " them",
         "turn GTID on at the source, or stop the task and start it again from an explicit position (`meta`)",
     ),

@@ -93,8 +93,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "relay file {file} is damaged at offset {offset}: {what}",
-        "the relay fetches the file from the source again, and the task goes on by itself; nothing behind the damage was"
-        " applied; if it comes back, check the disk",
+        "the relay fetches the file from the source again, and the task goes on by itself; nothing behind the damage"
+        " was applied; if it comes back, check the disk",
         retryable=True,
     ),
     ErrorKind(

@@ -87,6 +87,7 @@ class FileReader:
         self._clock = clock
         self._idle = idle_seconds
         self._checksum = True
+        self._opened: tuple[SubDirectory, str] | None = None
 
     def events(self, stop: threading.Event) -> Iterator[SourceEvent | None]:
         """Every event from the place on; None whenever there is nothing more at the moment."""
@@ -106,7 +107,8 @@ class FileReader:
     ) -> Generator[SourceEvent | None, None, Place | None]:
         uuid, name = place.sub.server_uuid, place.file
         offset = place.offset
-        described = offset <= MAGIC_SIZE
+        described = offset <= MAGIC_SIZE or self._opened == (place.sub, name)
+        self._opened = (place.sub, name)
         offset = max(offset, MAGIC_SIZE)
         doubt = False  # whether the ring's word that there is nothing more is not enough
         while not stop.is_set():

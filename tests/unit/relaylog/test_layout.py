@@ -63,3 +63,47 @@ def test_meta_reads_back_what_was_written(tmp_path: Path, gtids: str) -> None:
 def test_a_meta_that_is_no_meta_is_none(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "relay.meta").write_bytes(content)
     assert read_meta(tmp_path / "relay.meta", SERVER) is None
+
+
+@pytest.mark.parametrize("content", [None, "", f"{SERVER}.000001\n"])
+def test_a_lost_or_old_index_is_made_anew_from_the_directories(tmp_path: Path, content: str | None) -> None:
+    directory = RelayDirectory(tmp_path)
+    subs = [directory.add(SERVER), directory.add("0-12")]
+    for sub in subs:
+        (sub.path / "bin.000001").touch()
+    index = tmp_path / INDEX_NAME
+    whole = index.read_text()
+    index.unlink()
+    if content is not None:
+        index.write_text(content)
+    assert RelayDirectory(tmp_path).sub_directories() == subs
+    RelayDirectory(tmp_path).mend()
+    assert index.read_text() == whole
+    assert RelayDirectory(tmp_path).add(SERVER).number == 3
+
+
+def test_directories_without_files_and_others_are_no_part_of_a_relay(tmp_path: Path) -> None:
+    directory = RelayDirectory(tmp_path)
+    first = directory.add(SERVER)
+    (tmp_path / f"{SERVER}.000002").mkdir()
+    (tmp_path / "holds").mkdir()
+    (tmp_path / "mysql-bin.000001").touch()
+    assert directory.sub_directories() == [first]
+    assert directory.add("0-1").number == 2
+
+
+def test_two_directories_of_one_number_have_no_order(tmp_path: Path) -> None:
+    directory = RelayDirectory(tmp_path)
+    directory.add(SERVER)
+    (tmp_path / "0-1.000001").mkdir()
+    (tmp_path / "0-1.000001" / "bin.000001").touch()
+    with pytest.raises(DMError, match="have the same number"):
+        directory.sub_directories()
+
+
+def test_files_of_two_names_in_one_directory_have_no_order(tmp_path: Path) -> None:
+    sub = RelayDirectory(tmp_path).add(SERVER)
+    (sub.path / "old.000009").touch()
+    (sub.path / "new.000001").touch()
+    with pytest.raises(DMError, match="have no order"):
+        sub.files()

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dm.relaylog.index import write_index
+from dm.errors import DMError
+from dm.relaylog import damage
+from dm.relaylog.index import read_seal, write_index
 from dm.relaylog.layout import RelayDirectory, SubDirectory
 from dm.relaylog.recovery import gtids_at, gtids_before_file, recover
 from dm.relaylog.scan import scan
+from tests.testbed.figures import record
 from tests.unit.relaylog.binlog_bytes import (
     SERVER,
     file_bytes,
     format_description,
     placed,
+    placed_without_checksums,
     previous_gtids,
     rotate,
     transaction,
 )
+from tests.unit.relaylog.writing import new_writer, write
 
 NAME = "mysql-bin.000001"
 HEAD = [format_description(), previous_gtids(0)]
@@ -104,3 +110,71 @@ def test_gtids_at_an_offset(sub: SubDirectory) -> None:
     assert str(gtids_before_file(sub, NAME)) == f"{SERVER}:1-9"
     assert str(gtids_at(sub, NAME, 4, "mysql")) == f"{SERVER}:1-9"
     assert str(gtids_at(sub, NAME, sub.file(NAME).stat().st_size, "mysql")) == f"{SERVER}:1-10"
+
+
+def test_a_file_that_had_begun_is_not_deleted_because_its_beginning_is_damaged(sub: SubDirectory) -> None:
+    sub.file(NAME).write_bytes(WHOLE)
+    recover(sub, "mysql")
+    damaged = bytearray(WHOLE)
+    damaged[10] ^= 1
+    sub.file(NAME).write_bytes(damaged)
+    with pytest.raises(DMError) as raised:
+        recover(sub, "mysql")
+    assert (raised.value.name, raised.value.retryable) == ("relay-file-corrupt", True)
+    assert sub.file(NAME).read_bytes() == damaged
+    [note] = damage.reported(sub)
+    damage.give_up(sub, note, "the source has it no more", SERVER)
+    with pytest.raises(DMError) as raised:
+        recover(sub, "mysql")
+    assert raised.value.name == "relay-file-lost"
+
+
+def test_an_index_ahead_of_its_file_is_corrected_before_a_reader_sees_damage(sub: SubDirectory) -> None:
+    """A power cut without fsync: the index came to the disk, the data did not."""
+    sub.file(NAME).write_bytes(WHOLE)
+    recover(sub, "mysql")
+    kept = ends()[-2]
+    sub.file(NAME).write_bytes(WHOLE[: kept + 3])
+    recovered = recover(sub, "mysql")
+    assert recovered is not None
+    assert recovered.index.complete == kept
+    assert read_seal(sub.idx(NAME)) == (False, kept)
+
+
+def test_without_checksums_only_what_the_index_proves_is_kept(sub: SubDirectory) -> None:
+    events = placed_without_checksums(EVENTS)
+    whole = b"\xfebin" + b"".join(events)
+    described = 4 + len(events[0])
+    sub.file(NAME).write_bytes(whole)
+    recovered = recover(sub, "mysql")
+    assert recovered is not None
+    assert recovered.index.complete == described
+    sub.file(NAME).write_bytes(whole)
+    proven = scan(sub.file(NAME), None, "mysql", upto=len(whole) - 100, trust=True)
+    assert proven is not None
+    write_index(sub.idx(NAME), proven.index)
+    recovered = recover(sub, "mysql")
+    assert recovered is not None
+    assert described < recovered.index.complete == proven.index.complete < len(whole)
+    assert recovered.index.block_crcs == [crc32(whole[: proven.index.complete])]
+
+
+@pytest.mark.parametrize("size", [8 << 20, pytest.param(1 << 30, marks=pytest.mark.chaos)])
+def test_after_a_clean_stop_only_the_index_is_read(tmp_path: Path, size: int) -> None:
+    writer = new_writer(tmp_path)
+    end = write(writer, NAME, HEAD)
+    number = 0
+    while end < size:
+        number += 1
+        end = write(writer, NAME, transaction(number, 4 << 20), at=end)
+    *unfinished, _ = transaction(number + 1, 4 << 20)
+    write(writer, NAME, unfinished, at=end)
+    writer.close()
+    recovered = recover(writer.sub, "mysql")
+    assert recovered is not None
+    assert recovered.position.offset == end >= size
+    assert recovered.index.transactions == number
+    assert recovered.bytes_read <= 4100  # the magic, and a piece that holds the format description
+    idx = writer.sub.idx(NAME).stat().st_size
+    assert idx < 64 << 10
+    record("relay.clean_start", {"file_bytes": end, "file_bytes_read": recovered.bytes_read, "index_bytes": idx})
