@@ -35,6 +35,7 @@ class Gtid(NamedTuple):
     source: str  # mysql: uuid or uuid:tag; mariadb: domain id
     number: int
     server_id: int = 0  # mariadb only
+    ordered: bool = True  # False: from a MariaDB server that does not keep numbers in order (gtid_strict_mode=OFF)
 
     def __str__(self) -> str:
         if self.flavor == "mariadb":
@@ -200,7 +201,7 @@ class GtidSet:
     def with_gtid(self, gtid: Gtid) -> GtidSet:
         """This set with one more member; cheap when the number follows the last one."""
         if gtid.flavor == "mariadb":
-            if gtid in self:
+            if gtid.ordered and gtid in self:
                 return self
             return GtidSet("mariadb", mariadb={**self._mariadb, gtid.source: (gtid.server_id, gtid.number)})
         intervals = self._mysql.get(gtid.source, ())

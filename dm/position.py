@@ -70,6 +70,10 @@ class Position:
         if self.same_files(end):
             if self.order >= end.order:
                 return True
+            if gtid is not None and not gtid.ordered:
+                return False  # a lower number behind a higher one is another transaction: the place tells
+        elif self.file and gtid is not None and not gtid.ordered:
+            raise DMError("gtid-order-loose", now=end.server_uuid, before=self.server_uuid, ours=self.gtid_set)
         elif self.server_uuid == end.server_uuid and (gtid is None or not self.gtid_set):
             raise DMError("position-incomparable", ours=str(self), theirs=str(end))
         return gtid is not None and bool(self.gtid_set) and gtid in self.gtid_set

@@ -39,19 +39,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source is now server {now}, it was {before}; with gtid_strict_mode=OFF the numbers of its GTIDs do not say"
-        " what was applied already; read so far: {ours}; the source has: {theirs}",
-        "if no server of the group has written with numbers out of order (SHOW BINLOG EVENTS shows them), SET GLOBAL"
+        " what was applied already; read so far: {ours}",
+        "if no server of the group has written numbers out of order (mysqlbinlog shows them), SET GLOBAL"
         " gtid_strict_mode = ON at the source and resume; else start again from an explicit position of the new server",
-    ),
-    ErrorKind(
-        "gtid-out-of-order",
-        30954,
-        "sync-unit",
-        "upstream",
-        "high",
-        "GTID {gtid} stands behind {behind} in the source's binlog: whether it was applied already can't be known",
-        "compare the rows of this transaction (mysqlbinlog at the position shows them) at source and target, then start"
-        " the task again from an explicit file and position behind or before it",
     ),
     ErrorKind(
         "config-standby-without-gtid",

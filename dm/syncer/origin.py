@@ -32,6 +32,7 @@ from dm.upstream.address import SourceAddresses, open_at
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_structure
 from dm.upstream.lineage import expect_all
+from dm.upstream.locate import place_behind
 from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
 
@@ -57,7 +58,7 @@ class Origin:
         """The position that `meta` means; raises DMError."""
         start = Position("", "", MAGIC_SIZE, GtidSet.empty(self.facts.flavor))
         if meta.binlog_gtid and (self._subtask.source.enable_gtid or not meta.binlog_name):
-            start = replace(start, gtid_set=GtidSet.parse(meta.binlog_gtid, self.facts.flavor))
+            start = self._placed(replace(start, gtid_set=GtidSet.parse(meta.binlog_gtid, self.facts.flavor)))
         else:
             offset = max(meta.binlog_pos, MAGIC_SIZE)
             start = replace(start, server_uuid=self.facts.server_uuid, file=meta.binlog_name, offset=offset)
@@ -101,6 +102,20 @@ class Origin:
                     if not _absent(error):  # dropped since it was listed
                         raise
         return texts
+
+    def continued(self, start: Position) -> Position:
+        """The position as a place of this server, where only a place is exact; raises DMError."""
+        return start if start.server_uuid == self.facts.server_uuid else self._placed(start)
+
+    def _placed(self, start: Position) -> Position:
+        """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the place."""
+        if self.facts.gtid_ordered or not start.gtid_set:
+            return start
+        if "," in str(start.gtid_set):  # each domain has a place of its own
+            before = start.server_uuid or "unknown"
+            raise DMError("gtid-order-loose", now=self.facts.server_uuid, before=before, ours=start.gtid_set)
+        identity = identity_for(self._subtask.task, self._subtask.source_id)
+        return place_behind(self.facts, self.addresses.current, identity, start.gtid_set)
 
     def switch_bound(self, start: Position, *applied: Position | None) -> Position | None:
         """Check that the server has all that may be at the target: `start`, and beyond it `applied`; raises DMError.

@@ -124,7 +124,8 @@ def read_facts(connection: Connection) -> ServerFacts:
 @_understood
 def executed_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
     """The set of everything in the server's binlog, also of what was purged from it."""
-    variable = "@@global.gtid_binlog_pos" if facts.flavor == "mariadb" else "@@global.gtid_executed"
+    # Of each domain the highest number. gtid_binlog_pos has the last one, which without strict mode may be lower.
+    variable = "@@global.gtid_binlog_state" if facts.flavor == "mariadb" else "@@global.gtid_executed"
     return GtidSet.parse(str(fetch(connection, f"SELECT {variable}")[0][0] or ""), facts.flavor)
 
 

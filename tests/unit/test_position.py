@@ -63,3 +63,17 @@ def test_files_of_another_name_without_gtids_are_not_guessed_about() -> None:
     with pytest.raises(DMError) as caught:
         before.has_processed(None, after)
     assert caught.value.name == "position-incomparable"
+
+
+def test_a_lower_number_of_a_server_without_strict_mode_is_another_transaction() -> None:
+    here = Position("a", "bin.000003", 100, GtidSet.parse("0-1-100"))
+    lower = Gtid.parse("0-2-50")
+    later, elsewhere = Position("a", "bin.000003", 200), Position("b", "bin.000003", 200)
+    assert here.has_processed(lower, later), "in strict mode it lies ahead on a server that took over"
+    loose = lower._replace(ordered=False)
+    assert not here.has_processed(loose, later)
+    assert here.has_processed(loose, Position("a", "bin.000003", 90))
+    assert str(here.gtid_set.with_gtid(loose)) == "0-2-50", "as the server counts: the last one, not the highest"
+    with pytest.raises(DMError) as caught:
+        here.has_processed(loose, elsewhere)
+    assert caught.value.name == "gtid-order-loose"
