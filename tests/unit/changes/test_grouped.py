@@ -66,7 +66,7 @@ def test_a_change_moves_over_others_only_if_no_key_is_shared() -> None:
     changes = [insert(ONE, 1, b"x"), delete(ONE, 9, b"x"), insert(ONE, 2, b"x"), insert(ONE, 9, b"y")]
     assert sql_of(changes) == [
         "INSERT INTO `d`.`t` (`a`,`c`) VALUES (1,'x'),(2,'x')",
-        "DELETE FROM `d`.`t` WHERE `a` IN (9)",
+        "DELETE FROM `d`.`t` WHERE `a`=9",
         "INSERT INTO `d`.`t` (`a`,`c`) VALUES (9,'y')",
     ]
 
