@@ -17,7 +17,7 @@ class KeyMemory:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._used = 0
+        self.used = 0
         self._per_change = 0
         self._since = _SAMPLE_CHANGES
 
@@ -29,9 +29,9 @@ class KeyMemory:
             self._per_change = sum(
                 _SLOT + getsizeof(key) + sum(getsizeof(part) for part in key[1:]) for key in keys_of(sample)
             )
-        self._used += self._per_change * count
-        return self._used > self._limit
+        self.used += self._per_change * count
+        return self.used > self._limit
 
     def clear(self) -> None:
         """The detector was cleared."""
-        self._used = 0
+        self.used = 0

@@ -151,6 +151,11 @@ class Lanes:
             lane.close()
 
     @property
+    def memory_used(self) -> int:
+        """What the changes that are with the lanes take, and the keys the detector knows."""
+        return self.memory.used + self._keys.used
+
+    @property
     def batch_seconds(self) -> float:
         """How long the oldest batch under way has taken so far; 0 when there is none."""
         return max(lane.batch_seconds for lane in (*self._workers, self._keyless))

@@ -12,11 +12,14 @@ from dm.position import Position
 from dm.syncer.completion import CompletionTracker
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.lanes import Lanes
+from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.prepared_watch import PreparedWatch
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.reader import Reader
 from dm.syncer.row_lane import RowLane
 from dm.syncer.safe_mode import SafeMode
 from dm.syncer.source_monitor import SourceMonitor
+from dm.syncer.spool import Spool
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0
@@ -38,6 +41,10 @@ class RunningParts:
     monitor: SourceMonitor
     ddl: DdlLane
     rows: RowLane
+    memory_quota: int
+    reading: MemoryQuota  # of what was read
+    spool: Spool
+    prepared: PreparedWatch
 
 
 def _waits(parts: RunningParts) -> str:
@@ -122,6 +129,11 @@ class SyncStatus:
             "conflicts": parts.lanes.conflicts,
             "batches": parts.lanes.batches,
             "retries": parts.lanes.retries,
+            "memoryQuota": parts.memory_quota,
+            "memoryUsed": parts.reading.used + parts.lanes.memory_used,
+            "spooledBytes": parts.spool.bytes,
+            "spooledTransactions": parts.spool.transactions,
+            "undecidedXa": parts.prepared.report,
             "ddlExecuted": parts.ddl.executed,
             "ddlAlreadyEffective": parts.ddl.already_effective,
             "waiting": _waits(parts),
