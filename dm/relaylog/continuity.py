@@ -58,8 +58,9 @@ def follows(
     index = found.index
     if before is None or found.what or found.stopped != index.complete:
         return False
-    if before and index.gtid_set:
-        return index.gtids.flavor == before.flavor and index.gtids >= before
+    if index.gtid_set and (before or sub.server_uuid != next_sub.server_uuid):
+        # The first file of another server has nothing before it; the relay found it by GTID.
+        return not before or (index.gtids.flavor == before.flavor and index.gtids >= before)
     if sub.server_uuid != next_sub.server_uuid or base_name(file) != base_name(next_file):
         return False
     if file_number(next_file) == file_number(file) + 1:
