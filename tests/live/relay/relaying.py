@@ -23,7 +23,7 @@ from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.relaylog.layout import RelayDirectory
 
-HEARTBEAT = 0.3
+HEARTBEAT = 1.0
 PATIENCE = 25.0
 POLL = 0.1  # each look is a new connection
 IN_USE_FLAG_AT = 21  # of the format description: the one byte in which an active file differs
