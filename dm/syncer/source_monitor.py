@@ -15,10 +15,12 @@ from dm.clock import Clock
 from dm.errors import DMError
 from dm.position import Position
 from dm.upstream.address import Opened, SourceAddresses
-from dm.upstream.connection import fetch
-from dm.upstream.facts import binlog_end
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import ServerFacts, binlog_end
 
 INTERVAL_SECONDS = 2.0
+
+Look = Callable[[Connection, ServerFacts, float], None]  # asks more with each reading, made at the source's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +35,10 @@ class SourceEnd:
 class SourceMonitor:
     """Reads the source's end every two seconds, and at once when somebody asks."""
 
-    def __init__(self, addresses: SourceAddresses, clock: Clock) -> None:
+    def __init__(self, addresses: SourceAddresses, clock: Clock, look: Look = lambda *_: None) -> None:
         self._addresses = addresses
         self._clock = clock
+        self._look = look
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._changed = threading.Condition()
@@ -92,6 +95,7 @@ class SourceMonitor:
                 position = binlog_end(connection, facts)
                 source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
                 self._end = SourceEnd(position, source_time, began)
+                self._look(connection, facts, source_time)
                 self.trouble = None
             except DMError as error:
                 # Not the unit's end: the reader meets the same trouble and says so. The status shows it meanwhile.

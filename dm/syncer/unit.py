@@ -36,6 +36,7 @@ from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.open_items import OpenItems
 from dm.syncer.origin import Origin, open_origin
 from dm.syncer.prepared import PreparedTransactions
+from dm.syncer.prepared_watch import PreparedWatch
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.reader import Reader, TransactionQueue
 from dm.syncer.row_lane import RowLane
@@ -159,6 +160,7 @@ class SyncUnit:
             checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin, stop)
             writer = CheckpointWriter(connections[CONTROL], taken.claims[CONTROL])
             bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
+            checkpoint = replace(checkpoint, position=origin.continued(checkpoint.position))
             store_bound(writer, checkpoint, bound)
             self._stored(checkpoint.position)
             self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)
@@ -267,6 +269,7 @@ class SyncUnit:
             ),
             points=points,
             keyless_done=taken.keyless_done(),
+            oracle=weights,
         )
         ddl = DdlLane(
             rules,
@@ -283,10 +286,33 @@ class SyncUnit:
         )
         self._spool.wipe()
         source: EventSource = origin.event_source()
-        assembler = TransactionAssembler(start, rules.wanted, self._prepared, OpenItems(self._memory, self._spool))
+        assembler = TransactionAssembler(
+            start,
+            rules.wanted,
+            self._prepared,
+            OpenItems(self._memory, self._spool),
+            gtids_ordered=origin.facts.gtid_ordered,
+        )
         reader = Reader(source, assembler, self._queue, self._fail, progress.verify)
-        monitor = SourceMonitor(origin.addresses, self._clock)
-        self._status.attach(RunningParts(source, reader, completions, lanes, safe_mode, progress, monitor, ddl, rows))
+        watch = PreparedWatch(lambda: self._prepared.undecided, self._clock)
+        monitor = SourceMonitor(origin.addresses, self._clock, watch.look)
+        self._status.attach(
+            RunningParts(
+                source,
+                reader,
+                completions,
+                lanes,
+                safe_mode,
+                progress,
+                monitor,
+                ddl,
+                rows,
+                settings.memory_quota,
+                self._memory,
+                self._spool,
+                watch,
+            )
+        )
         dispatcher = Dispatcher(rows, ddl, completions, lambda: self._queue.closed)
         lanes.start()
         progress.start()

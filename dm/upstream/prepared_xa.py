@@ -1,0 +1,21 @@
+"""Which XA transactions a server has prepared, in the words of its binlog."""
+
+from __future__ import annotations
+
+from dm.gtid import Flavor
+from dm.upstream.connection import Connection, fetch
+
+
+def prepared_xids(connection: Connection, flavor: Flavor) -> frozenset[str]:
+    """The xids that `XA RECOVER` lists, as the server spells them in the XA statements it logs; raises DMError.
+
+    MySQL asks for XA_RECOVER_ADMIN, and declares the bytes of an xid as text unless told to convert them. MariaDB gives
+    bytes; what it converts it spells in two ways.
+    """
+    found = set()
+    statement = "XA RECOVER" if flavor == "mariadb" else "XA RECOVER CONVERT XID"
+    for format_id, global_length, _, data in fetch(connection, statement):
+        digits = data.hex() if isinstance(data, bytes) else str(data).removeprefix("0x").lower()
+        cut = 2 * int(str(global_length))
+        found.add(f"X'{digits[:cut]}',X'{digits[cut:]}',{format_id}")
+    return frozenset(found)
