@@ -207,7 +207,7 @@ class PreparedTransactions:
     def settle(self, position: Position) -> None:
         """Called before `position` is stored as the checkpoint: whatever a start there needs is made durable."""
         with self._lock:
-            passed = [held for held in self._held.values() if held.prepared.lies_in(position)]
+            passed = [held for held in self._held.values() if held.passed or held.prepared.lies_in(position)]
             undecided = [held for held in passed if held.verdict is None or not held.verdict.lies_in(position)]
         if not undecided:
             return
@@ -225,6 +225,8 @@ class PreparedTransactions:
             over = [held for held in self._held.values() if held.verdict is not None and held.verdict.lies_in(position)]
             for held in over:
                 del self._held[held.number]
+            for held in self._held.values():
+                held.passed = held.passed or held.prepared.lies_in(position)
         for held in over:
             self._directory.remove(held)
             faults.hit("xa.removed")

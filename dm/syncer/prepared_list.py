@@ -48,19 +48,21 @@ class Place:
         return cls(Position(end.server_uuid, end.file, end.offset), gtid)
 
     def lies_in(self, position: Position) -> bool:
-        """Whether the transaction lies at or before a position, of this server or another one."""
+        """Whether the transaction lies at or before a position; raises DMError when that can't be known."""
         return position.has_processed(self.gtid, self.end)
 
     def to_json(self) -> JSON:
         """As the list has it."""
         end = self.end
-        return [end.server_uuid, end.file, end.offset, "" if self.gtid is None else str(self.gtid)]
+        gtid: JSON = None if self.gtid is None else [str(self.gtid), self.gtid.ordered]
+        return [end.server_uuid, end.file, end.offset, gtid]
 
     @classmethod
-    def from_json(cls, found: list[JSON]) -> Place:
+    def from_json(cls, found: list[Any]) -> Place:
         """What `to_json` gave."""
         uuid, file, offset, gtid = found
-        return cls(Position(str(uuid), str(file), int(str(offset))), Gtid.parse(str(gtid)) if gtid else None)
+        end = Position(uuid, file, offset)
+        return cls(end, None if gtid is None else Gtid.parse(gtid[0])._replace(ordered=gtid[1]))
 
 
 @dataclass(slots=True)
@@ -77,6 +79,7 @@ class HeldXa:
     left_out: frozenset[TableName] = frozenset()  # tables it changed whose rows the rules left out
     verdict: Place | None = None
     durable: bool = False
+    passed: bool = False  # the stored checkpoint is behind the PREPARE, and so is every later one, on any server
     maps: list[TableMap] | None = field(default=None, repr=False)  # None: they are read from the file
 
 
@@ -192,13 +195,13 @@ def _undecided_at(stored: Position, directory: Path) -> list[HeldXa]:
         raise
     uuid, file, offset, gtid_set, flavor = found["reach"]
     reach = Position(uuid, file, offset, GtidSet.parse(gtid_set, flavor))
-    entries = [_entry(entry) for entry in found["held"]]
+    if not _covers(reach, stored):
+        return []
     return [
-        replace(held, verdict=None)
-        for held in entries
-        if _covers(reach, stored)
-        and held.prepared.lies_in(stored)
-        and not (held.verdict is not None and held.verdict.lies_in(stored))
+        replace(held, verdict=None, passed=True)
+        for held in map(_entry, found["held"])
+        if (held.passed or _lies_in(held.prepared, stored))
+        and not (held.verdict is not None and _lies_in(held.verdict, stored))
     ]
 
 
@@ -206,6 +209,15 @@ def _covers(reach: Position, stored: Position) -> bool:
     try:
         return reach.covers(stored)
     except DMError:  # of two servers without GTIDs
+        return False
+
+
+def _lies_in(place: Place, stored: Position) -> bool:
+    try:
+        return place.lies_in(stored)
+    except DMError:
+        # The place is of another server, and nothing relates the two. The run that read it has stored no checkpoint
+        # since, or `passed` would say so; so it lies behind the one that is stored.
         return False
 
 
@@ -221,6 +233,7 @@ def _entry(found: dict[str, Any]) -> HeldXa:
         left_out=frozenset(TableName(schema, table) for schema, table in found["left_out"]),
         verdict=None if found["verdict"] is None else Place.from_json(found["verdict"]),
         durable=True,
+        passed=found["passed"],
     )
 
 
@@ -237,6 +250,7 @@ def _write_list(directory: Path, reach: Position, entries: Iterable[HeldXa]) -> 
                 "items": held.items,
                 "records": held.records,
                 "bytes": held.bytes,
+                "passed": held.passed,
                 "left_out": [[table.schema, table.table] for table in sorted(held.left_out)],
             }
             for held in entries

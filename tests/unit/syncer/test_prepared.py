@@ -249,10 +249,25 @@ def haunt(world: World) -> None:
         world.crashes.left = left
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(histories(), st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_each_commit_gives_the_rows_of_its_own_prepare_whatever_ended_before(
     tmp_path_factory: pytest.TempPathFactory, history: list[Step], seed: int, ghosts: bool, hosts: bool
+) -> None:
+    follow_to_the_end(tmp_path_factory, history, seed, ghosts=ghosts, hosts=hosts)
+
+
+@pytest.mark.chaos
+@settings(max_examples=3000, deadline=None)
+@given(histories(), st.integers(0, 2**32), st.booleans(), st.booleans())
+def test_each_commit_gives_the_rows_of_its_own_prepare_at_length(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Step], seed: int, ghosts: bool, hosts: bool
+) -> None:
+    follow_to_the_end(tmp_path_factory, history, seed, ghosts=ghosts, hosts=hosts)
+
+
+def follow_to_the_end(
+    tmp_path_factory: pytest.TempPathFactory, history: list[Step], seed: int, *, ghosts: bool, hosts: bool
 ) -> None:
     world = World(tmp_path_factory.mktemp("prepared"), history, random.Random(seed))
     with world.crashes.installed():
@@ -311,6 +326,31 @@ def test_rows_outlive_a_switch_to_a_server_with_another_order(tmp_path: Path) ->
     after = reader_of(tmp_path, 2, switched)
     assert [held.xid for held in after.undecided] == ["x"]
     assert commit(after, "x", 9, server=OTHER) == ["rows"]
+
+
+@pytest.mark.parametrize("stored_there", [False, True])
+def test_rows_outlive_a_switch_between_servers_whose_numbers_are_in_no_order(
+    tmp_path: Path, stored_there: bool
+) -> None:
+    def place(server: str, offset: int) -> Position:
+        return Position(server, "bin.000001", offset, GtidSet.parse("0-1-100", "mariadb"))
+
+    def gtid(number: int) -> Gtid:
+        return Gtid("mariadb", "0", number, 1, ordered=False)
+
+    first = reader_of(tmp_path, 1, place(ONE, 4))
+    first.hold("x", rows("of x"), end=place(ONE, 100), gtid=gtid(9), timestamp=1)
+    first.settle(place(ONE, 100))
+    first.settled(place(ONE, 100))
+    # The checkpoint stays a place of the first server until one of the other is stored.
+    second = reader_of(tmp_path, 2, place(ONE, 100))
+    second.hold("y", rows("of y"), end=place(OTHER, 44), gtid=gtid(3), timestamp=2)
+    second.rollback("x", end=place(OTHER, 55), gtid=gtid(2))
+    second.settle(place(OTHER, 60))
+    if stored_there:
+        second.settled(place(OTHER, 60))
+    third = reader_of(tmp_path, 3, place(OTHER, 60) if stored_there else place(ONE, 100))
+    assert [held.xid for held in third.undecided] == (["y"] if stored_there else ["x"])
 
 
 def test_a_task_without_a_checkpoint_begins_with_nothing(tmp_path: Path) -> None:
