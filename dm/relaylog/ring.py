@@ -1,5 +1,8 @@
 """The newest bytes of the relay's files in shared memory: the form of the ring, and how a reader finds it.
 
+It is a shortcut in front of the files, which have everything, and not much of one: woken readers of the page cache are
+about as quick (`scripts/measure_relay_reading.py`). So whatever is in doubt is left to the file reader.
+
 The writer overwrites the oldest bytes and waits for nobody. There is no lock that a stopped or killed reader could
 hold, and nothing that a reader writes: it maps the ring read-only. So it has to find out for itself whether what it
 copied was overwritten meanwhile. Every byte has a logical place, counted from the start of the ring and never reused;

@@ -108,7 +108,7 @@ def memory(pid: int) -> dict[str, int]:
 
 
 class LagMeter:
-    """How far the relay's newest file is behind the source's, in seconds."""
+    """How far the relay's newest file is behind the source's: an upper bound in seconds, by one interval too high."""
 
     def __init__(self, source: ThrowawayServer, root: Path) -> None:
         self._source, self._root = source, root
@@ -116,12 +116,14 @@ class LagMeter:
         self._base = str(source.query("SHOW BINARY LOGS")[-1][0]).rpartition(".")[0]
         self.greatest = 0.0
         self.samples = 0
+        self._before = time.monotonic()
 
     def sample(self) -> None:
-        now = time.monotonic()
+        before, self._before = self._before, time.monotonic()
         names = [path.name for path in Path(self._source.data).glob(f"{self._base}.[0-9]*")]
         newest = max(names, key=file_number)
-        self._waiting.append((now, (file_number(newest), (Path(self._source.data) / newest).stat().st_size)))
+        # What is there now and was not at the last sample may be as old as that.
+        self._waiting.append((before, (file_number(newest), (Path(self._source.data) / newest).stat().st_size)))
         sub = RelayDirectory(self._root).last()
         assert sub is not None
         file = sub.files()[-1]
