@@ -144,7 +144,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "medium",
         "the source's binlog files have another name: {now} follows {before}",
-        "the relay goes on by GTID in a new sub-directory by itself",
+        "the relay goes on by GTID in a new sub-directory by itself; a task that reads from the source itself needs a"
+        " relay for that (`dmctl start-relay`)",
         retryable=True,
     ),
     ErrorKind(

@@ -19,7 +19,7 @@ from dm.gtid import Flavor, GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.file_reader import FileReader, Place
-from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
+from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.relaylog.read_mode import ReadMode
 from dm.relaylog.recovery import gtids_at, gtids_before_file
 from dm.unit import JSON
@@ -91,7 +91,7 @@ class RelayEventSource:
             for sub in reversed(named):
                 if start.file in sub.files():
                     return Place(sub, start.file, start.offset)
-            if named or not subs:
+            if not subs or (named and not self._renamed(start, named)):
                 return self._not_yet(start, named)
         if not start.gtid_set:
             if subs:
@@ -107,6 +107,16 @@ class RelayEventSource:
             files = sub.files()
             if files and file_number(start.file) < file_number(files[0]):
                 raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
+
+    @staticmethod
+    def _renamed(start: Position, subs: list[SubDirectory]) -> bool:
+        """Whether the server's files have another name than the start's: then only GTIDs tell where it lies."""
+        names = [sub.files()[0] for sub in subs if sub.files()]
+        if not names or any(base_name(name) == base_name(start.file) for name in names):
+            return False
+        if not start.gtid_set:
+            raise DMError("binlog-renamed-without-gtid", before=start.file, now=names[-1], position=start)
+        return True
 
     @staticmethod
     def _locate_gtids(gtid_set: GtidSet, subs: list[SubDirectory]) -> Place | None:

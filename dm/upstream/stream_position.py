@@ -87,7 +87,7 @@ class StreamPosition:
             base_before, _, number_before = before.rpartition(".")
             if base != base_before:
                 # A server whose log_bin was changed goes on in files of another name; only a new start finds them.
-                raise DMError("dump-stream-garbled", what=f"file {file} of another series follows {before}")
+                raise DMError("binlog-renamed", before=before, now=file)
             if int(number) < int(number_before):
                 raise DMError("source-reset", what=f"file {file} follows {before}")
         if before and (before, self.offset) == self._named_at:

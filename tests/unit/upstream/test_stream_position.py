@@ -87,8 +87,8 @@ def test_an_event_before_any_file_name_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["other-bin.000008", "mysql-bin.x.000008"])
-def test_a_file_of_another_series_is_refused(name: str) -> None:
-    with pytest.raises(DMError, match="another series"):
+def test_a_file_of_another_name_needs_a_new_start(name: str) -> None:
+    with pytest.raises(DMError, match="have another name"):
         at(500).advance(rotate(name, artificial=True))
 
 

@@ -1,0 +1,157 @@
+"""Damaged relay files are fetched again from the source; what it has no more pauses for a person."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from dm.demo.installation import Flavor
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.position import Position
+from dm.relaylog import damage
+from dm.relaylog.index import ANY_SIZE, read_index
+from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.relaylog.relay_source import RelayEventSource
+from tests.live.relay.relaying import (
+    Shown,
+    binlogs,
+    differences,
+    end_of,
+    flush_logs,
+    read_to,
+    relaying,
+    source_of,
+    wait_equal,
+    wait_until,
+)
+from tests.live.relay.traffic import of_every_kind
+from tests.testbed.figures import record
+from tests.testbed.fixtures import ServerFactory
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+SEED = 20261121
+
+
+def newest(root: Path) -> SubDirectory:
+    sub = RelayDirectory(root).last()
+    assert sub is not None
+    return sub
+
+
+def read(root: Path, server: ThrowawayServer, first: str) -> list[Shown]:
+    return read_to(RelayEventSource(root, server.flavor), Position("", first), end_of(server))
+
+
+def read_error(root: Path, server: ThrowawayServer, first: str) -> DMError:
+    with pytest.raises(DMError) as raised:
+        read(root, server, first)
+    return raised.value
+
+
+def flip(path: Path, at: int, bit: int = 3) -> None:
+    with path.open("r+b") as file:
+        file.seek(at)
+        old = file.read(1)[0]
+        file.seek(at)
+        file.write(bytes([old ^ 1 << bit]))
+
+
+def indexed(sub: SubDirectory, name: str) -> int:
+    index = read_index(sub.idx(name), ANY_SIZE)
+    return 0 if index is None else index.complete
+
+
+def wait_mended(root: Path) -> None:
+    wait_until(lambda: not damage.reported(newest(root)), "the relay to fetch the file again")
+
+
+def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE x")
+    described = source_of(source)
+    first = binlogs(source)[0][0]
+    of_every_kind(source, "x")
+    source.execute("SET GLOBAL binlog_checksum = NONE")
+    source.execute(*(f"INSERT INTO x.a (v) VALUES ('no checksum {number}')" for number in range(30)))
+    with relaying(described, tmp_path):
+        wait_equal(tmp_path, source)
+        sub = newest(tmp_path)
+        everything = read(tmp_path, source, first)
+        without = sub.files()[-1]
+        # The file that is being written has no checksums; the heartbeat of the idle source brings its blocks' CRCs.
+        wait_until(lambda: indexed(sub, without) == end_of(source)[1], "its index")
+        for name in (sub.files()[1], without):
+            for at in (40, sub.file(name).stat().st_size // 2):
+                flip(sub.file(name), at)
+                error = read_error(tmp_path, source, first)
+                assert (error.name, error.details["file"]) == ("relay-file-corrupt", name), error
+                assert error.retryable
+                wait_mended(tmp_path)
+                assert read(tmp_path, source, first) == everything
+        source.execute("INSERT INTO x.a (v) VALUES ('goes on')")
+        wait_equal(tmp_path, source)
+
+    # While no relay runs: a closed file is cut, another loses its index. The next start finds both by itself.
+    cut, bare = sub.files()[0], sub.files()[1]
+    sub.file(cut).write_bytes(sub.file(cut).read_bytes()[:-50])
+    sub.idx(bare).unlink()
+    with relaying(described, tmp_path):
+        wait_equal(tmp_path, source)
+        wait_until(lambda: indexed(sub, bare) > 0, "the lost index")
+        wait_mended(tmp_path)
+
+        last = end_of(source)[0]
+        flush_logs(source)
+        wait_equal(tmp_path, source)
+        source.execute(f"PURGE BINARY LOGS TO '{end_of(source)[0]}'")
+        flip(sub.file(cut), 300)
+        assert read_error(tmp_path, source, first).retryable
+        wait_until(lambda: damage.lost(sub, cut) is not None, "the relay's answer")
+        error = read_error(tmp_path, source, first)
+        assert (error.name, error.retryable) == ("relay-file-lost", False)
+        assert "the source has it no more" in error.message
+        assert cut in error.message
+        assert str(error.details["offset"]) in error.message
+        source.execute("INSERT INTO x.a (v) VALUES ('the others go on')")
+        wait_equal(tmp_path, source)
+        assert read(tmp_path, source, last)
+        # A person puts the file right.
+        flip(sub.file(cut), 300)
+        assert read(tmp_path, source, first)[: len(everything) - 1] == everything[:-1]
+
+
+@pytest.mark.chaos
+def test_every_flipped_bit_of_a_servers_files_is_detected(
+    server: ServerFactory, flavor: Flavor, tmp_path: Path
+) -> None:
+    source = server(flavor)
+    source.execute("CREATE DATABASE x")
+    of_every_kind(source, "x")
+    source.execute("SET GLOBAL binlog_checksum = NONE")
+    source.execute(*(f"INSERT INTO x.a (v, b) VALUES ('{number}', REPEAT('x', 50000))" for number in range(60)))
+    flush_logs(source)
+    first, end = binlogs(source)[0][0], end_of(source)
+    with relaying(source_of(source), tmp_path):
+        wait_equal(tmp_path, source)
+    sub = newest(tmp_path)
+    everything = read(tmp_path, source, first)
+    chance = random.Random(SEED)
+    flips = 500
+    for number in range(flips):
+        name = chance.choice(sub.files())
+        at, bit = chance.randrange(sub.file(name).stat().st_size), chance.randrange(8)
+        flip(sub.file(name), at, bit)
+        found: list[Shown] = []
+        with pytest.raises(DMError) as raised:
+            found = read_to(RelayEventSource(tmp_path, flavor), Position("", first), (end[0], end[1]))
+        assert not found, (number, name, at, bit)
+        assert raised.value.name == "relay-file-corrupt"
+        assert raised.value.details["file"] == name
+        flip(sub.file(name), at, bit)
+        damage.mended(sub, name)
+    assert read(tmp_path, source, first) == everything
+    assert differences(tmp_path, source) == []
+    record(f"relay.bit_flips.{flavor}", {"seed": SEED, "flips": flips, "detected": flips, "files": len(sub.files())})
