@@ -27,6 +27,7 @@ from dm.errors import PRIVILEGE_ERRORS, DMError, privilege_missing
 
 __all__ = [
     "GARBLED",
+    "LONGEST_WORDS",
     "PROMPT_SECONDS",
     "Connection",
     "Endpoint",
@@ -48,10 +49,20 @@ PROMPT_SECONDS: Final = 8.0
 # Of one answer that is read as a whole. A row of one byte costs us hundreds, so each read counts more than its bytes.
 ANSWER_BYTES: Final = 256 << 20
 _READ_COST: Final = 128
+LONGEST_WORDS: Final = 2000  # of what a server says of an error
 
 # What pymysql lets through when the peer does not speak the protocol; RuntimeError is its word for a file it is asked
-# for, and for an authentication method that needs TLS or the `cryptography` package.
-GARBLED: Final = (ValueError, LookupError, TypeError, AttributeError, AssertionError, RuntimeError, struct.error)
+# for, and for an authentication method that needs TLS or the `cryptography` package; NameError is a defect of it.
+GARBLED: Final = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    NameError,
+    RuntimeError,
+    struct.error,
+)
 
 ER_NOT_SUPPORTED_AUTH_MODE: Final = 1251
 
@@ -115,7 +126,7 @@ def server_error(
     """The DMError that says what a driver's exception means; the caller raises it from `error`."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     address = f"{host}:{port}"
-    words = ": ".join(str(arg) for arg in error.args) or type(error).__name__
+    words = ": ".join(str(arg) for arg in error.args)[:LONGEST_WORDS] or type(error).__name__
     if isinstance(error, AnswerTooLongError) or (isinstance(error, GARBLED) and not connecting):
         return DMError("server-answer-garbled", address=address, what=words)
     if code in PRIVILEGE_ERRORS:

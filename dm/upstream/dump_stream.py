@@ -31,7 +31,16 @@ from pymysqlreplication.binlogstream import ReportSlave
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
-from dm.upstream.connection import GARBLED, PROMPT_SECONDS, Connection, connect, fetch, limited, server_error
+from dm.upstream.connection import (
+    GARBLED,
+    LONGEST_WORDS,
+    PROMPT_SECONDS,
+    Connection,
+    connect,
+    fetch,
+    limited,
+    server_error,
+)
 from dm.upstream.facts import binlog_files, purged_gtids, read_facts
 from dm.upstream.gtid_encoding import encode
 from dm.upstream.packet_reader import PacketReader, StreamEndedError
@@ -214,10 +223,10 @@ class DumpStream:
         )
 
     def _refusal(self, verdict: bytes) -> DMError:
-        if verdict[:1] != b"\xff":
+        if verdict[:1] != b"\xff" or len(verdict) < 3:
             return self._lost(StreamEndedError("the server ended the dump"))
         number = struct.unpack_from("<H", verdict, 1)[0]
-        words = verdict[9 if verdict[3:4] == b"#" else 3 :].decode("utf-8", "replace")
+        words = verdict[9 if verdict[3:4] == b"#" else 3 :].decode("utf-8", "replace")[:LONGEST_WORDS]
         lowered = words.lower()
         if "same server_uuid" in lowered or "same server_id" in lowered:  # MySQL sends 1236, MariaDB 4052
             return DMError("replica-id-taken", server_id=self._identity.server_id, cause=words)

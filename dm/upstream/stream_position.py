@@ -5,7 +5,8 @@ log_pos only confirms it. Where the server leaves events out (transactions of th
 log_pos is ahead, and the count jumps to the next offset that agrees with it.
 
 In no file stand: rotations with the artificial flag, which announce a file; a format description with log_pos 0,
-which the server repeats at a start inside a file; heartbeats; anything else marked artificial or without log_pos.
+which the server repeats at a start inside a file; heartbeats; anything else marked artificial or without log_pos (but
+for an event that ends at a multiple of 4 GiB, whose log_pos is 0 too).
 
 Within one stream files follow each other: a name that is of another series, that goes back, or that comes again and
 again with nothing in between is no server's. Without the last rule an endless row of names would keep us busy for ever,
@@ -66,7 +67,7 @@ class StreamPosition:
         _, kind, _, size, end, flags = HEADER.unpack_from(event)
         if size != len(event):
             raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes says it has {size}")
-        if flags & LOG_EVENT_ARTIFICIAL_F or not end or kind in _NOT_IN_FILES:
+        if flags & LOG_EVENT_ARTIFICIAL_F or kind in _NOT_IN_FILES or (not end and not self._ends_at_wrap(kind, size)):
             if kind == EventType.ROTATE:
                 self._rotate(*rotate_target(event))
             return False
@@ -79,6 +80,10 @@ class StreamPosition:
             raise DMError("dump-stream-garbled", what=f"an event ends at {end}, before {counted}")
         self.offset = counted + self.hole
         return True
+
+    def _ends_at_wrap(self, kind: int, size: int) -> bool:
+        """Whether log_pos is 0 because the event ends at a multiple of 4 GiB."""
+        return kind != EventType.FORMAT_DESCRIPTION and not (self.offset + size) & 0xFFFFFFFF
 
     def _rotate(self, file: str, offset: int) -> None:
         before = self.file
