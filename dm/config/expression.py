@@ -87,6 +87,14 @@ class IsNull:
 
 
 @dataclass(frozen=True, slots=True)
+class IsTruth:
+    """`x IS TRUE`, `x IS FALSE`."""
+
+    operand: Node
+    wanted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class In:
     """`x IN (...)`."""
 
@@ -102,7 +110,7 @@ class Like:
     pattern: str
 
 
-Node = ColumnRef | Constant | Not | Negative | Connected | Compared | Computed | IsNull | In | Like
+Node = ColumnRef | Constant | Not | Negative | Connected | Compared | Computed | IsNull | IsTruth | In | Like
 
 
 class ExpressionError(ValueError):
@@ -223,8 +231,11 @@ def _literal(tree: Any) -> Node:
 
 
 def _is(tree: Any) -> Node:
-    if type(tree.expression).__name__ != "Null":
-        raise ExpressionError(f"IS is supported with NULL only: {_shown(tree)}")
+    kind = type(tree.expression).__name__
+    if kind == "Boolean":
+        return IsTruth(_node(tree.this), bool(tree.expression.this))
+    if kind != "Null":
+        raise ExpressionError(f"IS is supported with NULL, TRUE and FALSE only: {_shown(tree)}")
     return IsNull(_node(tree.this))
 
 
@@ -259,7 +270,7 @@ def _columns(node: Node) -> Iterator[str]:
             yield name
         case Constant():
             return
-        case Not(operand) | Negative(operand) | IsNull(operand) | Like(operand, _):
+        case Not(operand) | Negative(operand) | IsNull(operand) | IsTruth(operand, _) | Like(operand, _):
             yield from _columns(operand)
         case In(operand, items):
             yield from _columns(operand)

@@ -9,10 +9,10 @@ from typing import Literal
 from dm.binlog.value import Row
 from dm.config.expression import ExpressionFilter, parse_expression
 from dm.errors import DMError
-from dm.rules.evaluation import Fold, InexactError, UnknownColumnError, compile_condition
+from dm.rules.compiled import InexactError, UnknownColumnError
+from dm.rules.evaluation import compile_condition
+from dm.rules.texts import TextOracle
 from dm.schema.table import Column
-
-__all__ = ["Fold", "RowFilter"]
 
 Kind = Literal["insert", "update", "delete"]
 Condition = Callable[[Row], bool]
@@ -49,13 +49,17 @@ class RowFilter:
 
     @classmethod
     def compile(
-        cls, filters: Iterable[ExpressionFilter], columns: Sequence[Column], fold: Fold | None
+        cls,
+        filters: Iterable[ExpressionFilter],
+        columns: Sequence[Column],
+        oracle: TextOracle | None = None,
+        zone: str = "",
     ) -> RowFilter | None:
         """Rules that name a column the table lacks skip nothing, as in DM; None when no rule is left."""
         rules: list[_Rule] = []
         for rule in filters:
             try:
-                rules.append(_compile(rule, columns, fold))
+                rules.append(_compile(rule, columns, oracle, zone))
             except UnknownColumnError:
                 continue
             except InexactError as error:
@@ -63,9 +67,9 @@ class RowFilter:
         return cls(tuple(rules)) if rules else None
 
 
-def _compile(rule: ExpressionFilter, columns: Sequence[Column], fold: Fold | None) -> _Rule:
+def _compile(rule: ExpressionFilter, columns: Sequence[Column], oracle: TextOracle | None, zone: str) -> _Rule:
     def condition(text: str) -> Condition | None:
-        return compile_condition(parse_expression(text), columns, fold) if text.strip() else None
+        return compile_condition(parse_expression(text), columns, oracle, zone) if text.strip() else None
 
     name = rule.name or rule.table
     if rule.insert_value_expr:

@@ -10,7 +10,8 @@ from dm.ident import TableName
 from dm.rules.block_allow import TableSelection
 from dm.rules.event_filter import EventFilter, Verdict
 from dm.rules.router import ExtractedColumn, Router
-from dm.rules.row_filter import Fold, RowFilter
+from dm.rules.row_filter import RowFilter
+from dm.rules.texts import TextOracle
 from dm.schema.table import Column, TableSchema
 
 K = TypeVar("K")
@@ -30,6 +31,7 @@ class TableRules:
         self._filter = EventFilter(subtask.filters, case_sensitive=case_sensitive)
         self._expressions = subtask.expression_filters
         self._case_sensitive = case_sensitive
+        self._zone = subtask.timezone
         self._wanted: dict[TableName, bool] = {}
         self._routed: dict[TableName, TableName] = {}
         self._rows: dict[tuple[TableName, RowEvent], Verdict] = {}
@@ -74,7 +76,7 @@ class TableRules:
         return self._filter.ignores_text(sql)
 
     def row_filter(
-        self, table: TableSchema, columns: Sequence[Column] | None = None, fold: Fold | None = None
+        self, table: TableSchema, columns: Sequence[Column] | None = None, oracle: TextOracle | None = None
     ) -> RowFilter | None:
         """The expression filters of a table compiled for rows of these columns (all of the table's when not given)."""
         rules = [
@@ -83,7 +85,7 @@ class TableRules:
             if self._folded(rule.schema_name) == self._folded(table.name.schema)
             and self._folded(rule.table) == self._folded(table.name.table)
         ]
-        return RowFilter.compile(rules, columns or table.columns, fold) if rules else None
+        return RowFilter.compile(rules, columns or table.columns, oracle, self._zone) if rules else None
 
     @property
     def _folded(self) -> Callable[[str], str]:

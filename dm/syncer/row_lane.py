@@ -16,6 +16,7 @@ from dm.gtid import Flavor
 from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
+from dm.rules.texts import TextOracle
 from dm.schema.wire import wire_columns
 from dm.syncer.change_stream import PART_COST, ChangeStream
 from dm.syncer.completion import Ticket
@@ -45,6 +46,7 @@ class RowLane:
         options: PlanOptions,
         points: dict[TableName, Position],
         keyless_done: Position | None,
+        oracle: TextOracle | None = None,
     ) -> None:
         self._rules = rules
         self._structures = structures
@@ -55,6 +57,7 @@ class RowLane:
         self._options = options
         self.points = points
         self._keyless_done = keyless_done
+        self._oracle = oracle
         self._tables: dict[int, SourceTable] = {}
         # Of the transaction under way, behind its last DDL.
         self._keyless: list[RowChange] = []
@@ -143,13 +146,12 @@ class RowLane:
             columns = [column.name for column in wire]
             constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))
             plan = build_plan(schema, wire, target, self._options, constants)
+            wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
+            row_filter = self._rules.row_filter(schema, wire, self._oracle)
         except DMError as error:
             error.position = error.position or str(position)
             raise
-        wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
-        table = SourceTable(
-            table_map, wire, RowDecoder(table_map, wire), plan, wanted, self._rules.row_filter(schema), point
-        )
+        table = SourceTable(table_map, wire, RowDecoder(table_map, wire), plan, wanted, row_filter, point)
         if len(self._tables) >= _TABLES_KEPT:
             self._tables.clear()
         self._tables[id(table_map)] = table

@@ -11,9 +11,11 @@ from typing import Final
 from dm.changes.collation import Profile, Weights, examine
 from dm.errors import DMError
 from dm.ident import Ident
+from dm.rules.texts import Question
 from dm.target.connection import TargetConnection
 
 _REMEMBERED: Final = 100_000
+_UNKNOWN_COLLATION: Final = ("1273 ", "1253 ", "1115 ")  # the collation, or its character set
 _NAME: Final = re.compile(r"[a-z0-9_]+", re.IGNORECASE)
 
 
@@ -45,6 +47,22 @@ class ServerWeights(Weights):
             if collation not in self._profiles:
                 self._profiles[collation] = examine(self, collation)
             return self._profiles[collation]
+
+    def holds(
+        self, question: Question, text: bytes, charset: str, other: bytes, other_charset: str, collation: str
+    ) -> bool | None:
+        """Whether `text question other` is true under the collation; None where the server does not know it."""
+        into = _charset_of(collation)
+        literal = "0x" + other.hex() if other else "''"
+        right = _cut(other_charset, into, None).replace("?", literal)
+        left = f"{_cut(charset, into, None)} COLLATE {collation}"
+        try:
+            answer = self._ask(f"SELECT CAST(({left} {question} {right} COLLATE {collation}) AS BINARY)", text)
+        except DMError as error:
+            if error.cause.startswith(_UNKNOWN_COLLATION):
+                return None
+            raise
+        return answer == b"1"
 
     def close(self) -> None:
         """End the session."""

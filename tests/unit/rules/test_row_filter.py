@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -13,6 +13,7 @@ from dm.config.expression import ExpressionError, ExpressionFilter, columns_of, 
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules import RowFilter, TableRules
+from dm.rules.texts import Question
 from dm.schema.table import Column, TableSchema
 from tests.unit.rules.subtasks import subtask
 
@@ -29,6 +30,11 @@ COLUMNS = (
     Column("at", "datetime", decimals=3),
     Column("e", "enum", charset="utf8mb4", collation="utf8mb4_bin", members=("new", "done")),
     Column("raw", "varbinary", 20),
+    Column("a", "varchar", 20, charset="utf8mb4", collation="utf8mb4_general_ci"),
+    Column("y", "year"),
+    Column("bits", "bit", 8),
+    Column("t", "time", decimals=6),
+    Column("s", "set", charset="utf8mb4", collation="utf8mb4_bin", members=("a", "b")),
     Column("j", "json"),
     Column("stamp", "timestamp"),
 )
@@ -42,7 +48,7 @@ def row(**values: Value) -> Row:
 
 def compiled(expression: str) -> RowFilter:
     rule = ExpressionFilter(schema_name="shop", table="orders", insert_value_expr=expression, name="rule")
-    built = RowFilter.compile([rule], COLUMNS, None)
+    built = RowFilter.compile([rule], COLUMNS)
     assert built is not None
     return built
 
@@ -66,6 +72,10 @@ def skips(expression: str, **values: Value) -> bool:
         ("i OR NULL", {"i": 1}, True),
         ("i XOR 1", {"i": 0}, True),
         ("i XOR NULL", {"i": 0}, False),
+        ("i IS TRUE", {"i": 5}, True),
+        ("i IS NOT TRUE", {"i": None}, True),
+        ("i IS FALSE", {"i": None}, False),
+        ("(i > 1) IS UNKNOWN", {"i": None}, True),
         ("!(i > 3)", {"i": 3}, True),
         ("i IN (1, 2, NULL)", {"i": 2}, True),
         ("i NOT IN (1, 2, NULL)", {"i": 3}, False),
@@ -104,6 +114,14 @@ def skips(expression: str, **values: Value) -> bool:
         ("raw = 'a'", {"raw": b"a"}, True),
         ("raw > 'a'", {"raw": b"b"}, True),
         ("j IS NOT NULL", {"j": "{}"}, True),
+        ("b < 'b'", {"b": b"a"}, True),
+        ("b > 'a'", {"b": b"a\t"}, False),
+        ("y = 2024", {"y": 2024}, True),
+        ("y BETWEEN 1999 AND 2001", {"y": 0}, False),
+        ("bits > 5", {"bits": 6}, True),
+        ("t < '10:00:00'", {"t": "-100:00:00.5"}, True),
+        ("t = '-01:00:00.500'", {"t": "-01:00:00.500000"}, True),
+        ("day = '0000-00-00'", {"day": "0000-00-00"}, True),
         ("I = 1", {"i": 1}, True),
         ("`i` = 1 -- why", {"i": 1}, True),
     ],
@@ -134,8 +152,8 @@ def test_the_result_is_the_servers(expression: str, values: dict[str, Value], ex
         "EXISTS (SELECT 1)",
         "CASE WHEN i THEN 1 END",
         "i = @x",
-        "i IS TRUE",
         "b LIKE i",
+        "i IS 1",
         "CAST(i AS CHAR) = 'a'",
         "b COLLATE utf8mb4_bin = 'a'",
         "i & 1",
@@ -162,8 +180,14 @@ def test_what_has_no_exact_counterpart_here_is_refused_when_the_file_is_read(exp
     [
         "i = '1'",
         "b = 1",
-        "b < 'x'",
+        "a < 'x'",
         "c < 'x'",
+        "y = 24",
+        "y + 1 = 2024",
+        "t = '1:00'",
+        "t = '900:00:00'",
+        "day = '2024-02-31'",
+        "s = 'a'",
         "c = 'ä'",
         "b",
         "day = '24-2-1'",
@@ -175,6 +199,7 @@ def test_what_has_no_exact_counterpart_here_is_refused_when_the_file_is_read(exp
         "f % 2 = 1",
         "d % 2 = 1",
         "i IN (1, 2e0)",
+        "u IN (-1, 0.1)",
         "'a' = 'b'",
         "e LIKE 'd%'",
         "c LIKE 'ä%'",
@@ -206,12 +231,69 @@ def test_a_row_that_can_not_be_judged_stops_instead_of_guessing(expression: str,
     assert raised.value.name == "expression-inexact"
 
 
-def test_a_fold_that_the_caller_brings_judges_all_texts() -> None:
-    rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr="c = 'Straße'")
-    fold: Callable[[bytes, Column], bytes] = lambda text, column: text.decode().casefold().encode()  # noqa: E731
-    built = RowFilter.compile([rule], COLUMNS, fold)
+class Casefolding:
+    """An oracle that takes texts for equal when they are so without regard to case."""
+
+    def holds(
+        self, question: Question, text: bytes, charset: str, other: bytes, other_charset: str, collation: str
+    ) -> bool | None:
+        if collation == "utf8mb4_unknown_ci":
+            return None
+        left, right = text.decode().casefold(), other.decode().casefold()
+        if question == "like":
+            return left.startswith(right.removesuffix("%"))
+        return left == right if question == "=" else left < right
+
+
+@pytest.mark.parametrize("expression", ["c = 'Straße'", "c LIKE 'Straß%'", "c < 'Straßen'", "c IN ('a', 'STRASSE')"])
+def test_a_server_is_asked_where_only_it_knows(expression: str) -> None:
+    rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr=expression)
+    built = RowFilter.compile([rule], COLUMNS, Casefolding())
     assert built is not None
-    assert built("insert", None, row(c=b"STRASSE"))
+    assert built("insert", None, row(c="straße".encode()))
+    unknown = [replace(column, collation="utf8mb4_unknown_ci") if column.name == "c" else column for column in COLUMNS]
+    built = RowFilter.compile([rule], unknown, Casefolding())
+    assert built is not None
+    with pytest.raises(DMError, match="does not know collation utf8mb4_unknown_ci"):
+        built("insert", None, row(c="straße".encode()))
+
+
+@pytest.mark.parametrize(
+    ("zone", "expression", "expected"),
+    [
+        ("", "stamp = '2024-07-01 12:00:00+02:00'", True),
+        ("", "stamp = '2024-07-01 10:00:00.0+00:00'", True),
+        ("", "stamp < '2024-07-01 07:59:59-02:00'", False),
+        ("+02:00", "stamp = '2024-07-01 12:00:00'", True),
+        ("-03:30", "stamp = '2024-07-01 06:30:00'", True),
+        ("Europe/Berlin", "stamp = '2024-07-01 12:00:00'", True),
+        ("Europe/Berlin", "stamp > '2024-07-01'", True),
+        ("Europe/Berlin", "stamp BETWEEN '2024-07-01' AND '2024-07-02'", True),
+        ("Europe/Berlin", "stamp = '2024-07-01 12:00:00+00:00'", False),
+    ],
+)
+def test_a_timestamp_is_a_moment(zone: str, expression: str, expected: bool) -> None:
+    rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr=expression, name="rule")
+    built = RowFilter.compile([rule], COLUMNS, zone=zone)
+    assert built is not None
+    assert built("insert", None, row(stamp="2024-07-01 10:00:00")) is expected
+
+
+@pytest.mark.parametrize(
+    ("zone", "constant", "why"),
+    [
+        ("", "2024-07-01 12:00:00", "has no time zone"),
+        ("Europe/Berlin", "2024-10-27 02:30:00", "clocks repeat or leave out"),
+        ("Europe/Berlin", "2024-03-31 02:30:00", "clocks repeat or leave out"),
+        ("Europe/Berlin", "2024-02-30 00:00:00", "is no moment"),
+        ("Europe/Berlin", "24-02-01", "not in the form"),
+        ("", "0001-01-01 00:00:00+14:00", "is no moment"),
+    ],
+)
+def test_a_text_that_is_no_certain_moment_is_refused(zone: str, constant: str, why: str) -> None:
+    rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr=f"stamp = '{constant}'", name="rule")
+    with pytest.raises(DMError, match=why):
+        RowFilter.compile([rule], COLUMNS, zone=zone)
 
 
 RULES = """\
