@@ -147,13 +147,13 @@ def _sources(app: FastAPI, operations: Operations) -> None:
     def stop_sources_by_file(body: Files) -> Answer:
         return operations.remove_sources([operations.source_id_of(file.config_file()) for file in body.files])
 
-    @app.post("/api/v1/sources/{name}/relay/{verb}", response_model=None)
-    def relay(name: str, verb: Literal["start", "stop", "pause", "resume"]) -> Answer:
-        return operations.relays.operate(name, verb)
-
     @app.post("/api/v1/sources/{name}/relay/purge", response_model=None)
     def purge_relay(name: str, body: PurgeRelay) -> Answer:
         return operations.relays.purge(name, body.filename, body.sub_dir)
+
+    @app.post("/api/v1/sources/{name}/relay/{verb}", response_model=None)
+    def relay(name: str, verb: Literal["start", "stop", "pause", "resume"]) -> Answer:
+        return operations.relays.operate(name, verb)
 
 
 def _tasks(app: FastAPI, operations: Operations) -> None:

@@ -168,11 +168,11 @@ def test_a_source_whose_server_refuses_is_not_added(one: TestHome) -> None:
 
 
 def test_keys_of_a_source_without_effect_are_said(one: TestHome) -> None:
-    done = one.dmctl("operate-source", "create", one.source("warned", purge={"interval": 60}))
+    done = one.dmctl("operate-source", "create", one.source("warned", enable=False))
     assert done.status == OK
-    assert "warning: warned.yaml:9:1: purge: `purge` has no effect here" in done.err
+    assert "warning: warned.yaml:9:1: enable: `enable` has no effect here" in done.err
     answer = one.ok("operate-source", "update", "warned.yaml")
-    assert ["`purge` has no effect here" in warning for warning in answer["warnings"]] == [True]
+    assert ["`enable` has no effect here" in warning for warning in answer["warnings"]] == [True]
     one.ok("operate-source", "stop", "warned")
 
 

@@ -74,7 +74,7 @@ from:
   user: u
   password: p
   session: {a: b}
-purge: {interval: 1, expires: 2, remain-space: 3}
+purge: {interval: 1, expires: 2, remain-space: 3, pause-space: 0.5}
 checker:
   check-enable: true
   backoff-rollback: 1s
@@ -163,7 +163,6 @@ spark: {master: 'local[1]', conf: {spark.x: y}, driver-memory: 1g, java-home: /o
 
 def test_every_key_can_be_set() -> None:
     assert [(warning.path, warning.code) for warning in source(EVERY_SOURCE_KEY).warnings] == [
-        ("purge", 20909),
         ("checker.check-interval", 20909),
     ]
     read = task(EVERY_TASK_KEY)

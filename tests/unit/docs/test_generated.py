@@ -16,7 +16,6 @@ from tests.unit.docs.document import ROOT
 # How the program would read a key that the page says is without effect.
 READS: Mapping[tuple[str, str], str] = {
     ("SourceConfig", "enable"): r"\b(?:source|config)\.enable\b",
-    ("Purge", ""): r"\.purge\b",
     ("Checker", "check-interval"): r"checker\.check_interval\b",
     ("TaskConfig", "timezone"): r"\b(?:subtask|config|task)\.timezone\b",
     ("TaskConfig", "online-ddl"): r"\.online_ddl\b",

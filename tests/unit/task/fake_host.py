@@ -62,6 +62,15 @@ class ScriptedUnit:
         by_default = "finish" if self.name in ("Dump", "Load") else "run"
         return actions.get(f"{self.name} {self._source}") or actions.get(self.name) or by_default
 
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
+        """Says what it was asked; a file called `refused` is refused, of one called `broken` nothing is known."""
+        if arguments["file"] == "refused.000001":
+            raise DMError("relay-purge-unknown-file", source="one", file="refused.000001", sub="x", there="none")
+        if arguments["file"] == "broken.000001":
+            raise RuntimeError("a defect")
+        said: list[JSON] = [f"{question} {arguments['file']} {arguments['sub_directory']}"]
+        return {"removedFiles": said, "removedBytes": "7", "removedDirectories": [], "keptBack": ""}
+
     def status(self) -> Mapping[str, JSON]:
         if self.name == "Relay":
             return {"relayBinlog": "(mysql-bin.000001, 154)", "relayCatchUpMaster": True}

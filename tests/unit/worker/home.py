@@ -86,16 +86,21 @@ class TestHome:
         return Dmctl(done.returncode, done.stdout, done.stderr)
 
     def ok(self, *arguments: str) -> Any:
-        """A command that must succeed; in this process, since most of what a `dmctl` takes is its start."""
+        """A command that must succeed."""
+        done = self.said(*arguments, "--output", "json")
+        assert done.status == 0, done.err
+        return done.json
+
+    def said(self, *arguments: str) -> Dmctl:
+        """A command in this process, since most of what a `dmctl` takes is its start."""
         out, err = io.StringIO(), io.StringIO()
         with ExitStack() as stack:
             stack.enter_context(patch.dict(os.environ, self._environment(), clear=True))
             stack.enter_context(chdir(self.directory))
             stack.enter_context(redirect_stdout(out))
             stack.enter_context(redirect_stderr(err))
-            status = execute([*arguments, "--output", "json"])
-        assert status == 0, err.getvalue()
-        return json.loads(out.getvalue())
+            status = execute(arguments)
+        return Dmctl(status, out.getvalue(), err.getvalue())
 
     def file(self, name: str, text: str) -> str:
         (self.directory / name).write_text(text)
