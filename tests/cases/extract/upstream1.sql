@@ -1,0 +1,10 @@
+CREATE DATABASE shop_1;
+CREATE TABLE shop_1.t_1 (id INT PRIMARY KEY, v VARCHAR(20), code INT, UNIQUE KEY (code));
+CREATE TABLE shop_1.`t_o'b``r %` (id INT PRIMARY KEY, v VARCHAR(20), code INT, UNIQUE KEY (code));
+INSERT INTO shop_1.t_1 VALUES (1, 'one', 10), (2, 'two', 20), (3, NULL, NULL);
+INSERT INTO shop_1.`t_o'b``r %` VALUES (1, 'eins', 10), (2, 'zwei', NULL);
+CREATE TABLE shop_1.log_a (what VARCHAR(20));
+INSERT INTO shop_1.log_a VALUES ('same'), ('same');
+CREATE DATABASE `shop_é`;
+CREATE TABLE `shop_é`.t_1 (id INT PRIMARY KEY, v VARCHAR(20), code INT, UNIQUE KEY (code));
+INSERT INTO `shop_é`.t_1 VALUES (1, 'un', 10);
