@@ -27,7 +27,7 @@ from dm.relaylog import damage
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.ring_writer import RingWriter
 from dm.unit import JSON, UnitName
-from dm.upstream.address import PROBE_SECONDS, SourceAddresses
+from dm.upstream.address import SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS
 from dm.upstream.lineage import explained
 from dm.upstream.replica_identity import identity_for
@@ -50,7 +50,7 @@ class RelayUnit:
         start: Position | None = None,
         clock: Clock | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        probe_seconds: float = PROBE_SECONDS,
+        probe_seconds: float | None = None,
         free_space: FreeSpace = free_bytes,
     ) -> None:
         self._source = source
@@ -184,6 +184,7 @@ class RelayUnit:
             "relayCatchUpMaster": caught_up,
             "sourceAddress": self._addresses.current.address,
             "standbyInUse": self._addresses.on_standby,
+            "recoveryReadBytes": 0 if self._puller is None else self._puller.recovery_bytes,
             "relayRingBytes": 0 if self._ring is None else self._ring.capacity,
             "storage": self._storage.status(),
             "stage": "Running",

@@ -13,6 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.position import Position
 from dm.relay.unit import RelayUnit
+from dm.relaylog.hold import Hold
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.relay_source import RelayEventSource
 from dm.upstream.dump_stream import DumpStream
@@ -94,6 +95,8 @@ def test_a_purged_start_names_what_is_missing(server: ServerFactory, flavor: Fla
     described = source_of(source)
     with relaying(described, tmp_path):
         wait_equal(tmp_path, source)
+    Hold(tmp_path, "t").create()
+    Hold(tmp_path, "t").keep_from(RelayEventSource(tmp_path, flavor).complete(Position("", *end_of(source))))
     for _ in range(3):
         source.execute("CREATE TABLE x.t (id INT)", "DROP TABLE x.t")
         flush_logs(source)

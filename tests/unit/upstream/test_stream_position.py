@@ -36,6 +36,17 @@ def test_offsets_stay_right_above_4_gib() -> None:
     assert place.offset > 1 << 32
 
 
+def test_an_event_that_ends_at_4_gib_stands_in_the_file_although_its_own_end_is_0() -> None:
+    start = (1 << 32) - len(rows())
+    place = at(start)
+    first, second = placed([rows(), rows()], start)
+    assert int.from_bytes(first[13:17], "little") == 0
+    assert place.advance(first)
+    assert (place.offset, place.hole) == (1 << 32, 0)
+    assert place.advance(second)
+    assert (place.offset, place.hole) == ((1 << 32) + len(rows()), 0)
+
+
 def test_what_stands_in_no_file_moves_nothing() -> None:
     place = at(500)
     for data in (
