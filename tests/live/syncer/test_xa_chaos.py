@@ -1,0 +1,228 @@
+"""Random XA transactions between others, while the syncer dies at drawn points and the source is restarted.
+
+All of it is drawn from the seed; where exactly a process dies also depends on the machine. Each XA transaction changes
+rows of a range of its own, since a prepared one keeps its locks; everything else is hot.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.faults import POINTS
+from dm.gtid import Flavor
+from tests.live.syncer.test_follow import identical
+from tests.testbed.figures import record
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.sync import SyncProcess, prepared, subtask_for
+
+pytestmark = pytest.mark.live
+
+XA_POINTS = tuple(sorted(point for point in POINTS if point.startswith("xa.")))
+OTHER_POINTS = (
+    "syncer.after_commit",
+    "syncer.after_checkpoint",
+    "syncer.before_checkpoint",
+    "syncer.before_commit",
+    "syncer.bound_persisted",
+)
+AT_START = ("xa.before_takeover", "xa.after_takeover", "syncer.bound_persisted")  # passed once in a life
+RANGE = 50
+SLOTS = 6
+
+
+class XaWorkload:
+    """Writes one random step after the other; knows what it has prepared and not decided."""
+
+    def __init__(self, upstream: ThrowawayServer, schema: str, chance: random.Random) -> None:
+        self._upstream = upstream
+        self._schema = schema
+        self._chance = chance
+        self._number = 0
+        self.undecided: dict[int, str] = {}  # slot -> xid
+        self.done: Counter[str] = Counter()
+
+    def create(self, *servers: ThrowawayServer) -> None:
+        """The tables, the same on all servers, and the rows that XA transactions change."""
+        for server in servers:
+            server.execute(
+                f"CREATE TABLE {self._schema}.keyed (id INT PRIMARY KEY, u INT UNIQUE, n INT)",
+                f"CREATE TABLE {self._schema}.keyless (a INT, b INT, KEY (a))",
+                f"CREATE TABLE {self._schema}.altered (id INT PRIMARY KEY)",
+            )
+
+    def step(self) -> None:
+        """One more transaction, verdict or DDL."""
+        chance = self._chance
+        free = [slot for slot in range(SLOTS) if slot not in self.undecided]
+        if self.undecided and (not free or chance.random() < 0.4):
+            self.decide(chance.choice(list(self.undecided)), commit=chance.random() < 0.7)
+        elif free and chance.random() < 0.5:
+            self._prepare(chance.choice(free))
+        elif chance.random() < 0.05:
+            self._number += 1
+            self._upstream.execute(f"ALTER TABLE {self._schema}.altered ADD COLUMN c{self._number} INT")
+            self.done["ddl"] += 1
+        else:
+            self._upstream.execute("BEGIN", *self._changes(SLOTS), "COMMIT")
+            self.done["others"] += 1
+
+    def _prepare(self, slot: int) -> None:
+        # Xids come again: what tells two of one name apart is their order.
+        xid = f"'{self._schema}', 'slot{slot}'" if self._chance.random() < 0.7 else f"'{self._schema}', 0xff27, {slot}"
+        self._upstream.execute(
+            "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+            f"XA START {xid}", *self._changes(slot), f"XA END {xid}", f"XA PREPARE {xid}",
+        )  # fmt: skip
+        self.undecided[slot] = xid
+        self.done["prepared"] += 1
+
+    def decide(self, slot: int, *, commit: bool) -> None:
+        """Commit or roll back what the slot has prepared."""
+        self._upstream.execute(f"XA {'COMMIT' if commit else 'ROLLBACK'} {self.undecided.pop(slot)}")
+        self.done["committed" if commit else "rolled back"] += 1
+
+    def _changes(self, slot: int) -> list[str]:
+        chance, keyed, keyless = self._chance, f"{self._schema}.keyed", f"{self._schema}.keyless"
+        changes = []
+        for _ in range(chance.randint(1, 6)):
+            self._number += 1
+            one = slot * RANGE + chance.randrange(RANGE)
+            changes.append(
+                chance.choice(
+                    (
+                        f"REPLACE INTO {keyed} VALUES ({one}, {one}, {self._number})",
+                        f"UPDATE {keyed} SET n = {self._number} WHERE id = {one}",
+                        f"DELETE FROM {keyed} WHERE id = {one}",
+                        f"INSERT INTO {keyless} VALUES ({slot}, {self._number}), ({slot}, {self._number})",
+                        f"DELETE FROM {keyless} WHERE a = {slot} ORDER BY b LIMIT 1",
+                    )
+                )
+            )
+        return changes
+
+
+class XaChaos:
+    """Lives of a syncer beside the workload."""
+
+    def __init__(
+        self, upstream: ThrowawayServer, target: ThrowawayServer, schema: str, directory: Path, seed: int
+    ) -> None:
+        self._chance = random.Random(seed)
+        self._upstream = upstream
+        self._target = target
+        self._schema = schema
+        self._directory = directory
+        self._subtask = subtask_for(upstream, target, schema, task=schema, workers=2, checkpoint_flush_interval=1)
+        self._log = directory / "struck"
+        self._log.touch()
+        self.workload = XaWorkload(upstream, schema, self._chance)
+        self.restarts = 0
+        self.lives = 0
+        self._next = prepared()
+
+    def _process(self, faults: str = "") -> SyncProcess:
+        ready, self._next = self._next, prepared()
+        return SyncProcess(
+            self._subtask, work_directory=self._directory / "work", faults=faults, fault_log=self._log, ready=ready
+        )
+
+    @property
+    def fired(self) -> Counter[str]:
+        """How often a process died at each point."""
+        return Counter(line.split()[0] for line in self._log.read_text().splitlines())
+
+    def run(self, lives: int, *, restarts: bool) -> None:
+        """So many lives and a clean one; then everything is decided and compared."""
+        try:
+            self.workload.create(self._upstream, self._target)
+            first = self._process()
+            first.wait_synced()
+            first.close()
+            for _ in range(lives):
+                self._life()
+                if restarts and self._chance.random() < 0.1:
+                    self._upstream.kill()
+                    self._upstream.start()
+                    self.restarts += 1
+            last = self._process()
+            last.wait_synced()
+            for slot in list(self.workload.undecided):
+                self.workload.decide(slot, commit=slot % 2 == 0)
+            last.wait_synced()
+            last.close()
+        finally:
+            self._next.kill()
+            self._next.communicate()
+        identical(self._upstream, self._target, self._schema)
+        assert list(self._directory.rglob("*.xa")) == []
+
+    def _life(self) -> None:
+        point = self._chance.choice((*XA_POINTS, *XA_POINTS, *OTHER_POINTS))
+        passages = 1 if point in AT_START else self._chance.randint(1, 5)
+        process = self._process(f"{point}=kill@{passages}")
+        self.lives += 1
+        for _ in range(self._chance.randint(5, 60)):
+            if process.ended:
+                break
+            self.workload.step()
+        if self._chance.random() < 0.7:
+            # Until it dies, or has nothing more to do.
+            while not process.ended:
+                status = process.status()
+                if status is None or (status["synced"] is True and point not in AT_START):
+                    break
+        process.close(kill=True)
+
+
+def run_chaos(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: str,
+    directory: Path,
+    *,
+    seed: int,
+    lives: int,
+    own: bool,
+) -> XaChaos:
+    print(f"seed {seed}")
+    chaos = XaChaos(upstream, target, schema, directory, seed)
+    chaos.run(lives, restarts=own)
+    return chaos
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_random_xa_transactions_survive_a_few_deaths(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    chaos = run_chaos(upstream, target, schema(upstream, target), tmp_path, seed=11, lives=6, own=False)
+    assert chaos.fired
+    assert chaos.workload.done["committed"]
+    assert chaos.workload.done["rolled back"]
+
+
+@pytest.mark.chaos
+def test_random_xa_transactions_survive_deaths_of_both_sides(
+    flavor: Flavor, server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    upstream = server(flavor)
+    seed = random.SystemRandom().randrange(2**32)
+    chaos = run_chaos(upstream, target, schema(upstream, target), tmp_path, seed=seed, lives=80, own=True)
+    record(
+        f"syncer.xa.{flavor}",
+        {
+            "seed": seed,
+            "lives": chaos.lives,
+            "restarts_of_the_source": chaos.restarts,
+            "deaths": dict(sorted(chaos.fired.items())),
+            **{
+                f"transactions_{what.replace(' ', '_')}": number for what, number in sorted(chaos.workload.done.items())
+            },
+            "lost_or_doubled_rows": 0,
+        },
+    )
+    assert set(XA_POINTS) <= set(chaos.fired)
