@@ -21,7 +21,7 @@ from dm.errors import DMError
 from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.facts import ServerFacts, read_facts
 
-PROBE_SECONDS: Final = 10.0  # how often a source on its standby looks whether the first address is back
+PROBE_SECONDS = 10.0  # how often a source on its standby looks whether the first address is back
 _FAILURES: Final = 3
 # What can be different at the other address. The rest is about us: our disk, our directory.
 _OF_THE_ADDRESS: Final = frozenset({"connection-failed", "connection-lost", "dump-stream-garbled", "source-behind"})
@@ -38,10 +38,10 @@ class SourceAddresses:
         standby: Endpoint | None = None,
         *,
         reading_from: Callable[[], str] = str,
-        probe_seconds: float = PROBE_SECONDS,
+        probe_seconds: float | None = None,
     ) -> None:
         self.first: Final = endpoint
-        self.probe_seconds: Final = probe_seconds
+        self.probe_seconds: Final = PROBE_SECONDS if probe_seconds is None else probe_seconds
         self._standby = standby
         self._reading_from = reading_from
         self._lock = threading.Lock()
