@@ -1,4 +1,4 @@
-"""A target that stops answering holds its syncer, and nobody else: the relay goes on, in bounded memory."""
+"""A target that stops answering holds its syncer, a stopped syncer itself: the relay goes on, in bounded memory."""
 
 from __future__ import annotations
 
@@ -63,6 +63,7 @@ def replicating(
         yield relay, sync
     finally:
         target.thaw()
+        sync.thaw()
         sync.close()
         relay.close()
 
@@ -93,6 +94,11 @@ def test_the_relay_goes_on_and_the_reader_goes_to_the_files_and_comes_back(
         writer.write(2)
         assert sync.wait_synced()["readMode"] == "memory"
         assert int(str(status["readModeSwitches"])) >= 2
+        sync.freeze()
+        writer.write(30)
+        wait_until(lambda: has_reached(tmp_path, upstream), "the relay to reach a source while its reader is stopped")
+        sync.thaw()
+        sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), target)
     assert report.identical, str(report)
 
