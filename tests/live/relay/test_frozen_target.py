@@ -142,6 +142,7 @@ class LagMeter:
 
 
 @pytest.mark.chaos
+@pytest.mark.timeout(1200)
 def test_a_minute_of_a_frozen_target(
     server: ServerFactory, flavor: Flavor, schema: SchemaFactory, tmp_path: Path
 ) -> None:

@@ -202,6 +202,7 @@ def check_result(process: subprocess.Popen[str], relay: SmallRelay) -> dict[str,
     return result
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("transactions", [4000, pytest.param(200_000, marks=pytest.mark.chaos)])
 def test_another_process_reads_while_the_relay_writes(tmp_path: Path, transactions: int) -> None:
     relay = SmallRelay(tmp_path, 64 << 10)  # small, so that the writer is all the time about to overwrite
