@@ -38,7 +38,9 @@ class MemoryQuota:
         self._used = 0
         self._unfinished = 0
         self._peak = 0
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # taken for every transaction: the plain one is the quickest
+        self._changed = threading.Condition(self._lock)
+        self._waiting = 0
         self._closed = False
 
     @property
@@ -58,7 +60,7 @@ class MemoryQuota:
 
     def try_acquire(self, size: int, *, unfinished: bool = False) -> bool:
         """Take it if there is room."""
-        with self._changed:
+        with self._lock:
             if self._used + size > self.total:
                 return False
             self._take(size, unfinished)
@@ -66,17 +68,19 @@ class MemoryQuota:
 
     def block_acquire(self, size: int, *, unfinished: bool = False) -> bool:
         """Wait for room; False when nothing comes back that could make it, or when the quota was closed."""
-        with self._changed:
+        with self._lock:
             while self._used + size > self.total:
                 if self._used <= self._unfinished or self._closed:
                     return False
+                self._waiting += 1
                 self._changed.wait()
+                self._waiting -= 1
             self._take(size, unfinished)
             return True
 
     def force_acquire(self, size: int, *, unfinished: bool = False) -> None:
         """Take it in any case."""
-        with self._changed:
+        with self._lock:
             self._take(size, unfinished)
 
     def _take(self, size: int, unfinished: bool) -> None:
@@ -87,20 +91,23 @@ class MemoryQuota:
 
     def finish(self, size: int) -> None:
         """What an unfinished transaction held will come back by itself from now on."""
-        with self._changed:
+        with self._lock:
             self._unfinished -= size
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
 
     def release(self, size: int, *, unfinished: bool = False) -> None:
         """Give it back."""
-        with self._changed:
+        with self._lock:
             self._used -= size
             if unfinished:
                 self._unfinished -= size
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()
 
     def close(self) -> None:
         """Let nobody wait any more."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
+            if self._waiting:
+                self._changed.notify_all()

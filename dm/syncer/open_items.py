@@ -98,6 +98,8 @@ class OpenItems:
 
     def discard(self) -> None:
         """Forget them: they come again, or are of no use."""
+        if not self._head and self._part is None:
+            return
         if self._acquired:
             self._quota.release(self._acquired, unfinished=True)
         if self._part is not None:

@@ -34,7 +34,7 @@ class TransactionQueue:
     def __init__(self, quota: MemoryQuota) -> None:
         self._quota = quota
         self._waiting: deque[SourceTransaction] = deque()
-        self._changed = threading.Condition()
+        self._changed = threading.Condition(threading.Lock())
         self._closed = False
 
     def put(self, transaction: SourceTransaction) -> bool:

@@ -52,25 +52,28 @@ class TransactionItems(Protocol):
         ...
 
 
+# One for all: it is held for an addition.
+_counting = threading.Lock()
+
+
 class Readers:
     """Counts who still needs the items of a transaction; the last one gives their memory back."""
 
-    __slots__ = ("_lock", "_quota", "_readers", "size")
+    __slots__ = ("_quota", "_readers", "size")
 
     def __init__(self, size: int, quota: MemoryQuota | None) -> None:
         self.size = size
         self._quota = quota
         self._readers = 1
-        self._lock = threading.Lock()
 
     def hold(self) -> None:
         """One more reader needs them: `release` is called once more."""
-        with self._lock:
+        with _counting:
             self._readers += 1
 
     def release(self) -> None:
         """A reader is through; nobody reads them behind the last call."""
-        with self._lock:
+        with _counting:
             self._readers -= 1
             last = self._readers == 0
         if last:
