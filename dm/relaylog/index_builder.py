@@ -25,9 +25,10 @@ SILENT: Final = frozenset(
         EventType.MARIADB_ANNOTATE_ROWS,
     }
 )
-_GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED})
+_GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 _BEFORE: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST})
-_ID = slice(HEADER_SIZE, HEADER_SIZE + 6)
+_NOTED: Final = frozenset({EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD})
+ID = slice(HEADER_SIZE, HEADER_SIZE + 6)  # of a table map's table
 _SCHEMA_AT: Final = HEADER_SIZE + 8
 # Of a plain GTID event: behind flags, uuid, number and logical clock; 5.7 ends there. The top bit says that the time
 # at the transaction's first server follows.
@@ -36,33 +37,37 @@ _COMMIT_BITS: Final = (1 << 55) - 1
 
 
 class IndexBuilder:
-    """Takes the events of one file in order, from `index.complete` on."""
+    """Takes the events of one file in order, from `index.complete` on.
+
+    It stands on the relay's way of every transaction, so what an index says of the last one is only put into words when
+    the index is written (`settled`).
+    """
 
     def __init__(self, index: FileIndex, history: GtidHistory) -> None:
         self.index = index
+        self.table_ids: set[bytes] = set()  # whose table is known: an id means one structure of one table
         self._history = history
+        self._feed = history.feed
         self._marked = index.marks[-1][0] if index.marks else 0
         self._tables = set(index.tables)
-        self._ids: set[bytes] = set()  # table ids whose table is known: an id means one structure of one table
-        self._commit = 0
+        self._gtid: bytes | None = None  # of the open transaction
+        self._last_gtid: bytes | None = None  # of the last complete one
+        self._last: bytes | None = None  # the event that ended it
 
     def feed(self, event: bytes, end: int) -> bool:
         """Take the next event, which ends at `end`; True when no transaction is open after it."""
         kind = event[4]
-        index = self.index
-        if kind == EventType.TABLE_MAP and event[_ID] not in self._ids:
-            self._table(event)
+        if kind in _GTIDS:
+            self._gtid = event
+        elif kind in _NOTED:
+            self._note(kind, event)
         try:
-            between = self._history.feed(event)
+            if not self._feed(event):
+                return False
         except (struct_error, IndexError) as error:
             header = parse_header(event)
             raise DMError("event-corrupt", event=header.type, end=header.end, what=str(error)) from error
-        if kind in _GTIDS:
-            self._commit = self._commit_time(event)
-        elif kind == EventType.TRANSACTION_PAYLOAD:
-            index.all_tables = False
-        if not between:
-            return False
+        index = self.index
         index.complete = end
         if kind in NOT_TRANSACTIONS:
             if kind == EventType.FORMAT_DESCRIPTION:
@@ -70,28 +75,34 @@ class IndexBuilder:
             elif kind in _BEFORE:
                 index.gtid_before = str(self._history.gtid_set)
             return True
-        timestamp = int.from_bytes(event[:4], "little")
+        if not index.transactions:
+            index.first_time = _time(event)
+            index.first_commit = self._commit_time(self._gtid)
         index.transactions += 1
-        index.last_time = timestamp
-        if not index.first_time:
-            index.first_time = timestamp
-        if self._commit:
-            index.last_commit = self._commit
-            index.first_commit = index.first_commit or self._commit
-            self._commit = 0
+        self._last, self._last_gtid, self._gtid = event, self._gtid, None
         if end - self._marked >= MARK_EVERY:
-            index.marks.append((end, timestamp))
+            index.marks.append((end, _time(event)))
             self._marked = end
         return True
 
     def settled(self) -> FileIndex:
-        """The index, with what is only put into words when somebody asks."""
-        self.index.gtid_set = str(self._history.gtid_set)
-        self.index.tables = sorted(self._tables)
-        return self.index
+        """The index as of now."""
+        index = self.index
+        index.gtid_set = str(self._history.gtid_set)
+        index.tables = sorted(self._tables)
+        if self._last is not None:
+            index.last_time = _time(self._last)
+            index.last_commit = self._commit_time(self._last_gtid)
+        return index
+
+    def _note(self, kind: int, event: bytes) -> None:
+        if kind != EventType.TABLE_MAP:
+            self.index.all_tables = False  # a payload's tables are compressed with it
+        elif event[ID] not in self.table_ids:
+            self._table(event)
 
     def _table(self, event: bytes) -> None:
-        self._ids.add(event[_ID])
+        self.table_ids.add(event[ID])
         if len(self._tables) >= TABLES_KEPT:
             self.index.all_tables = False
             return
@@ -103,9 +114,15 @@ class IndexBuilder:
             at = stop + 1
         self._tables.add(".".join(names))
 
-    def _commit_time(self, event: bytes) -> int:
+    def _commit_time(self, event: bytes | None) -> int:
         """Microseconds of the commit, where the GTID event says it."""
+        if event is None or event[4] == EventType.MARIADB_GTID:
+            return 0
         if event[4] == EventType.GTID_TAGGED:
             end = len(event) - (CHECKSUM_SIZE if self._history.boundary.checksum else 0)
             return parse_gtid_tagged(ByteCursor(event, HEADER_SIZE, end)).commit_timestamp_us or 0
         return int.from_bytes(event[_COMMIT], "little") & _COMMIT_BITS if len(event) > _COMMIT.stop else 0
+
+
+def _time(event: bytes) -> int:
+    return int.from_bytes(event[:4], "little")

@@ -42,7 +42,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.block_crcs import BlockCrcs
 from dm.relaylog.durability import Durability
 from dm.relaylog.index import BLOCK, FileIndex, write_index
-from dm.relaylog.index_builder import SILENT, IndexBuilder
+from dm.relaylog.index_builder import ID, SILENT, IndexBuilder
 from dm.relaylog.layout import SubDirectory, base_name, file_number, is_binlog_name
 from dm.relaylog.meta import write_meta
 from dm.relaylog.tap import Tap
@@ -50,6 +50,7 @@ from dm.relaylog.tap import Tap
 BUFFER = 1 << 20
 CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the longest scan after a crash
 META_SECONDS = 1.0
+_TABLE_MAP: Final = int(EventType.TABLE_MAP)
 _FILLER: Final = 1 << 20  # the longest event that stands for bytes the source left out
 
 _Result = TypeVar("_Result")
@@ -86,7 +87,8 @@ class RelayWriter:
         self._history = GtidHistory(gtid_set or GtidSet.empty(flavor))
         self._boundary = self._history.boundary
         self._index = FileIndex(flavor=flavor)
-        self._builder = IndexBuilder(self._index, self._history)
+        self._builder = builder = IndexBuilder(self._index, self._history)
+        self._feed, self._table_ids = builder.feed, builder.table_ids
         self._blocks: BlockCrcs | None = None  # where events have no checksums
         self._indexed = 0
         self._meta_at = float("-inf")
@@ -141,7 +143,8 @@ class RelayWriter:
 
     def _follow(self, index: FileIndex, blocks: BlockCrcs | None) -> None:
         self._index = index
-        self._builder = IndexBuilder(index, self._history)
+        self._builder = builder = IndexBuilder(index, self._history)
+        self._feed, self._table_ids = builder.feed, builder.table_ids
         self._blocks = blocks
 
     def append(self, event: bytes, end: int) -> None:
@@ -157,8 +160,12 @@ class RelayWriter:
         self._parts.append(event)
         self._waiting += size
         self._offset = end
-        if boundary.state != INSIDE or event[4] not in SILENT:
-            self._builder.feed(event, end)
+        kind = event[4]
+        # Inside a transaction rows, and table maps of known tables, change nothing that is kept of a file.
+        if boundary.state != INSIDE or (
+            kind not in SILENT and (kind != _TABLE_MAP or event[ID] not in self._table_ids)
+        ):
+            self._feed(event, end)
         if self._waiting >= self._limit:
             self.flush()
 

@@ -31,7 +31,7 @@ from tests.live.relay.traffic import of_every_kind
 from tests.testbed.figures import record
 from tests.testbed.fixtures import ServerFactory
 
-pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(1800)]
 SEED = 20261121
 
 
