@@ -50,6 +50,7 @@ _ESCAPES: Final = {
 }
 _KEYS_KEPT: Final = 4096
 _BASE64_LINE: Final = 76
+_DECIMAL_DIGITS: Final = 81  # nine words of nine: what a calculation holds; digits before the point fill up their words
 
 
 def quote(text: str) -> str:
@@ -124,7 +125,7 @@ def opaque_text(code: int, raw: bytes) -> str:
         if len(raw) < 2:
             raise Malformed("a DECIMAL inside JSON is cut off")
         precision, scale = raw[0], raw[1]
-        if not (1 <= precision <= 65 and scale <= min(precision, 38)) or len(raw) - 2 != decimal_size(precision, scale):
+        if not (1 <= precision <= _DECIMAL_DIGITS and scale <= min(precision, 38)) or len(raw) - 2 != decimal_size(precision, scale):
             raise Malformed("a DECIMAL inside JSON has the wrong size")
         return decimal_decoder(precision, scale)(raw[2:])
     if code in (WireCode.DATE, WireCode.TIME, WireCode.DATETIME, WireCode.TIMESTAMP):

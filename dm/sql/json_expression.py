@@ -1,12 +1,13 @@
 """A JSON document as an expression of MySQL whose value it is, types included.
 
 Text is enough for most documents (see `dm.binlog.json_tree`). Where it is not, the containers on the way to a typed
-leaf become JSON_OBJECT and JSON_ARRAY, the leaf a CAST to its type, and everything else stays CAST('text' AS JSON):
-what the server makes of it is the document that the source stored. (Measured on MySQL 9.7, by reading the target's own
-binlog: tests/live/binlog/test_json_types.py.)
+leaf become JSON_OBJECT and JSON_ARRAY, the leaf something of its type, and everything else stays CAST('text' AS JSON):
+what the server makes of it is the document that the source stored.
 
-Bytes have a column type inside JSON. A literal of bytes gives one of these types, and nothing that can stand in an
-expression gives the others, so a document with them pauses the task: it can't be written there as it is.
+Some types only columns have. JSON_TABLE makes columns of any type, and IF and IFNULL take the wider type of their two
+values. Measured on MySQL 9.7, by reading the target's own binlog (tests/live/binlog): the same type and the same bytes,
+except that a DECIMAL may be stored with another number of leading zeros, which no function shows. Nothing makes a value
+of the other types (TINYBLOB is one), so a document with them pauses the task: it can't be written there as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +26,12 @@ _CASTS: Final[dict[int, bytes]] = {
     WireCode.TIME: b"TIME(6)",
     WireCode.DATETIME: b"DATETIME(6)",
 }
-_BYTES: Final = WireCode.VAR_STRING  # the type of a literal of bytes
+# What an expression must be beside, to be of that type: an argument that is never evaluated.
+_BESIDE: Final[dict[int, bytes]] = {
+    WireCode.MEDIUM_BLOB: b"CAST('' AS BINARY(70000))",
+    WireCode.LONG_BLOB: b"REPEAT(0x00,17000000)",
+}
+_LARGEST_DECIMAL: Final = 65
 
 
 def encode_document(value: Value) -> bytes:
@@ -64,10 +70,31 @@ def _node(tree: Tree) -> bytes:
 def _opaque(value: Opaque) -> bytes:
     code, raw = value
     if code == WireCode.NEWDECIMAL:
-        return b"CAST(%s AS DECIMAL(%d,%d))" % (opaque_text(code, raw).encode(), raw[0], raw[1])
-    cast = _CASTS.get(code)
-    if cast is not None:
-        return b"CAST('" + opaque_text(code, raw).strip('"').encode() + b"' AS " + cast + b")"
-    if code == _BYTES:
-        return b"0x" + raw.hex().encode() if raw else b"_binary ''"
+        return b"CAST(%s AS DECIMAL(%d,%d))" % (
+            opaque_text(code, raw).encode(),
+            min(raw[0], _LARGEST_DECIMAL),
+            raw[1],
+        )
+    if code in _CASTS:
+        return b"CAST('" + opaque_text(code, raw).strip('"').encode() + b"' AS " + _CASTS[code] + b")"
+    if code == WireCode.TIMESTAMP:
+        return _column(b"'[" + opaque_text(code, raw).encode() + b"]'", b"TIMESTAMP(6)")
+    if code == WireCode.BIT:
+        return _column(b"'[%d]'" % int.from_bytes(raw, "big"), b"BIT(%d)" % (8 * len(raw)))
+    literal = b"0x" + raw.hex().encode() if raw else b"x''"
+    if code == WireCode.VARCHAR:
+        return literal
+    if code == WireCode.STRING:
+        return _column(b"JSON_ARRAY(" + literal + b")", b"BINARY(%d)" % len(raw))
+    if code == WireCode.BLOB:
+        return _column(b"'[null]'", b"BLOB", b"IFNULL(v," + literal + b")")
+    if code in _BESIDE:
+        return b"IFNULL(" + literal + b"," + _BESIDE[code] + b")"
     raise DMError("json-value-inexpressible", type=code)
+
+
+def _column(document: bytes, column_type: bytes, value: bytes = b"v") -> bytes:
+    """The value of a column of that type, which is filled from an array of one element."""
+    # What can't be converted would be NULL, were it not said that it is an error.
+    column = b"v " + column_type + b" PATH '$' ERROR ON EMPTY ERROR ON ERROR"
+    return b"(SELECT " + value + b" FROM JSON_TABLE(" + document + b",'$[*]' COLUMNS(" + column + b")) t)"

@@ -1,8 +1,8 @@
 """What other readers of binlogs make of the values: `mysqlbinlog --verbose`, and mysql-replication where it is right.
 
 mysqlbinlog prints each value in a form of its type's own; here our value is brought into that form, so what is compared
-is their text. Two things it prints with less than is there: FLOAT with six digits, and strings of COMPRESSED columns as
-they are stored. mysql-replication is asked about MySQL only and about the types it decodes rightly.
+is their text. Two things it prints otherwise than they are: FLOAT with six digits, and YEAR 0 as 1900. mysql-replication
+is asked about MySQL only and about the types it decodes rightly.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes) -> bool:
     if base in ("decimal", "enum"):
         return str(ours).encode() != theirs
     if base == "year":
-        return f"{ours:04d}".encode() != theirs
+        return (f"{ours:04d}" if ours else "1900").encode() != theirs  # it adds 1900 to the 0 as well
     if base in ("bit", "set"):
         return ours != int(theirs[2:-1], 2)
     if base in ("date", "time", "datetime", "timestamp"):
@@ -115,7 +115,12 @@ def replication_disagrees(source: Recorded) -> list[str]:
     """The values that mysql-replication reads differently, of those that it reads rightly."""
     server = source.server
     stream = BinLogStreamReader(
-        connection_settings={"host": server.host, "port": server.port, "user": server.user, "passwd": server.password},
+        connection_settings={
+            "host": server.host,
+            "port": server.port,
+            "user": server.user,
+            "password": server.password,
+        },
         server_id=4_000_001,
         log_file=source.recording.file.name,
         log_pos=4,

@@ -7,14 +7,14 @@ what the servers themselves select, and what other readers of binlogs make of th
 from __future__ import annotations
 
 import secrets
-from typing import Any, Self
+from typing import Any
 
 from dm.binlog.decode import RowPair
 from dm.binlog.value import Value
 from dm.demo.compare import Report, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.schema.table import Column
-from tests.live.binlog.recording import Recording, columns_of, recording
+from tests.live.binlog.recording import columns_of_schema, recording
 from tests.live.binlog.types import CASES
 from tests.testbed.sync import running_sync, subtask_for
 
@@ -39,11 +39,14 @@ class Recorded:
             with recording(server) as self.recording:
                 self._write()
             sync.wait_synced(120)
+        self._columns = columns_of_schema(server, self.schema)
+        self._session = server.connect(database=self.schema)
+        with self._session.cursor() as cursor:
+            cursor.execute("SET time_zone = '+00:00'")
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
+        """Drop everything."""
+        self._session.close()
         self.server.execute(f"DROP DATABASE {self.schema}")
         self.target.execute(f"DROP DATABASE {self.schema}", f"DROP DATABASE {self._meta}")
 
@@ -67,11 +70,11 @@ class Recorded:
 
     def changes(self, table: str) -> tuple[Column, list[RowPair]]:
         """The column of a case and the changes of its table."""
-        return _changes(self.recording, self.server, self.schema, table)
+        return self._columns[table][1], self.recording.rows(table, self._columns[table])
 
-    def arrived(self, table: str) -> tuple[Column, list[RowPair]]:
-        """The same of the target's table, from the target's own binlog."""
-        return _changes(self._arrived, self.target, self.schema, table)
+    def arrived(self, table: str) -> list[RowPair]:
+        """The changes of the target's table, from the target's own binlog."""
+        return self._arrived.rows(table, self._columns[table])
 
     def inserted(self, table: str) -> list[Value]:
         """The column's values as they stand in the binlog, in insertion order."""
@@ -94,9 +97,7 @@ class Recorded:
             expression = "CAST(v AS CHAR)"
         else:
             expression = "HEX(v)"
-        connection = self.server.connect(database=self.schema)
-        with connection, connection.cursor() as cursor:
-            cursor.execute("SET time_zone = '+00:00'")
+        with self._session.cursor() as cursor:
             cursor.execute(f"SELECT {expression} FROM {table} ORDER BY id")
             rows = cursor.fetchall()
         return [_value(column, value, expression.startswith("HEX")) for (value,) in rows]
@@ -111,8 +112,3 @@ def _value(column: Column, value: Any, hexadecimal: bool) -> Value:
         return bytes.fromhex(value)
     result: Value = value
     return result
-
-
-def _changes(found: Recording, server: ThrowawayServer, schema: str, table: str) -> tuple[Column, list[RowPair]]:
-    columns = columns_of(server, schema, table)
-    return columns[1], found.rows(table, columns)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -25,18 +26,23 @@ class Recording:
     file: Path  # the server's own
     raw: list[RawEvent] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    _changes: dict[str, list[tuple[TableMap, Rows]]] = field(default_factory=lambda: defaultdict(list))
 
     def rows(self, table: str, columns: Sequence[Column]) -> list[RowPair]:
         """Every row change of one table."""
-        found: list[RowPair] = []
+        if not self._changes:
+            maps: dict[int, TableMap] = {}
+            for event in self.events:
+                if isinstance(event, TableMap):
+                    maps[event.table_id] = event
+                elif isinstance(event, Rows):
+                    self._changes[maps[event.table_id].table].append((maps[event.table_id], event))
         decoders = DecoderCache()
-        maps: dict[int, TableMap] = {}
-        for event in self.events:
-            if isinstance(event, TableMap):
-                maps[event.table_id] = event
-            elif isinstance(event, Rows) and maps[event.table_id].table == table:
-                found.extend(decoders.decoder(maps[event.table_id], columns).decode(event))
-        return found
+        return [
+            pair
+            for table_map, event in self._changes.get(table, ())
+            for pair in decoders.decoder(table_map, columns).decode(event)
+        ]
 
     def of(self, kind: type) -> list[Event]:
         """The events of one kind."""
@@ -71,20 +77,32 @@ def recording(server: ThrowawayServer) -> Iterator[Recording]:
 
 def columns_of(server: ThrowawayServer, schema: str, table: str) -> list[Column]:
     """The table's columns as the server describes them."""
-    return [
-        Column(
-            name=name,
-            base="geomcollection" if base == "geometrycollection" else base,
-            length=length if length is not None else precision,
-            decimals=scale if scale is not None else fraction,
-            unsigned="unsigned" in full,
-            charset=charset,
-            members=tuple(text.replace("''", "'") for text in _MEMBER.findall(full)) if base in ("enum", "set") else (),
+    return _columns(server, "table_schema = %s AND table_name = %s", schema, table)[table]
+
+
+def columns_of_schema(server: ThrowawayServer, schema: str) -> dict[str, list[Column]]:
+    """The same of all tables of a schema."""
+    return _columns(server, "table_schema = %s", schema)
+
+
+def _columns(server: ThrowawayServer, condition: str, *values: str) -> dict[str, list[Column]]:
+    found: dict[str, list[Column]] = defaultdict(list)
+    for table, name, base, length, precision, scale, fraction, charset, full in server.query(
+        "SELECT table_name, column_name, data_type, character_maximum_length, numeric_precision, numeric_scale,"
+        " datetime_precision, character_set_name, column_type FROM information_schema.columns"
+        f" WHERE {condition} ORDER BY table_name, ordinal_position",
+        values,
+    ):
+        members = tuple(text.replace("''", "'") for text in _MEMBER.findall(full)) if base in ("enum", "set") else ()
+        found[table].append(
+            Column(
+                name=name,
+                base="geomcollection" if base == "geometrycollection" else base,
+                length=length if length is not None else precision,
+                decimals=scale if scale is not None else fraction,
+                unsigned="unsigned" in full,
+                charset=charset,
+                members=members,
+            )
         )
-        for name, base, length, precision, scale, fraction, charset, full in server.query(
-            "SELECT column_name, data_type, character_maximum_length, numeric_precision, numeric_scale,"
-            " datetime_precision, character_set_name, column_type FROM information_schema.columns"
-            " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
-            (schema, table),
-        )
-    ]
+    return found

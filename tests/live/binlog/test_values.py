@@ -6,8 +6,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dm.binlog.json_tree import TypedJson
-from dm.binlog.value import Row, Value
+from dm.binlog.decode import RowPair
+from dm.binlog.json_text import opaque_text
+from dm.binlog.json_tree import Opaque, TypedJson
+from dm.binlog.value import Value
+from dm.binlog.wire_type import WireCode
 from dm.demo.installation import Flavor
 from tests.live.binlog.oracles import mysqlbinlog_disagrees, mysqlbinlog_values, replication_disagrees
 from tests.live.binlog.recorded import Recorded
@@ -20,21 +23,25 @@ pytestmark = pytest.mark.live
 @pytest.fixture(scope="module")
 def recorded(park: ServerPark) -> Iterator[Callable[[Flavor], Recorded]]:
     made: dict[Flavor, Recorded] = {}
+    tried: set[Flavor] = set()
 
     def of(flavor: Flavor) -> Recorded:
         if flavor not in made:
+            assert flavor not in tried, "the cases could not be recorded; the first test that needs them says why"
+            tried.add(flavor)
             made[flavor] = Recorded(park.shared(flavor, "upstream-1"), park.shared(flavor, "target"))
         return made[flavor]
 
     yield of
     for one in made.values():
-        with one:
-            pass
+        one.close()
 
 
 def same(one: Value, other: Value) -> bool:
     if isinstance(one, float) and isinstance(other, float):
         return one == other and str(one) == str(other)
+    if isinstance(one, str) and isinstance(other, str):  # a document may carry its tree along
+        return one == other
     return type(one) is type(other) and one == other
 
 
@@ -64,11 +71,25 @@ def test_documents_keep_the_types_of_their_values(recorded: Callable[[Flavor], R
     source = recorded("mysql")
     table = f"v{CASES.index(next(case for case in CASES if case[1] == 'JSON'))}"
 
-    def trees(rows: list[Row]) -> dict[Value, object]:
-        return {row[0]: row[1].tree if isinstance(row[1], TypedJson) else row[1] for row in rows}
+    def trees(rows: list[RowPair]) -> dict[Value, object]:
+        return {after[0]: _with_types(after[1]) for _, after in rows if after is not None}
 
-    written = trees([after for _, after in source.changes(table)[1] if after is not None])
-    assert trees([after for _, after in source.arrived(table)[1] if after is not None]) == written
+    written = trees(source.changes(table)[1])
+    assert len(written) > 10
+    assert trees(source.arrived(table)) == written
+
+
+def _with_types(value: object) -> object:
+    """A document with the types of its leaves; of a DECIMAL the text, as its leading zeros may differ."""
+    if isinstance(value, TypedJson):
+        return _with_types(value.tree)
+    if isinstance(value, dict):
+        return {name: _with_types(inner) for name, inner in value.items()}
+    if isinstance(value, list):
+        return list(map(_with_types, value))
+    if isinstance(value, Opaque) and value.code == WireCode.NEWDECIMAL:
+        return value.code, opaque_text(*value)
+    return type(value), getattr(value, "unsigned", None), value
 
 
 def test_mysqlbinlog_reads_the_same_values(recorded: Callable[[Flavor], Recorded], flavor: Flavor) -> None:

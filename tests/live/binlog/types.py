@@ -28,6 +28,13 @@ _MANY = ",".join(f"'m{number}'" for number in range(300))
 _SET64 = ",".join(f"'s{number}'" for number in range(64))
 _PRECISIONS = ((10, 0), (5, 2), (9, 9), (18, 9), (19, 10), (30, 30), (27, 3), (1, 0), (1, 1), (65, 0))
 _DECIMALS = ("0", "-0.5", "1", "-1", "123456789.123456789", "-99999999999.999", "0.000000001")
+
+
+def _column(value: str, definition: str) -> str:
+    """A value of a column of that type."""
+    return f"(SELECT v FROM JSON_TABLE('[\"{value}\"]', '$[*]' COLUMNS(v {definition} PATH '$')) t)"
+
+
 _JSON = (
     "'null'",
     "'{}'",
@@ -42,6 +49,15 @@ _JSON = (
     "JSON_ARRAY(CAST('2024-02-03 04:05:06.7' AS DATETIME(6)), CAST('0000-00-00' AS DATETIME))",
     "JSON_ARRAY(CAST(1.50 AS DECIMAL(10,2)), CAST(-12345678901234567890.123 AS DECIMAL(30,3)))",
     "JSON_ARRAY(x'0102', CAST(REPEAT('z', 100) AS BINARY), b'101', 3.14e0, POINT(1, 2))",
+    "JSON_ARRAY(CAST(5 AS UNSIGNED), CAST(70000 AS UNSIGNED))",
+    "JSON_ARRAY(CAST(5000000000 AS SIGNED), CAST(5000000000 AS UNSIGNED))",
+    "JSON_ARRAY(CAST(9e34 AS DECIMAL(65,30)), CAST(7 AS DECIMAL(30,0)), CAST('-838:59:59' AS TIME))",
+    f"JSON_OBJECT('', {_column('513', 'BIT(10)')}, 'it''s', JSON_ARRAY({_column('18446744073709551615', 'BIT(64)')}))",
+    f"JSON_ARRAY({_column('2024-02-03 04:05:06.7', 'TIMESTAMP(1)')}, {_column('x', 'BLOB')})",
+    f"JSON_ARRAY({_column('ab', 'BINARY(4)')})",
+    "JSON_ARRAY(x'', IFNULL(x'00', CAST('' AS BINARY(70000))), IFNULL(x'ff', REPEAT('x', 17000000)))",
+    "JSON_EXTRACT(JSON_ARRAY(CAST(1.50 AS DECIMAL(5,3))), '$[0]')",
+    "JSON_EXTRACT(JSON_ARRAY(x'ff00'), '$[0]')",
     "JSON_OBJECT('k', REPEAT('long ', 30000), 'l', JSON_ARRAY(REPEAT('y', 70000), 1, 2000000000))",
 )  # fmt: skip
 

@@ -74,7 +74,12 @@ def test_only_what_its_text_does_not_say_carries_a_tree(document: bytes, typed: 
         ([DECIMAL, None], b"JSON_ARRAY(CAST(1.50 AS DECIMAL(3,2)),CAST('null' AS JSON))"),
         ({"it's": [DATE]}, b"JSON_OBJECT('it''s',JSON_ARRAY(CAST('2024-02-03' AS DATE)))"),
         (DATE, b"JSON_EXTRACT(JSON_ARRAY(CAST('2024-02-03' AS DATE)),'$[0]')"),
-        ([Opaque(253, b"\0'")], b"JSON_ARRAY(0x0027)"),
+        ([Opaque(15, b"\0'")], b"JSON_ARRAY(0x0027)"),
+        (
+            [Opaque(16, b"\2\1")],
+            b"JSON_ARRAY((SELECT v FROM JSON_TABLE('[513]','$[*]' COLUMNS(v BIT(16) PATH '$'"
+            b" ERROR ON EMPTY ERROR ON ERROR)) t))",
+        ),
     ],
 )
 def test_the_expression_of_a_document(tree: Tree, expression: bytes) -> None:
@@ -90,5 +95,5 @@ def test_a_document_of_plain_types_is_text_to_the_target() -> None:
 
 def test_a_type_that_no_expression_has_stops() -> None:
     with pytest.raises(DMError) as caught:
-        json_expression([Opaque(16, b"\1")])
+        json_expression([Opaque(249, b"\1")])
     assert caught.value.name == "json-value-inexpressible"
