@@ -67,6 +67,15 @@ class ItemWriter:
         self._writer.append(front, session, schema, query.sql)
 
 
+def read_maps(records: Iterable[bytes]) -> list[TableMap]:
+    """The table maps of one transaction, for a reader that needs the same objects each time it reads the items."""
+    return [
+        parse_table_map(ByteCursor(record, _MAP.size), _FLAVORS[_MAP.unpack_from(record)[2]])
+        for record in records
+        if record[0] == 0x4D  # M
+    ]
+
+
 def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> Iterator[Item]:
     """The items of one transaction, in order; with the writer's own table maps where they are still there."""
     known = [] if maps is None else maps

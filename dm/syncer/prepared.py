@@ -45,7 +45,7 @@ from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.ident import TableName
 from dm.position import Position
-from dm.syncer.item_record import ItemWriter, read_items
+from dm.syncer.item_record import ItemWriter, read_items, read_maps
 from dm.syncer.prepared_list import HeldXa, Place, PreparedDirectory
 from dm.syncer.spool_file import SpoolReader, SpoolWriter
 from dm.syncer.transaction import Item, RowsItem, TransactionItems
@@ -72,6 +72,9 @@ class PreparedRows:
         except DMError as error:
             raise self._damaged(error.message) from error
         try:
+            if self._held.maps is None:
+                # Of an earlier run. This reads all of it, so it is known to be whole before a row of it is applied.
+                self._held.maps = read_maps(self._records(reader))
             for item in read_items(self._records(reader), self._held.maps):
                 if not isinstance(item, RowsItem) or self._wanted(
                     TableName(item.table_map.schema, item.table_map.table)

@@ -107,7 +107,7 @@ class PreparedDirectory:
             raise DMError("spool-not-written", file=self._folder) from error
 
     def _take_over(self, epoch: int, stored: Position | None) -> list[HeldXa]:
-        self._folder.mkdir(parents=True, exist_ok=True)
+        _create(self._folder)
         older = sorted(number for number in self._numbers("") if number < epoch)
         source = self._folder / str(older[-1]) if older else None
         kept = [] if source is None or stored is None else _undecided_at(stored, source)
@@ -153,6 +153,13 @@ class PreparedDirectory:
     def remove(self, held: HeldXa) -> None:
         """Remove an entry's file."""
         self.path(held).unlink(missing_ok=True)
+
+
+def _create(folder: Path) -> None:
+    missing = [path for path in (folder, *folder.parents) if not path.exists()]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for path in missing:
+        sync_directory(path.parent)
 
 
 class _Overtaken(Exception):

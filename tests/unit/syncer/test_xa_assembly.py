@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.syncer.assembler import TransactionAssembler
 from dm.syncer.prepared import PreparedTransactions
-from dm.syncer.transaction import RowsItem, SourceTransaction
+from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
 from tests.unit.syncer.test_assembler import Stream, assembled, everything, start
 
 
@@ -160,3 +160,32 @@ def test_rows_of_tables_that_nobody_wants_leave_the_names_of_the_tables(tmp_path
     with pytest.raises(DMError) as caught:
         list(assembled(assembler, stream.decided(2, "COMMIT")))
     assert caught.value.name == "xa-rows-left-out"
+
+
+def test_the_rows_can_be_read_twice_and_refer_to_the_same_table_maps_also_in_a_later_run(tmp_path: Path) -> None:
+    stream = XaStream()
+    assembler, prepared = reader(tmp_path, start())
+    prepare = stream.prepared(1)
+    prepare[4:4] = [stream.table_map(10, "second"), stream.write_rows(10), stream.write_rows(9)]
+    list(assembled(assembler, [stream.format, *prepare]))
+    prepared.settle(assembler.position)
+    prepared.settled(assembler.position)
+    later, _ = reader(tmp_path, assembler.position, epoch=2)
+    (transaction,) = assembled(later, [stream.format, *stream.decided(2, "COMMIT")])
+    once, again = ([item for item in transaction.items if isinstance(item, RowsItem)] for _ in range(2))
+    assert [item.table_map.table for item in once] == ["t", "second", "t"]
+    assert [id(item.table_map) for item in once] == [id(item.table_map) for item in again]
+    assert once[0].table_map is once[2].table_map
+    assert [bytes(item.rows.body) for item in once] == [bytes(item.rows.body) for item in again]
+
+
+def test_a_change_logged_as_a_statement_waits_for_the_verdict_too(tmp_path: Path) -> None:
+    stream = XaStream()
+    assembler, _ = reader(tmp_path, start())
+    prepare = stream.prepared(1)
+    prepare[2:4] = [stream.query("INSERT INTO t VALUES (1)")]
+    first, second = assembled(assembler, [stream.format, *prepare, *stream.decided(2, "COMMIT")])
+    assert list(first.items) == []
+    (item,) = second.items
+    assert isinstance(item, StatementItem)
+    assert item.query.sql == b"INSERT INTO t VALUES (1)"
