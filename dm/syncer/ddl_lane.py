@@ -117,7 +117,7 @@ class DdlLane:
         """Whether a statement that changes rows may change some that are replicated."""
         if not tables or any(self._rules.wanted(table) for table in tables):
             return True
-        # MySQL tells in which schemas; one that the statement does not name was written by a trigger or a function.
+        # MySQL tells which schemas were used. One that the text does not write, a trigger or a function may have written.
         named = {table.schema.lower() for table in tables}
         others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
         return any(self._rules.wanted(TableName(schema, "")) for schema in others)
@@ -204,11 +204,11 @@ class DdlLane:
     def _execute(self, query: Query, number: int, piece: Piece, end: Position, intent: Intent | None) -> None:
         if intent is not None and number < intent.piece:
             return  # a later piece was announced, so this one is done
-        refuse_renaming(piece, self._rules)
+        refuse_renaming(piece, self._rules, end)
         target_piece = piece.route(self._rules.route)
         routed = target_piece.text
         now = self._structures_of(target_piece)
-        if creates_shard(piece, self._rules, now):
+        if creates_shard(piece, self._rules, now, end):
             self.already_effective += 1
             return
         if intent is not None and number == intent.piece and not intent.refused:

@@ -1,8 +1,8 @@
 """What other readers of binlogs make of the values: `mysqlbinlog --verbose`, and mysql-replication where it is right.
 
 mysqlbinlog prints each value in a form of its type's own; here our value is brought into that form, so what is compared
-is their text. Two things it prints otherwise than they are: FLOAT with six digits, and YEAR 0 as 1900. mysql-replication
-is asked about MySQL only and about the types it decodes rightly.
+is their text. Two things it prints otherwise than they are: FLOAT with six digits, and YEAR 0 as 1900. And
+mysql-replication is asked about MySQL only and about the types it decodes rightly.
 """
 
 from __future__ import annotations
