@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.position import Position
 from dm.rules.router import table_missing
 from dm.rules.table_rules import TableRules
 from dm.schema.table import TableSchema
@@ -19,7 +20,9 @@ from dm.sql.operation import CreateTable, RenameTable
 from dm.sql.piece import Piece
 
 
-def creates_shard(piece: Piece, rules: TableRules, now: Mapping[TableName, TableSchema | None]) -> bool:
+def creates_shard(
+    piece: Piece, rules: TableRules, now: Mapping[TableName, TableSchema | None], position: Position
+) -> bool:
     """Whether the piece creates a source table whose rows go into a table that the target has, `now`."""
     operation = piece.operations[0] if piece.operations else None
     if not isinstance(operation, CreateTable) or operation.or_replace:
@@ -29,15 +32,19 @@ def creates_shard(piece: Piece, rules: TableRules, now: Mapping[TableName, Table
         return False
     target = rules.route(operation.table)
     if now.get(target) is None:
-        raise table_missing(operation.table, target, extracted)
+        error = table_missing(operation.table, target, extracted)
+        error.position = str(position)
+        raise error
     return True
 
 
-def refuse_renaming(piece: Piece, rules: TableRules) -> None:
+def refuse_renaming(piece: Piece, rules: TableRules, position: Position) -> None:
     """Raise DMError `extract-renamed` where other values are extracted from the new name than from the old one."""
     for operation in piece.operations:
         for old, new in operation.pairs if isinstance(operation, RenameTable) else ():
             before, after = rules.extracted(old), rules.extracted(new)
             if before != after:
                 target = rules.route(old if before else new)
-                raise DMError("extract-renamed", statement=piece.text, target=target, old=old, new=new)
+                raise DMError(
+                    "extract-renamed", position=position, statement=piece.text, target=target, old=old, new=new
+                )
