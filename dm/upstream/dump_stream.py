@@ -242,7 +242,7 @@ class DumpStream:
                 return known
             return DMError("dump-refused", wanted=self.wanted, number=number, cause=words)
         if "more gtids than" in lowered or "not in the master's binlog" in lowered or "diverge" in lowered:
-            return DMError("source-gtid-diverged", missing=self.wanted, cause=words)
+            return DMError("source-gtid-diverged", missing=self.wanted, ours=self._start, cause=words)
         if "impossible position" in lowered or "> file size" in lowered:
             return DMError("source-reset", what=f"it ends before {self.wanted}", cause=words)
         if self._begins_inside(lowered):
@@ -277,4 +277,5 @@ class DumpStream:
                     missing = f"from {self.wanted} to {files[0][0]}" if files else self.wanted
             finally:
                 connection.close()
-        return DMError("source-binlog-purged", wanted=self.wanted, available=available, missing=missing, cause=words)
+        details = {"wanted": self.wanted, "available": available, "missing": missing, "ours": self._start}
+        return DMError("source-binlog-purged", cause=words, **details)

@@ -24,6 +24,7 @@ from tests.testbed.sync import subtask_for, wait_until, work_directory_of
 
 HEARTBEAT = 1.0
 PATIENCE = 90.0
+PAUSE = 0.02  # between two transactions of a load: a target that shares the machine must be able to follow
 _MARKS = itertools.count(1_000_000)
 SCHEMA = "grp"
 TABLES = (
@@ -69,7 +70,7 @@ def wait_caught_up(source: ThrowawayServer, replica: ThrowawayServer) -> None:
 
 
 class Load:
-    """Transactions on keyed and keyless tables, as fast as one session writes them, until it is stopped."""
+    """Transactions on keyed and keyless tables, one after the other, until it is stopped."""
 
     def __init__(self) -> None:
         self._numbers = itertools.count(1)
@@ -96,7 +97,7 @@ class Load:
     def _run(self, server: ThrowawayServer, stop: threading.Event, count: int | None) -> None:
         connection = server.connect(autocommit=False)
         with connection.cursor() as cursor:
-            while not stop.wait(0.002) and count != 0:
+            while not stop.wait(PAUSE) and count != 0:
                 number = next(self._numbers)
                 for statement in (
                     f"INSERT INTO {SCHEMA}.keyed VALUES ({number}, REPEAT('x', {number % 200}))",
@@ -148,6 +149,7 @@ class Following:
         self._clock = clock or SystemClock()
         self._stop = threading.Event()
         self.errors: list[str] = []  # names, in the order of the runs they ended
+        self.last_words = ""  # of the last run that ended with an error
         self.failure: BaseException | None = None
         self.relay: RelayUnit | None = None
         self.sync: SyncUnit | None = None
@@ -190,6 +192,7 @@ class Following:
                 if not error.retryable:
                     raise
                 self.errors.append(error.name)
+                self.last_words = error.message
                 self._stop.wait(0.2)
 
     @property
@@ -198,18 +201,34 @@ class Following:
         unit = self.relay or self.sync
         return {} if unit is None else unit.status()
 
+    @property
+    def says(self) -> str:
+        """What a unit waits for at the moment, in its words."""
+        if self.relay is not None:
+            return "" if self.relay.trouble is None else self.relay.trouble.message
+        trouble = None if self.sync is None else self.sync.status().get("waiting")
+        return f"{trouble or ''} {self.last_words}"
+
     def wait_read_at(self, server: ThrowawayServer) -> None:
         """Wait until the source is read at this server."""
         address = f"{server.host}:{server.port}"
         self.wait_until(lambda: self.status.get("sourceAddress") == address, f"{server!r} to be read")
 
+    def reads_standby(self) -> bool:
+        """Whether the source's standby is read."""
+        return self.status["standbyInUse"] is True
+
     def wait_applied(self, server: ThrowawayServer) -> None:
-        """Write a mark at the server and wait until it is at the target, and so all before it."""
+        """Wait until everything that the server has is at the target; nobody may write meanwhile."""
+        self.wait_seen(server)
+        self.wait_until(lambda: self.sync is not None and self.sync.status()["synced"] is True, "synced")
+
+    def wait_seen(self, server: ThrowawayServer) -> None:
+        """Write a mark at the server and wait until it is at the target."""
         number = next(_MARKS)
         server.execute(f"INSERT INTO {SCHEMA}.keyed VALUES ({number}, 'mark')")
         marked = f"SELECT COUNT(*) FROM {SCHEMA}.keyed WHERE id = {number}"
         self.wait_until(lambda: self._target.query(marked) == ((1,),), f"a mark of {server!r} to arrive")
-        self.wait_until(lambda: self.sync is not None and self.sync.status()["synced"] is True, "synced")
 
     def wait_until(self, done: Callable[[], bool], what: str) -> None:
         """Wait for something; raises the error that a unit ended with."""
