@@ -117,7 +117,7 @@ class DdlLane:
         """Whether a statement that changes rows may change some that are replicated."""
         if not tables or any(self._rules.wanted(table) for table in tables):
             return True
-        # MySQL tells which schemas were used. One that the text does not write, a trigger or a function may have written.
+        # MySQL tells which schemas were used. One that the text does not write, a trigger may have written.
         named = {table.schema.lower() for table in tables}
         others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
         return any(self._rules.wanted(TableName(schema, "")) for schema in others)

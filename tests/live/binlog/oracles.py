@@ -68,8 +68,12 @@ def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes) -> bool:
         return str(ours).encode() != theirs
     if base == "year":
         return (f"{ours:04d}" if ours else "1900").encode() != theirs  # it adds 1900 to the 0 as well
-    if base in ("bit", "set"):
+    if base == "bit":
         return ours != int(theirs[2:-1], 2)
+    if base == "set":  # byte for byte, the lowest one first
+        assert isinstance(ours, int)
+        bits = theirs[2:-1].decode()
+        return "".join(f"{byte:08b}" for byte in ours.to_bytes(len(bits) // 8, "little")) != bits
     if base in ("date", "time", "datetime", "timestamp"):
         assert isinstance(ours, str)
         return _moment(base, ours) != theirs.decode().strip("'")

@@ -104,6 +104,7 @@ def test_mysqlbinlog_reads_the_same_values(recorded: Callable[[Flavor], Recorded
         assert not different, (CASES[number][1], different)
 
 
+@pytest.mark.filterwarnings("ignore:'db' is deprecated:DeprecationWarning")
 def test_mysql_replication_reads_the_same_values_where_it_is_right(recorded: Callable[[Flavor], Recorded]) -> None:
     source = recorded("mysql")
     assert replication_disagrees(source) == []
