@@ -150,7 +150,8 @@ CHAPTERS: Final = (
             " done",
             "strict-optimistic-shard-mode": "refused unless `false`",
             "meta-schema": "schema of the progress tables at the target",
-            "timezone": UNUSED + ": sessions use UTC on both sides, so TIMESTAMP values stay the same instant",
+            "timezone": "the zone of texts that expression filters compare with a TIMESTAMP; accepted with a warning,"
+            " since it does nothing else: sessions use UTC on both sides, so TIMESTAMP values stay the same instant",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
             "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
             "clean-dump-file": "remove the dump files when they are loaded",
@@ -275,8 +276,8 @@ CHAPTERS: Final = (
         "filters",
         FilterRule,
         "Binlog event filters. All rules that match a table are asked; `Ignore` skips what it matches, `Do` skips what"
-        " it does not match, `Error` pauses the task; `Ignore` goes before `Error`, `Error` before `Do`. Event names are"
-        " DM's (`all`, `all dml`, `insert`, `truncate table`, `add column`, ...), see"
+        " it does not match, `Error` pauses the task; `Ignore` goes before `Error`, `Error` before `Do`. Event names"
+        " are DM's (`all`, `all dml`, `insert`, `truncate table`, `add column`, ...), see"
         " [filters and routes](filters-and-routes.md).",
         {
             "schema-pattern": "schemas, wildcards as above, no regular expressions",
@@ -290,7 +291,8 @@ CHAPTERS: Final = (
         "expression-filter",
         ExpressionFilter,
         "Rows of one table that are skipped when an expression is true. Expressions compare columns with constants;"
-        " what could not be computed with exactly the server's result (functions, casts) is refused.",
+        " what could not be computed with exactly the server's result (functions, casts) is refused. What there is:"
+        " [filters and routes](filters-and-routes.md#leave-rows-out).",
         {
             "schema": "schema of the source",
             "table": "table of the source",

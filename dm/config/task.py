@@ -146,7 +146,8 @@ class TaskConfig(Section):
     }
     refused_kinds: ClassVar = {"column-mappings": "config-column-mapping"}
     without_effect: ClassVar = {
-        "timezone": "sessions use UTC on both sides, so TIMESTAMP values stay the same instant",
+        "timezone": "sessions use UTC on both sides, so TIMESTAMP values stay the same instant; only texts that"
+        " expression filters compare with a TIMESTAMP are read in it",
         "online-ddl": _ONLINE_DDL,
         "shadow-table-rules": _ONLINE_DDL,
         "trash-table-rules": _ONLINE_DDL,
