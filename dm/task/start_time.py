@@ -93,6 +93,11 @@ def begin_at(config: SubtaskConfig, start: Position) -> list[str]:
         before = restart.begin_at(connection, key_of(config), start)
     finally:
         connection.close()
-    if before is not None and before.server_uuid == start.server_uuid and before.order < start.order:
+    if before is None or before.server_uuid != start.server_uuid or before.order == start.order:
+        return []
+    if before.order < start.order:
         return [f"source {config.source_id}: what lies between its checkpoint {before} and {start} is left out"]
-    return []
+    return [
+        f"source {config.source_id}: between {start} and its checkpoint {before} tables without a key stay as they are,"
+        " since their rows can't be told to be there already; with --remove-meta all changes are made again"
+    ]

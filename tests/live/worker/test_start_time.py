@@ -1,0 +1,154 @@
+"""A start by time, on real servers: in the source's files and in the relay's, with and without a checkpoint."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.position import Position
+from dm.target.connection import TargetConnection
+from dm.target.progress.restart import no_other_run
+from dm.task.progress import forget_progress, key_of
+from dm.task.start_time import StartTime, begin_at, position_at
+from tests.live.relay.relaying import flush_logs, has_reached, relaying, source_of
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import running_sync, subtask_for, wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+
+NOW = "SELECT NOW(), UNIX_TIMESTAMP()"
+
+
+def next_second(server: ThrowawayServer) -> tuple[str, int]:
+    """A second of the source's clock before which everything so far lies: in its zone, and since the epoch."""
+    began = server.query(NOW)[0][1]
+    wait_until(lambda: server.query(NOW)[0][1] > began, "the next second")
+    text, instant = server.query(NOW)[0]
+    return str(text), int(instant)
+
+
+def last_file(server: ThrowawayServer) -> str:
+    return str(server.query("SHOW BINARY LOGS")[-1][0])
+
+
+class Scene:
+    """Rows 1 to 4 in keyed and keyless tables, each in a file and a second of its own."""
+
+    def __init__(self, upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:
+        self.upstream, self.target, self.name = upstream, target, name
+        self.seconds: dict[int, tuple[str, int]] = {}
+        self.files: dict[int, str] = {}
+        self.warnings: list[str] = []
+        for server in (upstream, target):
+            server.execute(f"CREATE TABLE {name}.k (id INT PRIMARY KEY, v INT)", f"CREATE TABLE {name}.l (id INT)")
+        flush_logs(upstream)
+        self.first = last_file(upstream)
+        for number in range(1, 5):
+            self.seconds[number] = next_second(upstream)
+            self.files[number] = last_file(upstream)
+            self.write(number)
+            flush_logs(upstream)
+
+    def write(self, number: int) -> None:
+        self.upstream.execute(
+            f"INSERT INTO {self.name}.k VALUES ({number}, {number})",
+            f"UPDATE {self.name}.k SET v = v + 1 WHERE id = {number}",
+            f"INSERT INTO {self.name}.l VALUES ({number})",
+        )
+
+    def subtask(self) -> SubtaskConfig:
+        return subtask_for(self.upstream, self.target, self.name, task=self.name)
+
+    def begin(self, number: int, relay: Path, *, zone: str | None = None) -> Position:
+        text, instant = self.seconds[number]
+        if zone is not None:
+            text = str(
+                self.upstream.query(f"SELECT CONVERT_TZ(FROM_UNIXTIME({instant}), @@time_zone, %s)", [zone])[0][0]
+            )
+            text += zone
+        start = position_at(self.subtask(), StartTime.parse(text), relay)
+        self.warnings = begin_at(self.subtask(), start)
+        return start
+
+    def rows(self, table: str) -> list[tuple[int, ...]]:
+        return sorted(self.target.query(f"SELECT * FROM {self.name}.{table}"))
+
+
+@pytest.fixture
+def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> Scene:
+    return Scene(upstream, target, schema(upstream, target))
+
+
+def test_a_time_begins_a_task_at_its_first_transaction_wherever_the_files_are(scene: Scene, tmp_path: Path) -> None:
+    upstream = scene.upstream
+    none = tmp_path / "no relay"
+    remote = {
+        number: position_at(scene.subtask(), StartTime.parse(text), none) for number, (text, _) in scene.seconds.items()
+    }
+    assert {number: start.file for number, start in remote.items()} == scene.files, "each in the file that it began"
+
+    relay = tmp_path / "relay"
+    with relaying(source_of(upstream, first=scene.first), relay):
+        wait_until(lambda: has_reached(relay, upstream), "the relay")
+        for number, (text, _) in scene.seconds.items():
+            stored = position_at(scene.subtask(), StartTime.parse(text), relay)
+            assert stored == remote[number]
+        # Before everything that the relay has: the source has more.
+        assert position_at(scene.subtask(), StartTime.parse("2001-01-01 00:00:00"), relay).file < scene.first
+        with pytest.raises(DMError) as raised:
+            position_at(scene.subtask(), StartTime.parse("2037-01-01 00:00:00"), relay)
+        assert raised.value.name == "start-time-too-late"
+
+        scene.begin(3, relay)
+        with running_sync(scene.subtask(), relay) as sync:
+            sync.wait_synced()
+        assert [row[0] for row in scene.rows("k")] == [3, 4]
+        assert scene.rows("l") == [(3,), (4,)]
+
+
+def test_going_back_repeats_keyed_rows_and_no_keyless_ones(scene: Scene, tmp_path: Path) -> None:
+    scene.begin(3, tmp_path)
+    with running_sync(scene.subtask()) as sync:
+        sync.wait_synced()
+    scene.target.execute(f"DELETE FROM {scene.name}.k WHERE id >= 4")
+    scene.write(6)
+    start = scene.begin(2, tmp_path, zone="+05:30")
+    assert start.file == scene.files[2]
+    assert ["tables without a key stay as they are" in warning for warning in scene.warnings] == [True]
+    with running_sync(scene.subtask()) as sync:
+        sync.wait_synced()
+    assert scene.rows("k") == sorted(scene.upstream.query(f"SELECT * FROM {scene.name}.k WHERE id >= 2"))
+    assert scene.rows("l") == [(3,), (4,), (6,)], "up to its checkpoint nothing is done again, behind it all is"
+    scene.write(7)
+    with running_sync(scene.subtask()) as sync:
+        sync.wait_synced()
+    assert scene.rows("l")[-1] == (7,)
+
+
+def test_going_forward_leaves_out_what_lies_between_and_a_run_is_not_disturbed(scene: Scene, tmp_path: Path) -> None:
+    scene.begin(1, tmp_path)
+    assert scene.warnings == []
+    start = scene.begin(4, tmp_path)
+    assert ["is left out" in warning for warning in scene.warnings] == [True]
+    with running_sync(scene.subtask()) as sync:
+        sync.wait_synced()
+        for change in (
+            lambda: begin_at(scene.subtask(), start),
+            lambda: forget_progress(scene.subtask(), tmp_path),
+        ):
+            with pytest.raises(DMError) as raised:
+                change()
+            assert raised.value.name == "task-runs-elsewhere"
+        scene.write(6)
+        sync.wait_synced()
+    assert [row[0] for row in scene.rows("k")] == [4, 6]
+    connection = TargetConnection(scene.subtask().target)
+    try:
+        with no_other_run(connection, key_of(scene.subtask())):
+            pass
+    finally:
+        connection.close()
