@@ -36,7 +36,8 @@ _NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 
 def has_checksum(event: bytes) -> bool:
     """Whether the last four bytes are the CRC-32 of the others."""
-    return len(event) > HEADER_SIZE + CHECKSUM_SIZE and zlib.crc32(event) == _CRC_RESIDUE
+    # A STOP event, the last one of a server that was shut down, is a header and a checksum.
+    return len(event) >= HEADER_SIZE + CHECKSUM_SIZE and zlib.crc32(event) == _CRC_RESIDUE
 
 
 def rotate_target(event: bytes) -> tuple[str, int]:
