@@ -2,7 +2,7 @@
 
 mysqlbinlog prints each value in a form of its type's own; here our value is brought into that form, so what is compared
 is their text. Two things it prints otherwise than they are: FLOAT with six digits, and YEAR 0 as 1900. And
-mysql-replication is asked about MySQL only and about the types it decodes rightly.
+mysql-replication is asked about MySQL only and about the types it decodes rightly (an invalid date ends its stream).
 """
 
 from __future__ import annotations
@@ -11,13 +11,15 @@ import re
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import WriteRowsEvent
 
+from dm.binlog.check import GEOMETRY_BASES
+from dm.binlog.mariadb_compression import decompress_column
 from dm.binlog.value import Value
 from dm.demo.servers import ThrowawayServer
 from dm.schema.table import Column
@@ -26,7 +28,8 @@ from tests.live.binlog.types import CASES
 
 _TABLE = re.compile(rb"^### INSERT INTO `[^`]+`\.`([^`]+)`$")
 _SECOND = "###   @2="
-_ESCAPE = re.compile(rb"\\x([0-9a-f]{2})")
+_ESCAPE = re.compile(rb"\\(x[0-9a-f]{2}|.)", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"0": b"\0"}
 _INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
 _FIXED_BINARY = ("uuid", "inet6", "inet4", "binary")
 
@@ -49,13 +52,15 @@ def mysqlbinlog_values(server: ThrowawayServer, file: Path) -> dict[str, list[by
     return found
 
 
-def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes) -> bool:
-    """Whether the program's text means another value than ours."""
+def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes, *, compressed: bool) -> bool:
+    """Whether the program's text means another value than ours; it prints a COMPRESSED column as it is stored."""
+    base = column.base
+    if theirs.startswith(b"!! Don't know how to handle column type"):
+        return base not in GEOMETRY_BASES and base != "vector"
     if ours is None:
         return theirs != b"NULL"
-    base = column.base
     if isinstance(ours, bytes):
-        text = _plain(theirs)
+        text = decompress_column(_plain(theirs)) if compressed else _plain(theirs)
         return (ours.rstrip(b"\0") != text.rstrip(b"\0")) if base in _FIXED_BINARY else ours != text
     if base in _INTEGERS:
         # A negative number is followed by its unsigned reading: the program does not know which one is meant.
@@ -78,11 +83,16 @@ def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes) -> bool:
         assert isinstance(ours, str)
         return _moment(base, ours) != theirs.decode().strip("'")
     assert isinstance(ours, str)
-    return ours.encode() != _plain(theirs)
+    text = _plain(theirs).decode()
+    return text not in (ours, ours.strip('"'))  # it leaves out the quotes of bytes that are the whole document
 
 
 def _plain(quoted: bytes) -> bytes:
-    return _ESCAPE.sub(lambda match: bytes((int(match[1], 16),)), quoted[1:-1])
+    return _ESCAPE.sub(lambda match: _unescaped(match[1]), quoted[1:-1])
+
+
+def _unescaped(code: bytes) -> bytes:
+    return bytes.fromhex(code[1:].decode()) if len(code) == 3 else _ESCAPES.get(code, code)
 
 
 def _moment(base: str, text: str) -> str:
@@ -108,8 +118,6 @@ def _duration(text: str) -> timedelta:
 _RIGHT: dict[str, Callable[[Any], object]] = {
     **dict.fromkeys((*_INTEGERS, "double"), lambda value: value),
     "decimal": str,
-    "date": date.fromisoformat,
-    "datetime": datetime.fromisoformat,
     "timestamp": datetime.fromisoformat,
     "time": _duration,
 }
@@ -131,6 +139,7 @@ def replication_disagrees(source: Recorded) -> list[str]:
         resume_stream=True,
         only_events=[WriteRowsEvent],
         only_schemas=[source.schema],
+        only_tables=[f"v{number}" for number in source.cases if source.changes(f"v{number}")[0].base in _RIGHT],
         end_log_pos=source.recording.file.stat().st_size,
         enable_logging=False,
     )
@@ -151,7 +160,7 @@ def replication_disagrees(source: Recorded) -> list[str]:
             if _asked(column, ours):
                 compared += 1
                 expected = _RIGHT[column.base](ours)
-                there = str(theirs) if column.base == "decimal" else theirs
+                there = f"{theirs:f}" if column.base == "decimal" else theirs
                 if expected != there:
                     wrong.append(f"{CASES[number][1]}: {ours!r} is {theirs!r} there")
     assert compared > 100
@@ -159,13 +168,7 @@ def replication_disagrees(source: Recorded) -> list[str]:
 
 
 def _asked(column: Column, value: Value) -> bool:
-    """Whether it is right for this value: zero and invalid dates and negative fractions of TIME it does not know."""
-    if value is None:
-        return False
-    if column.base in ("date", "datetime", "timestamp"):
-        assert isinstance(value, str)
-        try:
-            datetime.fromisoformat(value)
-        except ValueError:
-            return False
-    return not (column.base == "time" and isinstance(value, str) and value.startswith("-") and "." in value)
+    """Whether it is right for this value: negative fractions of TIME it does not know."""
+    return value is not None and not (
+        column.base == "time" and isinstance(value, str) and value.startswith("-") and "." in value
+    )
