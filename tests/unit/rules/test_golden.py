@@ -7,13 +7,16 @@ from typing import Any
 
 import pytest
 
+from dm.binlog.value import Row
 from dm.config.event_filter import ALIASES, CLASSES, DML_EVENTS, EVENT_NAMES
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.rules import TableRules
+from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.piece import split
 from tests.unit.rules import golden
-from tests.unit.rules.subtasks import listed
+from tests.unit.rules.subtasks import listed, subtask
 
 CONTEXT = SourceContext("mysql", 80400, "shop")
 ROW_EVENTS = ("insert", "update", "delete")
@@ -93,3 +96,34 @@ def test_a_route_extracts_what_is_documented(case: dict[str, Any]) -> None:
         with pytest.raises(DMError) as raised:
             rules.extracted(golden.named(name))
         assert raised.value.name == "route-extract-unmatched"
+
+
+STRUCTURE = TableSchema(
+    TableName("s", "tbl"),
+    (
+        Column("id", "int"),
+        Column("c", "int"),
+        Column("name", "varchar", 20, charset="utf8mb4", collation="utf8mb4_bin"),
+    ),
+)
+
+
+def row_of(values: dict[str, Any] | None) -> Row | None:
+    if values is None:
+        return None
+    found = [values.get(column.name) for column in STRUCTURE.columns]
+    return tuple(value.encode() if isinstance(value, str) else value for value in found)
+
+
+@pytest.mark.parametrize("case", golden.cases("expressions"))
+def test_an_expression_skips_what_is_documented(case: dict[str, Any]) -> None:
+    filters = {f"f{number}": {"schema": "s", "table": "tbl", **rule} for number, rule in enumerate(case["filters"])}
+    sections = f"expression-filter: {json.dumps(filters)}\n"
+    judge = TableRules(subtask(f"expression-filters: {json.dumps(list(filters))}", sections)).row_filter(STRUCTURE)
+
+    def skipped(change: list[Any]) -> bool:
+        kind, before, after = change
+        return judge is not None and judge(kind, row_of(before), row_of(after))
+
+    assert [change for change in case.get("skipped", ()) if not skipped(change)] == []
+    assert [change for change in case.get("kept", ()) if skipped(change)] == []

@@ -1,0 +1,50 @@
+"""Task files in the forms of DM's documentation and of its own tests load, and their rules can be built."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.config import TaskConfig, load_task, read_source
+from dm.ident import TableName
+from dm.rules import TableRules
+
+FOLDER = Path(__file__).parent / "documented"
+SOURCES = {name: read_source(f"source-id: {name}\nfrom: {{host: {name}}}\n") for name in ("mysql-01", "mysql-02")}
+
+
+def loaded(name: str) -> TaskConfig:
+    return load_task(FOLDER / f"{name}.yaml", SOURCES, environ={})
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in FOLDER.glob("*.yaml")))
+def test_a_documented_form_loads(name: str) -> None:
+    task = loaded(name)
+    for source_id in task.source_ids:
+        TableRules(task.subtask(source_id))
+
+
+def test_old_names_are_warned_of() -> None:
+    warned = {warning.path for warning in loaded("extracted-columns").warnings}
+    assert warned >= {"black-white-list", "mysql-instances[0].black-white-list", "heartbeat-update-interval"}
+    assert loaded("shard-merge").warnings == ()
+
+
+def test_extracted_columns_are_those_of_dms_own_test() -> None:
+    task = loaded("extracted-columns")
+    first, second = (TableRules(task.subtask(name)) for name in task.source_ids)
+    assert [each.value for each in first.extracted(TableName("part1", "y1"))] == ["1"]
+    assert [each.value for each in second.extracted(TableName("part2", "t2"))] == ["2", "part2", "mysql02"]
+    assert second.extracted(TableName("part2", "y2")) == ()
+    assert first.route(TableName("part1", "y1")) == TableName("whole", "y")
+    assert second.route(TableName("part2", "y2")) == TableName("part2", "y2")
+
+
+def test_the_merge_leads_where_the_scenario_wants_it() -> None:
+    rules = TableRules(loaded("shard-merge").subtask("mysql-02"))
+    assert rules.route(TableName("branch_02", "sales_01")) == TableName("branch", "sales")
+    assert not rules.wanted(TableName("people", "log_bak"))
+    assert rules.row_event(TableName("branch_01", "sales_02"), "delete") == "ignore"
+    assert rules.ddl_event(TableName("branch_01", ""), "drop database", "DROP DATABASE branch_01") == "ignore"
+    assert rules.row_event(TableName("people", "information"), "delete") == "do"
