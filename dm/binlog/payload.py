@@ -30,7 +30,7 @@ class TransactionPayload:
 
     compression: int
     uncompressed_size: int | None
-    payload: bytes
+    payload: bytes | memoryview
     end: int  # log_pos of the event, for messages
 
     def events(self) -> Iterator[InnerEvent]:
@@ -44,7 +44,8 @@ class TransactionPayload:
 
     def _chunks(self) -> Iterator[bytes]:
         if self.compression == _NONE:
-            yield self.payload
+            for at in range(0, len(self.payload), _CHUNK):
+                yield bytes(self.payload[at : at + _CHUNK])
             return
         with zstandard.ZstdDecompressor().stream_reader(self.payload, read_across_frames=True) as reader:
             while chunk := reader.read(_CHUNK):
@@ -94,7 +95,7 @@ def parse_payload(cursor: ByteCursor, end: int) -> TransactionPayload:
             uncompressed = field.packed()
     if compression not in (_ZSTD, _NONE):
         raise Malformed(f"payload compression {compression} is not known")
-    payload = cursor.rest()
+    payload = memoryview(cursor.data)[cursor.at : cursor.end]  # not a second copy of what may be a gigabyte
     if size is not None and size != len(payload):
         raise Malformed(f"a payload of {len(payload)} bytes tells a size of {size}")
     return TransactionPayload(compression, uncompressed, payload, end)
