@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.gtid import Flavor
 from tests.testbed.figures import record
@@ -31,15 +30,17 @@ def memory_of(pid: int, what: str) -> int:
     raise AssertionError(f"no {what}")
 
 
-def insert(server: ThrowawayServer, table: str, columns: str, size: int) -> None:
+def insert(server: ThrowawayServer, schema: str, table: str, size: int) -> None:
     """Write rows of 1 KiB, so many bytes in all, in one transaction."""
     rows = size // ROW
-    text = f"RPAD(CONCAT(n, '-'), {ROW - 20}, MD5(n))"
-    select = f"{columns.format(n='n', text=text)}"
+    select = f"n, RPAD(CONCAT(n, '-'), {ROW - 20}, HEX(n * 7919))"
     if server.flavor == "mariadb":
-        server.execute(f"INSERT INTO {table} SELECT {select} FROM (SELECT seq AS n FROM seq_1_to_{rows}) s")
+        server.execute(
+            f"USE {schema}", f"INSERT INTO {table} SELECT {select} FROM (SELECT seq AS n FROM seq_1_to_{rows}) s"
+        )
     else:
         server.execute(
+            f"USE {schema}",
             f"SET SESSION cte_max_recursion_depth = {rows + 1}",
             f"INSERT INTO {table} WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {rows})"
             f" SELECT {select} FROM s",
@@ -65,7 +66,7 @@ def test_a_transaction_of_a_gigabyte_needs_no_more_than_the_quota_and_what_one_p
         figures: dict[str, object] = {"flavor": flavor, "quota": QUOTA, "idle_rss": idle}
         for table, size in (("keyed", KEYED), ("keyless", KEYLESS)):
             Path(f"/proc/{sync.process.pid}/clear_refs").write_text("5")  # begin VmHWM anew (proc(5))
-            insert(upstream, f"{name}.{table}", "{n}, {text}", size)
+            insert(upstream, name, table, size)
             began = time.monotonic()
             most_used = most_spooled = 0
             status = sync.status()
@@ -93,5 +94,11 @@ def test_a_transaction_of_a_gigabyte_needs_no_more_than_the_quota_and_what_one_p
     finally:
         sync.close()
     assert list((tmp_path / "spool").iterdir()) == []
-    report = compare(pair_tables([upstream], [name]), target)
-    assert report.identical, str(report)
+    for table in ("keyed", "keyless"):
+        # The servers' own sum over all bytes of all rows; reading a gigabyte twice would take longer than the rest.
+        sums = [
+            (where.query(f"CHECKSUM TABLE {name}.{table}"), where.query(f"SELECT COUNT(*) FROM {name}.{table}"))
+            for where in (upstream, target)
+        ]
+        assert sums[0] == sums[1], table
+        assert sums[0][1] == ((figures[table]["transaction_bytes"] // ROW,),)  # type: ignore[index]
