@@ -8,6 +8,7 @@ mysql-replication is asked about MySQL only and about the types it decodes right
 from __future__ import annotations
 
 import re
+import struct
 import subprocess
 from collections import defaultdict
 from collections.abc import Callable
@@ -56,9 +57,13 @@ def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes, *, compres
     """Whether the program's text means another value than ours; it prints a COMPRESSED column as it is stored."""
     base = column.base
     if theirs.startswith(b"!! Don't know how to handle column type"):
-        return base not in GEOMETRY_BASES and base != "vector"
+        return base not in GEOMETRY_BASES
     if ours is None:
         return theirs != b"NULL"
+    if base == "vector":
+        assert isinstance(ours, bytes)
+        numbers = struct.unpack(f"<{len(ours) // 4}f", ours)
+        return f"[{','.join(f'{number:.5e}' for number in numbers)}]".encode() != theirs
     if isinstance(ours, bytes):
         text = decompress_column(_plain(theirs)) if compressed else _plain(theirs)
         return (ours.rstrip(b"\0") != text.rstrip(b"\0")) if base in _FIXED_BINARY else ours != text
@@ -83,8 +88,8 @@ def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes, *, compres
         assert isinstance(ours, str)
         return _moment(base, ours) != theirs.decode().strip("'")
     assert isinstance(ours, str)
-    text = _plain(theirs).decode()
-    return text not in (ours, ours.strip('"'))  # it leaves out the quotes of bytes that are the whole document
+    document = _plain(theirs).decode()
+    return document not in (ours, ours.strip('"'))  # it leaves out the quotes of bytes that are the whole document
 
 
 def _plain(quoted: bytes) -> bytes:
