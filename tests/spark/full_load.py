@@ -24,6 +24,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
 from dm.ident import TableName
 from dm.loader.unit import LoadUnit
+from dm.relaylog.hold import Hold, needs
 from dm.spark.dump_files import DumpPlan, load_plan
 from dm.spark.session import SparkProvider
 
@@ -52,6 +53,16 @@ class FullLoad:
         return f"{self.schema}_copy"
 
     @property
+    def hold(self) -> Hold:
+        """What the dump would tell a relay."""
+        return Hold(self.directory.with_name(f"{self.directory.name}.relay"), self.subtask().task)
+
+    @property
+    def held(self) -> list[str]:
+        """The file from which on the dump holds relay files."""
+        return [need.file for need in needs(self.directory.with_name(f"{self.directory.name}.relay"))]
+
+    @property
     def meta_schema(self) -> str:
         """Progress of this test."""
         return f"{self.schema}_meta"
@@ -78,7 +89,7 @@ class FullLoad:
 
     def dump(self, stop: threading.Event | None = None) -> DumpPlan:
         """Run the dump; gives its plan."""
-        unit = DumpUnit(self.subtask(), self.directory, self.spark)
+        unit = DumpUnit(self.subtask(), self.directory, self.spark, hold=self.hold)
         unit.run(stop or threading.Event())
         plan = load_plan(self.directory)
         assert plan is not None

@@ -68,7 +68,12 @@ def test_points_enclose_what_was_read(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:
     load = full_load(upstream, target, *KEYED, *KEYLESS, rows=2)
+    load.hold.create()
     plan = load.dump()
+    assert load.held == [plan.p0.file], "the relay's files from P0 on are needed, and none before"
+    load.hold.remove()
+    load.hold.create()
+    assert (load.held, load.dump(), load.held) == ([""], plan, [plan.p0.file]), "also for a run that finds it done"
     assert plan.p1 is not None
     assert plan.p1.covers(plan.p0)
     assert plan.p0.gtid_set
