@@ -28,6 +28,8 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
+from dm.target.progress.checkpoint import Checkpoint
+from dm.target.progress.takeover import Takeover
 from dm.upstream.address import SourceAddresses, open_at
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_structure
@@ -103,9 +105,22 @@ class Origin:
                         raise
         return texts
 
-    def continued(self, start: Position) -> Position:
-        """The position as a place of this server, where only a place is exact; raises DMError."""
-        return start if start.server_uuid == self.facts.server_uuid else self._placed(start)
+    def continued(self, checkpoint: Checkpoint, taken: Takeover) -> tuple[Checkpoint, Takeover]:
+        """Both with places of this server where only a place is exact; raises DMError."""
+        if self.facts.gtid_ordered:
+            return checkpoint, taken
+        start = checkpoint.position
+
+        def here(position: Position) -> Position:
+            return position if position.server_uuid == self.facts.server_uuid else self._placed(position)
+
+        done = taken.keyless_done()
+        tables = {
+            name: replace(table, point=None if table.point is None or start.covers(table.point) else here(table.point))
+            for name, table in checkpoint.tables.items()
+        }
+        taken = taken.with_keyless_done(None if done is None else here(done))
+        return replace(checkpoint, position=here(start), tables=tables), taken
 
     def _placed(self, start: Position) -> Position:
         """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the place."""

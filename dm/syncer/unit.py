@@ -160,7 +160,7 @@ class SyncUnit:
             checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin, stop)
             writer = CheckpointWriter(connections[CONTROL], taken.claims[CONTROL])
             bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
-            checkpoint = replace(checkpoint, position=origin.continued(checkpoint.position))
+            checkpoint, taken = origin.continued(checkpoint, taken)
             store_bound(writer, checkpoint, bound)
             self._stored(checkpoint.position)
             self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)

@@ -51,6 +51,12 @@ class Takeover:
                 return None if start.covers(done) else done
         return None
 
+    def with_keyless_done(self, done: Position | None) -> Takeover:
+        """The same with another form of the keyless lane's position."""
+        if done is None:
+            return self
+        return replace(self, rows=[replace(row, position=done) if row.lane == KEYLESS else row for row in self.rows])
+
 
 def take_over(connections: Mapping[str, TargetConnection], fence: Fence) -> Takeover:
     """Make the given session the holder of each lane, raise the epoch, read what is stored; raises DMError."""

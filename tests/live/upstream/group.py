@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import secrets
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -128,7 +129,8 @@ def subtask_of(source: SourceConfig, start: ThrowawayServer, target: ThrowawaySe
     """An incremental task from the present end of a server."""
     variable = "gtid_executed" if start.flavor == "mysql" else "gtid_binlog_pos"
     ((gtids,),) = start.query(f"SELECT @@global.{variable}")
-    subtask = subtask_for(start, target, SCHEMA, task=task, meta=StartPoint(binlog_gtid=str(gtids)))
+    unique = f"{task}_{secrets.token_hex(4)}"  # the target may remember another test's task
+    subtask = subtask_for(start, target, SCHEMA, task=unique, meta=StartPoint(binlog_gtid=str(gtids)))
     return subtask.model_copy(update={"source": source})
 
 
