@@ -73,8 +73,8 @@ def wait_caught_up(source: ThrowawayServer, replica: ThrowawayServer) -> None:
 class Load:
     """Transactions on keyed and keyless tables, one after the other, until it is stopped."""
 
-    def __init__(self) -> None:
-        self._numbers = itertools.count(1)
+    def __init__(self, first: int = 1) -> None:
+        self._numbers = itertools.count(first)
         self.transactions = 0
 
     def write(self, server: ThrowawayServer, count: int) -> None:
