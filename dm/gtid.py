@@ -157,6 +157,11 @@ class GtidSet:
     def __bool__(self) -> bool:
         return bool(self._mysql or self._mariadb)
 
+    @property
+    def sources(self) -> int:
+        """From how many servers and tags, or domains, it has members."""
+        return len(self._mysql) + len(self._mariadb)
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, GtidSet):
             return NotImplemented

@@ -25,9 +25,10 @@ from typing import Final
 # depend on its size.
 DECODED_FACTOR: Final = 9
 CHANGE_COST: Final = 400
-# A raw event beside its bytes, a transaction beside its events.
+# A raw event beside its bytes, a transaction beside its events, each member of the GTID set that its position has.
 ITEM_COST: Final = 480
-TRANSACTION_COST: Final = 1536
+TRANSACTION_COST: Final = 1024
+SOURCE_COST: Final = 100
 
 
 class MemoryQuota:

@@ -11,7 +11,7 @@ from typing import Final
 
 from dm.binlog.table_map import TableMap
 from dm.position import Position
-from dm.syncer.memory_quota import ITEM_COST, TRANSACTION_COST, MemoryQuota
+from dm.syncer.memory_quota import ITEM_COST, SOURCE_COST, TRANSACTION_COST, MemoryQuota
 from dm.syncer.spool import Spool, SpooledItems, SpoolPart
 from dm.syncer.transaction import Item, MemoryItems, RowsItem, TransactionItems
 
@@ -79,7 +79,7 @@ class OpenItems:
 
     def finish(self, end: Position, commit_time: int) -> TransactionItems:
         """The transaction is complete; what it holds is given back by whoever applies it."""
-        rest = self._cost - self._acquired + TRANSACTION_COST
+        rest = self._cost - self._acquired + TRANSACTION_COST + SOURCE_COST * end.gtid_set.sources
         # Until this is had, nobody gets the transaction; so the rest of it is not waited for in vain.
         if not self._quota.block_acquire(rest):
             if self._quota.closed:
