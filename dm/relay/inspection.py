@@ -37,6 +37,8 @@ def inspect(directory: RelayDirectory, over: threading.Event) -> int:
 
 
 def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
+    if _is_newest(directory, sub, name):
+        return False  # what came behind it had never begun, and was taken away: the pull goes on in this one
     size = sub.file(name).stat().st_size
     seal = read_seal(sub.idx(name))
     if seal is not None and seal.size == size:
@@ -50,8 +52,12 @@ def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
         damage.report(sub, name, stopped, what or "no whole event stands there")
     elif not end_is_proven(directory, sub, name, found):
         damage.report(sub, name, found.stopped, "its end can't be proven")
-    else:
+    elif not _is_newest(directory, sub, name):
         found.index.next_file = following_name(sub, name)
         found.index.final = bool(found.index.next_file)
         write_index(sub.idx(name), found.index)
     return True
+
+
+def _is_newest(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
+    return directory.last() == sub and sub.files()[-1:] == [name]

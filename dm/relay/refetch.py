@@ -27,7 +27,7 @@ from dm.relaylog.continuity import end_is_proven
 from dm.relaylog.damage import Damage
 from dm.relaylog.index import ANY_SIZE, read_index
 from dm.relaylog.layout import RelayDirectory, SubDirectory
-from dm.relaylog.scan import scan
+from dm.relaylog.scan import created_at, scan
 from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import Connection
 from dm.upstream.dump_stream import DumpStream
@@ -140,10 +140,15 @@ class Refetch:
         known = read_index(sub.idx(name), ANY_SIZE)
         if fresh is None:
             raise DMError("internal-error", what=f"{name} was fetched without an index")
-        if known is not None and known.created != fresh.created:
-            raise Unobtainable(
-                f"the source's file of this name was created at {fresh.created}, ours at {known.created}"
-            )
+        created, size = None, -1
+        if known is not None:
+            created = known.created
+        elif sub.file(name).exists():
+            created, size = created_at(sub.file(name)), sub.file(name).stat().st_size
+        if created is None and size != fresh.complete:
+            raise Unobtainable("nothing tells whether the source's file of this name is the one that was here")
+        if created not in (None, fresh.created):
+            raise Unobtainable(f"the source's file of this name was created at {fresh.created}, ours at {created}")
         if known is not None and (known.complete > fresh.complete or (known.final and known.complete < fresh.complete)):
             raise Unobtainable(f"the source's file of this name has {fresh.complete} bytes, ours {known.complete}")
 

@@ -17,7 +17,9 @@ from __future__ import annotations
 from dm.binlog.header import EventType
 from dm.errors import DMError
 from dm.gtid import GtidSet
+from dm.position import MAGIC_SIZE
 from dm.relaylog import damage
+from dm.relaylog.checked_file import CheckedFile
 from dm.relaylog.index import ANY_SIZE, FileIndex, read_index
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.relaylog.recovery import gtids_before_file
@@ -26,15 +28,22 @@ from dm.relaylog.scan import Scan, scan
 _CLOSING = frozenset({EventType.ROTATE, EventType.STOP})
 
 
-def check_continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: str) -> None:
-    """Raise DMError unless `next_file` begins where `file`, which was read to its end, ended."""
+def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: str) -> bool:
+    """Whether `next_file` begins where `file`, which was read to its end, ended; False while it has not said so yet.
+
+    Raises DMError when it does not, or when nothing can prove that it does.
+    """
     index = read_index(sub.idx(file), ANY_SIZE)
     if index is not None and index.final and sub == next_sub and next_file == (index.next_file or _successor(file)):
-        return
-    found = scan(sub.file(file), sub.idx(file), "mariadb" if sub.is_mariadb else "mysql", trust=True)
+        return True
+    with CheckedFile(next_sub, next_file, MAGIC_SIZE) as beginning:
+        beginning.read(MAGIC_SIZE)  # what is damaged there must not be taken for what is not there yet
     before = gtids_before_file(next_sub, next_file)
+    if before is None:
+        return False
+    found = scan(sub.file(file), sub.idx(file), "mariadb" if sub.is_mariadb else "mysql", trust=True)
     if found is not None and follows(sub, file, found, next_sub, next_file, before):
-        return
+        return True
     if found is not None and sub == next_sub and next_file == _successor(file):
         # No file is missing between the two; it is the end of this one that nothing vouches for.
         damage.report(sub, file, found.stopped, "its end can't be proven")

@@ -40,7 +40,7 @@ from dm.clock import Clock
 from dm.position import MAGIC_SIZE
 from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.checked_file import CheckedFile
-from dm.relaylog.continuity import check_continues
+from dm.relaylog.continuity import continues
 from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.relaylog.read_mode import ReadMode
 from dm.relaylog.ring_reader import RingReader
@@ -123,14 +123,14 @@ class FileReader:
             if not events:
                 after = following(self._directory, place.sub, name)
                 if after is not None:
-                    if not file.read(offset):
-                        if file.replaced:
-                            return Place(place.sub, name, offset)
-                        file.closed_at(offset)
-                        check_continues(place.sub, name, after.sub, after.file)
+                    if file.read(offset):
+                        doubt = True
+                        continue
+                    if file.replaced:
+                        return Place(place.sub, name, offset)
+                    file.closed_at(offset)
+                    if continues(place.sub, name, after.sub, after.file):
                         return after
-                    doubt = True
-                    continue
                 if file.replaced:
                     return Place(place.sub, name, offset)
                 yield None

@@ -105,8 +105,18 @@ def gtids_before_file(sub: SubDirectory, name: str) -> GtidSet | None:
 
 
 def gtids_at(sub: SubDirectory, name: str, offset: int, flavor: Flavor) -> GtidSet:
-    """The set of everything complete at an offset of a file, from its index or by reading up to there."""
+    """The set of everything complete at an offset of a file, from its index or by reading up to there.
+
+    Empty while the relay has not come so far; raises DMError when the bytes on the way there are damaged.
+    """
     if offset <= MAGIC_SIZE:
         return gtids_before_file(sub, name) or GtidSet.empty(flavor)
     found = scan(sub.file(name), sub.idx(name), flavor, upto=offset, trust=True)
-    return GtidSet.empty(flavor) if found is None else found.index.gtids
+    if found is None:
+        return GtidSet.empty(flavor)
+    if found.stopped < offset:
+        if sub.file(name).stat().st_size >= offset:
+            damage.report(sub, name, found.stopped, found.what)
+            raise DMError("relay-file-corrupt", file=name, offset=found.stopped, what=found.what)
+        return GtidSet.empty(flavor)  # the relay has not come so far: what lies in between is not known
+    return found.index.gtids

@@ -63,6 +63,13 @@ def scan(path: Path, idx: Path | None, flavor: Flavor, *, upto: int | None = Non
         return found
 
 
+def created_at(path: Path) -> int | None:
+    """The creation time in a file's format description; None when that can't be read."""
+    with EventFile(path) as file:
+        first = _beginning(file)
+    return None if first is None else int.from_bytes(first[:4], "little")
+
+
 def _beginning(file: EventFile) -> bytes | None:
     """The format description, if there is one; a torn one counts as none."""
     try:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from dm.binlog.header import EventType
+from dm.config.task import StartPoint
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
@@ -21,6 +23,7 @@ from tests.live.relay.relaying import (
     differences,
     end_of,
     flush_logs,
+    has_reached,
     read_to,
     relaying,
     source_of,
@@ -29,7 +32,8 @@ from tests.live.relay.relaying import (
 )
 from tests.live.relay.traffic import of_every_kind
 from tests.testbed.figures import record
-from tests.testbed.fixtures import ServerFactory
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(1800)]
 SEED = 20261121
@@ -71,7 +75,8 @@ def wait_mended(root: Path) -> None:
 def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
     source = server(flavor)
     source.execute("CREATE DATABASE x")
-    described = source_of(source)
+    # What is still in memory does not suffer from a file's damage, and is not what this is about.
+    described = source_of(source).model_copy(update={"relay_ring_size": 0})
     first = binlogs(source)[0][0]
     of_every_kind(source, "x")
     source.execute("SET GLOBAL binlog_checksum = NONE")
@@ -84,13 +89,12 @@ def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, f
         # The file that is being written has no checksums; the heartbeat of the idle source brings its blocks' CRCs.
         wait_until(lambda: indexed(sub, without) == end_of(source)[1], "its index")
         for name in (sub.files()[1], without):
-            for at in (40, sub.file(name).stat().st_size // 2):
-                flip(sub.file(name), at)
-                error = read_error(tmp_path, source, first)
-                assert (error.name, error.details["file"]) == ("relay-file-corrupt", name), error
-                assert error.retryable
-                wait_mended(tmp_path)
-                assert read(tmp_path, source, first) == everything
+            flip(sub.file(name), sub.file(name).stat().st_size // 2)
+            error = read_error(tmp_path, source, first)
+            assert (error.name, error.details["file"]) == ("relay-file-corrupt", name), error
+            assert error.retryable
+            wait_mended(tmp_path)
+            assert read(tmp_path, source, first) == everything
         source.execute("INSERT INTO x.a (v) VALUES ('goes on')")
         wait_equal(tmp_path, source)
 
@@ -121,6 +125,35 @@ def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, f
         # A person puts the file right.
         flip(sub.file(cut), 300)
         assert read(tmp_path, source, first)[: len(everything) - 1] == everything[:-1]
+
+
+def test_a_task_applies_nothing_behind_the_damage(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    for where in (upstream, target):
+        where.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v VARCHAR(50))")
+    flush_logs(upstream)
+    first, offset = end_of(upstream)
+    upstream.execute(*(f"INSERT INTO {name}.a VALUES ({number}, 'row')" for number in range(50)))
+    flush_logs(upstream)
+    described = source_of(upstream, first=first)
+    with relaying(described, tmp_path):
+        wait_until(lambda: has_reached(tmp_path, upstream), "the relay")
+    events = read_to(RelayEventSource(tmp_path, upstream.flavor), Position("", first), end_of(upstream))
+    inserts = [event for event in events if event[3] in {EventType.WRITE_ROWS, EventType.WRITE_ROWS_V1}]
+    flip(newest(tmp_path).file(first), inserts[30][2] - 6)
+    meta = StartPoint(binlog_name=first, binlog_pos=offset)
+    subtask = subtask_for(upstream, target, name, task=name, meta=meta)
+    error = RunningSync(subtask, tmp_path).wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.details["file"]) == ("relay-file-corrupt", first)
+    assert set(target.query(f"SELECT id FROM {name}.a")) <= {(number,) for number in range(30)}
+    with relaying(described, tmp_path):
+        wait_mended(tmp_path)
+        with running_sync(subtask, tmp_path) as running:
+            running.wait_synced()
+    assert target.query(f"SELECT COUNT(*) FROM {name}.a") == ((50,),)
 
 
 @pytest.mark.chaos

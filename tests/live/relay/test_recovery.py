@@ -12,7 +12,6 @@ from dm.config.source import SourceConfig
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.relaylog.hold import Hold
@@ -20,6 +19,7 @@ from dm.relaylog.index import ANY_SIZE, FileIndex, read_index, write_index
 from dm.relaylog.layout import INDEX_NAME, RelayDirectory, SubDirectory
 from dm.relaylog.meta import read_meta
 from dm.relaylog.relay_source import RelayEventSource
+from dm.unit import JSON
 from tests.live.relay.relaying import (
     HEARTBEAT,
     RelayProcess,
@@ -68,20 +68,18 @@ def test_meta_and_index_files_are_rebuilt_from_what_the_files_prove(
     older = f'binlog-name = "{sub.files()[0]}"\nbinlog-pos = 4\nbinlog-gtid = ""\n'.encode()
     newer = meta.replace(sub.files()[-1].encode(), b"binlog.000999")
     idx = sub.idx(sub.files()[-1])
-    for path, content in (
-        (sub.meta, None),
-        (sub.meta, older),
-        (sub.meta, newer),
-        (sub.meta, b"\xff\x00 garbage = ["),
-        (index, None),
-        (index, b""),
-        (idx, None),
-        (idx, b'{"format": 1, "complete": 300, "created": 1}'),
-        (idx, b"\x00" * 700),
+    another = tmp_path / "idx of another file"
+    write_index(another, FileIndex(complete=130, created=12345, flavor=flavor))
+    for wrong in (
+        {sub.meta: None, index: None, idx: None},
+        {sub.meta: older, index: b"", idx: b'{"format": 1, "complete": 300, "created": 1}'},
+        {sub.meta: newer, idx: another.read_bytes()},
+        {sub.meta: b"\xff\x00 garbage = [", idx: b"\x00" * 700},
     ):
-        path.unlink()
-        if content is not None:
-            path.write_bytes(content)
+        for path, content in wrong.items():
+            path.unlink()
+            if content is not None:
+                path.write_bytes(content)
         source.execute("INSERT INTO x.a (v) VALUES ('one more')")
         with relaying(described, tmp_path) as unit:
             wait_equal(tmp_path, source)
@@ -141,7 +139,7 @@ def test_a_checkpoint_ahead_of_the_relay_is_waited_for(server: ServerFactory, fl
             sub.idx(later).unlink()
 
 
-@pytest.mark.parametrize("rounds", [6, pytest.param(100, marks=pytest.mark.chaos)])
+@pytest.mark.parametrize("rounds", [4, pytest.param(100, marks=pytest.mark.chaos)])
 def test_cuts_and_kills_leave_the_sources_files(
     server: ServerFactory, flavor: Flavor, tmp_path: Path, rounds: int
 ) -> None:
@@ -151,7 +149,7 @@ def test_cuts_and_kills_leave_the_sources_files(
     described = source_of(source)
     first = binlogs(source)[0][0]
     chance = random.Random(SEED)
-    cuts = kills = 0
+    cuts = kills = inside = 0
     with relaying(described, tmp_path):
         wait_equal(tmp_path, source)
     for number in range(rounds):
@@ -159,18 +157,20 @@ def test_cuts_and_kills_leave_the_sources_files(
         writing.start()
         if number % 2:
             kills += 1
-            _killed(described, tmp_path, chance.random())
+            _killed(described, tmp_path, chance)
         else:
             cuts += 1
             _cut(newest(tmp_path), chance)
         writing.join()
+        inside += _stored(tmp_path) != binlogs(source)
         with relaying(described, tmp_path):
             wait_equal(tmp_path, source)
     events = read_to(RelayEventSource(tmp_path, flavor), Position("", first), end_of(source))
     places = [(file, end) for _, file, end, *_ in events]
     assert places == sorted(set(places))
     assert differences(tmp_path, source) == []
-    record(f"relay.cuts_and_kills.{flavor}", {"seed": SEED, "cuts": cuts, "kills": kills, "equal": rounds})
+    figures: dict[str, JSON] = {"seed": SEED, "cuts": cuts, "kills": kills, "not_all_there": inside, "equal": rounds}
+    record(f"relay.cuts_and_kills.{flavor}", figures)
 
 
 def _write(source: ThrowawayServer, count: int, number: int) -> None:
@@ -183,11 +183,21 @@ def _write(source: ThrowawayServer, count: int, number: int) -> None:
     )
 
 
-def _killed(described: SourceConfig, root: Path, seconds: float) -> None:
+def _killed(described: SourceConfig, root: Path, chance: random.Random) -> None:
+    """Kill a relay at some moment after it began to write."""
+    before = _stored(root)
     with RelayProcess(described, root) as process:
-        threading.Event().wait(0.4 + seconds)  # of which about 0.5 s pass before it pulls
+        while _stored(root) == before:
+            assert process.running
+            threading.Event().wait(0.001)
+        threading.Event().wait(chance.random() * 0.02)
         process.kill()
         process.wait()
+
+
+def _stored(root: Path) -> list[tuple[str, int]]:
+    sub = newest(root)
+    return [(name, sub.file(name).stat().st_size) for name in sub.files()]
 
 
 def _cut(sub: SubDirectory, chance: random.Random) -> None:
@@ -236,7 +246,7 @@ def test_a_gap_is_taken_where_no_task_needs_what_is_missing(
     assert read_to(RelayEventSource(tmp_path, flavor), Position(stored.server_uuid, last), end_of(source))
 
 
-@pytest.mark.parametrize("gtid", [True, False])
+@pytest.mark.parametrize("gtid", [True, pytest.param(False, marks=pytest.mark.chaos)])
 def test_a_source_that_renames_its_binlog(server: ServerFactory, flavor: Flavor, tmp_path: Path, gtid: bool) -> None:
     gtid = gtid or flavor == "mariadb"  # which always has them
     source = server(flavor, gtid=gtid)
@@ -288,16 +298,3 @@ def test_numbers_past_999999(server: ServerFactory, flavor: Flavor, tmp_path: Pa
     first = binlogs(source)[0][0]
     events = read_to(RelayEventSource(tmp_path, flavor), Position("", first), end_of(source))
     assert list(dict.fromkeys(event[1] for event in events)) == names
-
-
-def test_a_stale_index_of_another_file_is_not_believed(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
-    source = server(flavor)
-    source.execute("CREATE DATABASE x")
-    with relaying(source_of(source), tmp_path):
-        wait_equal(tmp_path, source)
-    sub = newest(tmp_path)
-    name = sub.files()[-1]
-    write_index(sub.idx(name), FileIndex(complete=130, created=12345, gtid_set=str(GtidSet.parse("0-1-7"))))
-    source.execute("CREATE TABLE x.a (id INT)")
-    with relaying(source_of(source), tmp_path):
-        wait_equal(tmp_path, source)
