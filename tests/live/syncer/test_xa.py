@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pymysql
@@ -18,6 +18,7 @@ from dm.syncer.prepared_watch import ASK_SECONDS, UNDECIDED_SECONDS, PreparedWat
 from dm.unit import JSON
 from dm.upstream.connection import connect
 from dm.upstream.facts import read_facts
+from dm.upstream.prepared_xa import prepared_xids
 from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
@@ -29,6 +30,18 @@ pytestmark = pytest.mark.live
 def prepare(server: ThrowawayServer, xid: str, *statements: str, first: Iterable[str] = ()) -> None:
     """An XA transaction that nobody has decided; its session is gone."""
     server.execute(*first, f"XA START {xid}", *statements, f"XA END {xid}", f"XA PREPARE {xid}")
+
+
+@pytest.fixture(autouse=True)
+def decided(upstream: ThrowawayServer, schema: SchemaFactory) -> Iterator[None]:
+    """Nothing stays prepared, or the schemas could not be dropped."""
+    yield
+    connection = connect(endpoint_of(upstream))
+    try:
+        left = prepared_xids(connection, upstream.flavor)
+    finally:
+        connection.close()
+    upstream.execute(*(f"XA ROLLBACK {xid}" for xid in left))
 
 
 def count(server: ThrowawayServer, table: str) -> int:
@@ -103,6 +116,7 @@ def test_rows_arrive_with_the_commit_and_not_before_and_those_of_a_rollback_neve
     identical(upstream, target, name)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_commit_after_a_kill_and_a_restart_brings_every_row_once(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
@@ -142,6 +156,44 @@ def test_a_commit_after_a_kill_and_a_restart_brings_every_row_once(
     assert list(tmp_path.rglob("*.xa")) == []
 
 
+@pytest.mark.ci_flavor("mariadb")
+def test_rows_that_do_not_fit_in_memory_are_applied_once_after_two_kills(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name, memory_quota=1 << 20)
+    first = SyncProcess(subtask, work_directory=tmp_path)
+    first.wait_synced()
+    note = "x" * 15
+    values = [f"({number}, '{note}', {number})" for number in range(24_000)]
+    keyed = [f"({number}, {number}, '{note}', 1, NULL)" for number in range(6_000)]
+    prepare(
+        upstream,
+        f"'{name}'",
+        *(f"INSERT INTO {name}.keyless VALUES {','.join(values[at : at + 4000])}" for at in range(0, 24_000, 4000)),
+        f"INSERT INTO {name}.keyed VALUES {','.join(keyed)}",
+    )
+    first.wait_synced()
+    first.close(kill=True)
+    (held,) = tmp_path.rglob("*.xa")
+    assert held.stat().st_size > 1 << 19  # more than what is read may take of the quota
+
+    dying = SyncProcess(
+        subtask, work_directory=tmp_path, faults="syncer.before_commit=kill@3", fault_log=tmp_path / "struck"
+    )
+    dying.status()
+    upstream.execute(f"XA COMMIT '{name}'")
+    assert dying.wait_killed()
+    dying.close()
+    with running_sync(subtask, work_directory=tmp_path) as sync:
+        sync.wait_synced()
+    identical(upstream, target, name)
+    assert count(target, f"{name}.keyless") == 24_000
+    assert list(tmp_path.rglob("*.xa")) == []
+
+
+@pytest.mark.ci_flavor("mysql")
 def test_a_commit_whose_rows_are_not_here_pauses_and_a_rollback_does_not(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
