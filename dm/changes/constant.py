@@ -63,8 +63,9 @@ def _unfit(place: Column | None, extracted: ExtractedColumn) -> str | None:
     if place.base not in TEXTS and place.base not in _VARIABLE_BYTES:
         return f"it is of type {place.base.upper()}"
     length = len(extracted.value) if place.base in TEXTS else len(extracted.value.encode())
-    if place.base in CHARACTERS | {"varbinary"} and length > (place.length or 1):
-        return f"`{extracted.value}` is longer than {place.length or 1}"
+    limit = 1 if place.length is None else place.length
+    if place.base in CHARACTERS | {"varbinary"} and length > limit:
+        return f"`{extracted.value}` is longer than {limit}"
     return None
 
 

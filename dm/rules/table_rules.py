@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Literal, TypeVar
 
+from dm.config.expression import ExpressionFilter
 from dm.config.subtask import SubtaskConfig
 from dm.ident import TableName
 from dm.rules.block_allow import TableSelection
@@ -79,13 +80,13 @@ class TableRules:
         self, table: TableSchema, columns: Sequence[Column] | None = None, oracle: TextOracle | None = None
     ) -> RowFilter | None:
         """The expression filters of a table compiled for rows of these columns (all of the table's when not given)."""
-        rules = [
-            rule
-            for rule in self._expressions
-            if self._folded(rule.schema_name) == self._folded(table.name.schema)
-            and self._folded(rule.table) == self._folded(table.name.table)
-        ]
+        rules = [rule for rule in self._expressions if self.concerns(rule, table.name)]
         return RowFilter.compile(rules, columns or table.columns, oracle, self._zone) if rules else None
+
+    def concerns(self, rule: ExpressionFilter, table: TableName) -> bool:
+        """Whether an expression filter is one of this table."""
+        named = TableName(self._folded(rule.schema_name), self._folded(rule.table))
+        return named == TableName(self._folded(table.schema), self._folded(table.table))
 
     @property
     def _folded(self) -> Callable[[str], str]:

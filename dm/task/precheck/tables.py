@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dm.ident import TableName
 from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.expressions import expression_filters
 from dm.task.precheck.extraction import extracted_columns
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
@@ -24,6 +25,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *_engines(context, answers),
         *_columns(context, answers),
         *extracted_columns(context, answers),
+        *expression_filters(context, answers),
     ]
     yield from results or [answers.success(f"{len(context.tables)} tables")]
 

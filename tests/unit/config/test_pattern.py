@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dm.config import read_source, read_task
 from dm.config.character_class import misreading
 from dm.config.pattern import PatternError, matcher, wildcard
+from dm.ident import TableName
+from dm.rules import TableRules
+from dm.rules.block_allow import SYSTEM_SCHEMAS
 
 
 def oracle(pattern: str, name: str) -> bool:
@@ -134,3 +140,30 @@ def test_the_forms_of_numbers_match_these_numbers_only(one: int, other: int, num
     forms = [matcher(form, case_sensitive=True) for form in found.meant]
     assert any(match(f"{number:0{width}}") for match in forms) is (low <= number <= high)
     assert sum(match(f"{low:0{width}}") for match in forms) == 1
+
+
+# All that MySQL takes as a name: 64 characters of the BMP; NUL and surrogates are none.
+names = st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"], exclude_characters="\0"), max_size=64)
+
+
+@settings(max_examples=40)
+@given(names.filter(bool), names.filter(bool))
+def test_every_name_can_be_written(name: str, other: str) -> None:
+    """With the characters that mean something in sets of their own, through YAML and its checks."""
+    pattern = "".join(f"[{character}]" if character in "*?[~" else character for character in name)
+    text = json.dumps(pattern)  # \\u escapes: YAML's printable characters are fewer than a name's
+    content = (
+        "name: t\ntask-mode: all\ntarget-database: {host: a}\nmysql-instances:\n- {source-id: s, block-allow-list: b,"
+        " route-rules: [r], filter-rules: [f]}\n"
+        f"block-allow-list: {{b: {{do-tables: [{{db-name: {text}, tbl-name: {text}}}]}}}}\n"
+        f"routes: {{r: {{schema-pattern: {text}, table-pattern: {text}, target-schema: x}}}}\n"
+        f"filters: {{f: {{schema-pattern: {text}, table-pattern: {text}, events: [insert], action: Ignore}}}}\n"
+        "case-sensitive: true\n"
+    )
+    sources = {"s": read_source("source-id: s\nfrom: {host: a}\n")}
+    rules = TableRules(read_task(content, sources).subtask("s"))
+    for each in (name, other):
+        table = TableName(each, each)
+        assert rules.wanted(table) is (each == name and each.lower() not in SYSTEM_SCHEMAS)
+        assert rules.route(table).schema == ("x" if each == name else each)
+        assert rules.row_event(table, "insert") == ("ignore" if each == name else "do")

@@ -1,0 +1,101 @@
+"""Rules that would stop a task later are found before it starts."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+
+import pytest
+
+from dm.config import read_source, read_task
+from dm.demo.servers import ThrowawayServer
+from dm.task.precheck import prechecks
+from dm.task.precheck.result import CheckResult
+from tests.testbed.fixtures import SchemaFactory
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+
+
+class Task:
+    """A task with rules between two servers."""
+
+    def __init__(self, upstream: ThrowawayServer, target: ThrowawayServer, schema: str) -> None:
+        self.schema = schema
+        self._source = read_source(f"source-id: one\nfrom: {json.dumps(_login(upstream))}\n")
+        self._target = _login(target)
+
+    def findings(self, section: str, reference: str, rules: Mapping[str, Mapping[str, object]]) -> list[CheckResult]:
+        instance = {"source-id": "one", "block-allow-list": "b", reference: list(rules)}
+        text = json.dumps(
+            {
+                "name": "t",
+                "task-mode": "all",
+                "target-database": self._target,
+                "mysql-instances": [instance],
+                "block-allow-list": {"b": {"do-dbs": [self.schema]}},
+                section: rules,
+            }
+        )
+        found = prechecks(read_task(text, {"one": self._source}), ["one"])
+        return [result for result in found if result.item == "table_schema"]
+
+
+def _login(server: ThrowawayServer) -> dict[str, object]:
+    return {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
+
+
+@pytest.fixture
+def task(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> Task:
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.t_1 (id INT PRIMARY KEY, name VARCHAR(20), at TIMESTAMP NULL, j JSON)")
+    return Task(upstream, target, name)
+
+
+def test_expressions_are_tried_on_the_tables(task: Task) -> None:
+    def found(expression: str, table: str = "t_1") -> list[tuple[str, str]]:
+        rule = {"schema": task.schema, "table": table, "insert-value-expr": expression}
+        return [
+            (result.state, result.message)
+            for result in task.findings("expression-filter", "expression-filters", {"x": rule})
+        ]
+
+    assert [state for state, _ in found("name LIKE 'é%' AND id > 3")] == ["success"]
+    ((state, message),) = found("j = '{}'")
+    assert state == "failure"
+    assert "expression filter x can't be evaluated" in message
+    ((state, message),) = found("at > '2024-01-01'")
+    assert state == "failure"
+    assert "has no time zone" in message
+    ((state, message),) = found("nam = 'a' OR id = 1")
+    assert state == "warning"
+    assert "does not have: nam; it leaves nothing out" in message
+    ((state, message),) = found("id = 1", table="t_*")
+    assert state == "warning"
+    assert "no such table takes part" in message
+
+
+def test_the_columns_to_extract_into_must_be_there(task: Task, target: ThrowawayServer) -> None:
+    extraction = {"table-regexp": "_(.*)", "target-column": "shard"}
+    route = {
+        "schema-pattern": task.schema,
+        "table-pattern": "t_*",
+        "target-schema": task.schema,
+        "target-table": "t",
+        "extract-table": extraction,
+    }
+
+    def found() -> list[tuple[str, str]]:
+        return [(result.state, result.message) for result in task.findings("routes", "route-rules", {"r": route})]
+
+    assert (
+        "failure",
+        f"the target has no table {task.schema}.t, into which routes extract from {task.schema}.t_1",
+    ) in (found())
+    columns = "id INT, name VARCHAR(20), at TIMESTAMP NULL, j JSON"
+    for column, why in (("other INT", "no such column"), ("shard INT", "of type INT"), ("shard CHAR(0)", "is longer")):
+        target.execute(f"DROP TABLE IF EXISTS {task.schema}.t", f"CREATE TABLE {task.schema}.t ({columns}, {column})")
+        assert [state for state, message in found() if why in message] == ["failure"]
+    target.execute(f"ALTER TABLE {task.schema}.t MODIFY shard VARCHAR(9) NOT NULL, ADD PRIMARY KEY (id, shard)")
+    assert [state for state, _ in found()] == ["success"]
+    extraction["table-regexp"] = "^x_(.*)"
+    assert any("`^x_(.*)` does not match the table's name" in message for _, message in found())
