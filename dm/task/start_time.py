@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.position import Position, TimePlace
+from dm.position import TimePlace
 from dm.relaylog import time_search as relay_search
 from dm.relaylog.layout import RelayDirectory
 from dm.target.connection import TargetConnection
@@ -56,7 +56,7 @@ class StartTime:
         return int(found or 0)
 
 
-def position_at(config: SubtaskConfig, when: StartTime, relay_directory: Path) -> Position:
+def place_of(config: SubtaskConfig, when: StartTime, relay_directory: Path) -> TimePlace:
     """Behind the last transaction before the time; raises DMError."""
     if first_unit(config) != "Sync":
         raise DMError("start-time-with-load", task=config.task, source=config.source_id)
@@ -70,14 +70,14 @@ def position_at(config: SubtaskConfig, when: StartTime, relay_directory: Path) -
         raise DMError("source-without-binlog", source=config.source_id)
     stored = relay_search.find_time(RelayDirectory(relay_directory), facts.flavor, time)
     if stored is not None and stored.known:
-        return stored.position
+        return stored
     there = time_search.find_time(config.source.endpoint, identity_for(config.task, config.source_id), time)
     if there is None and stored is None:
         raise DMError("start-time-too-late", source=config.source_id, time=when.text)
     if stored is None or (there is not None and _begins_earlier(there, stored)):
         assert there is not None
-        return there.position
-    return stored.position
+        return there
+    return stored
 
 
 def _begins_earlier(there: TimePlace, stored: TimePlace) -> bool:
@@ -86,18 +86,24 @@ def _begins_earlier(there: TimePlace, stored: TimePlace) -> bool:
     return there.known or (one.server_uuid == other.server_uuid and one.order < other.order)
 
 
-def begin_at(config: SubtaskConfig, start: Position) -> list[str]:
+def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     """Make the place the task's checkpoint; gives warnings."""
+    start = place.position
     connection = TargetConnection(config.target)
     try:
         before = restart.begin_at(connection, key_of(config), start)
     finally:
         connection.close()
-    if before is None or before.server_uuid != start.server_uuid or before.order == start.order:
-        return []
+    warnings: list[str] = []
+    if not place.known:
+        warnings.append(f"source {config.source_id}: no binlog is as old as the start time; it begins at {start}")
+    if before is None or before.server_uuid != start.server_uuid:
+        return warnings
     if before.order < start.order:
-        return [f"source {config.source_id}: what lies between its checkpoint {before} and {start} is left out"]
-    return [
-        f"source {config.source_id}: between {start} and its checkpoint {before} tables without a key stay as they are,"
-        " since their rows can't be told to be there already; with --remove-meta all changes are made again"
-    ]
+        warnings.append(f"source {config.source_id}: what lies between its checkpoint {before} and {start} is left out")
+    elif before.order > start.order:
+        warnings.append(
+            f"source {config.source_id}: between {start} and its checkpoint {before} tables without a key stay as they"
+            " are, since their rows can't be told to be there already; with --remove-meta all changes are made again"
+        )
+    return warnings

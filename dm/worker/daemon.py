@@ -144,9 +144,9 @@ def main() -> None:
     """The console script."""
     from dm.task.precheck import prechecks
     from dm.task.progress import first_unit, forget_progress, verify_source
-    from dm.task.start_time import begin_at, position_at
+    from dm.task.start_time import begin_at, place_of
 
-    servers = Servers(verify_source, prechecks, forget_progress, position_at, begin_at)
+    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at)
     sys.exit(run(Parts(servers, first_unit)))
 
 

@@ -19,7 +19,7 @@ import structlog
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
-from dm.position import Position
+from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
 from dm.task.precheck.result import CheckResult, summary
 from dm.task.start_time import StartTime
@@ -46,10 +46,8 @@ class Servers:
     verify_source: Callable[[SourceConfig], None]  # raises when the source can't be what its file says
     check: Callable[[TaskConfig, Sequence[str]], list[CheckResult]]
     forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
-    position_at: Callable[
-        [SubtaskConfig, StartTime, Path], Position
-    ]  # of a time, in the relay's files or at the source
-    begin_at: Callable[[SubtaskConfig, Position], list[str]]  # makes it the checkpoint; gives warnings
+    place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
+    begin_at: Callable[[SubtaskConfig, TimePlace], list[str]]  # makes it the checkpoint; gives warnings
 
 
 class Operations:
@@ -211,7 +209,7 @@ class Operations:
         with self._holding(config, wanted) as directories:
             subtasks = {source: config.subtask(source) for source in wanted}
             starts = {} if when is None else {
-                source: self._servers.position_at(subtask, when, directories[source])
+                source: self._servers.place_of(subtask, when, directories[source])
                 for source, subtask in subtasks.items()
             }  # fmt: skip
             if remove_meta:
@@ -223,7 +221,7 @@ class Operations:
         return {
             "result": True, "msg": "", "taskName": config.name, "sources": started,
             "checkResult": summary(results), "warnings": [*warnings],
-            "startPositions": {source: str(start) for source, start in starts.items()},
+            "startPositions": {source: str(start.position) for source, start in starts.items()},
         }  # fmt: skip
 
     @contextmanager

@@ -9,11 +9,11 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.position import Position
+from dm.position import TimePlace
 from dm.target.connection import TargetConnection
 from dm.target.progress.restart import no_other_run
 from dm.task.progress import forget_progress, key_of
-from dm.task.start_time import StartTime, begin_at, position_at
+from dm.task.start_time import StartTime, begin_at, place_of
 from tests.live.relay.relaying import flush_logs, has_reached, relaying, source_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
@@ -63,16 +63,16 @@ class Scene:
     def subtask(self) -> SubtaskConfig:
         return subtask_for(self.upstream, self.target, self.name, task=self.name)
 
-    def begin(self, number: int, relay: Path, *, zone: str | None = None) -> Position:
+    def begin(self, number: int, relay: Path, *, zone: str | None = None) -> TimePlace:
         text, instant = self.seconds[number]
         if zone is not None:
             text = str(
                 self.upstream.query(f"SELECT CONVERT_TZ(FROM_UNIXTIME({instant}), @@time_zone, %s)", [zone])[0][0]
             )
             text += zone
-        start = position_at(self.subtask(), StartTime.parse(text), relay)
-        self.warnings = begin_at(self.subtask(), start)
-        return start
+        place = place_of(self.subtask(), StartTime.parse(text), relay)
+        self.warnings = begin_at(self.subtask(), place)
+        return place
 
     def rows(self, table: str) -> list[tuple[int, ...]]:
         return sorted(self.target.query(f"SELECT * FROM {self.name}.{table}"))
@@ -87,20 +87,23 @@ def test_a_time_begins_a_task_at_its_first_transaction_wherever_the_files_are(sc
     upstream = scene.upstream
     none = tmp_path / "no relay"
     remote = {
-        number: position_at(scene.subtask(), StartTime.parse(text), none) for number, (text, _) in scene.seconds.items()
+        number: place_of(scene.subtask(), StartTime.parse(text), none) for number, (text, _) in scene.seconds.items()
     }
-    assert {number: start.file for number, start in remote.items()} == scene.files, "each in the file that it began"
+    assert {number: place.position.file for number, place in remote.items()} == scene.files, (
+        "each in the file that it began"
+    )
 
     relay = tmp_path / "relay"
     with relaying(source_of(upstream, first=scene.first), relay):
         wait_until(lambda: has_reached(relay, upstream), "the relay")
         for number, (text, _) in scene.seconds.items():
-            stored = position_at(scene.subtask(), StartTime.parse(text), relay)
+            stored = place_of(scene.subtask(), StartTime.parse(text), relay)
             assert stored == remote[number]
         # Before everything that the relay has: the source has more.
-        assert position_at(scene.subtask(), StartTime.parse("2001-01-01 00:00:00"), relay).file < scene.first
+        earliest = place_of(scene.subtask(), StartTime.parse("2001-01-01 00:00:00"), relay)
+        assert (earliest.position.file < scene.first, earliest.known) == (True, False)
         with pytest.raises(DMError) as raised:
-            position_at(scene.subtask(), StartTime.parse("2037-01-01 00:00:00"), relay)
+            place_of(scene.subtask(), StartTime.parse("2037-01-01 00:00:00"), relay)
         assert raised.value.name == "start-time-too-late"
 
         scene.begin(3, relay)
@@ -117,7 +120,7 @@ def test_going_back_repeats_keyed_rows_and_no_keyless_ones(scene: Scene, tmp_pat
     scene.target.execute(f"DELETE FROM {scene.name}.k WHERE id >= 4")
     scene.write(6)
     start = scene.begin(2, tmp_path, zone="+05:30")
-    assert start.file == scene.files[2]
+    assert start.position.file == scene.files[2]
     assert ["tables without a key stay as they are" in warning for warning in scene.warnings] == [True]
     with running_sync(scene.subtask()) as sync:
         sync.wait_synced()

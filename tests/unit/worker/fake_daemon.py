@@ -15,7 +15,7 @@ from typing import Any
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
-from dm.position import Position
+from dm.position import Position, TimePlace
 from dm.task.precheck.result import CheckResult
 from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE
@@ -54,19 +54,19 @@ def forget_progress(config: SubtaskConfig, _work: Path) -> None:
         file.write(f"{config.name}\n")
 
 
-def position_at(_config: SubtaskConfig, when: StartTime, _relay: Path) -> Position:
+def place_of(_config: SubtaskConfig, when: StartTime, _relay: Path) -> TimePlace:
     if "too_late" in answers():
         raise DMError("start-time-too-late", source="one", time=when.text)
-    return Position("a-server", "mysql-bin.000003", 154)
+    return TimePlace(Position("a-server", "mysql-bin.000003", 154), known=True)
 
 
-def begin_at(config: SubtaskConfig, start: Position) -> list[str]:
+def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     with (Path(os.environ["DM_HOME"]) / "begun").open("a") as file:
-        file.write(f"{config.name} {start}\n")
+        file.write(f"{config.name} {place.position}\n")
     return []
 
 
 if __name__ == "__main__":
-    servers = Servers(verify_source, check, forget_progress, position_at, begin_at)
+    servers = Servers(verify_source, check, forget_progress, place_of, begin_at)
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))
