@@ -147,6 +147,7 @@ class Planner:
                 wanted=f"({stored.file}, {stored.offset})",
                 available=f"{names[0]} to {names[-1]}",
                 missing=f"from {stored} to {names[0]}, which task {', '.join(stuck)} needs",
+                ours=stored.gtid_set,
             )
         file = self._first()
         structlog.get_logger().warning(

@@ -106,6 +106,7 @@ def test_a_purged_start_names_what_is_missing(server: ServerFactory, flavor: Fla
         RelayUnit(described, tmp_path).run(threading.Event())
     assert raised.value.name == "source-binlog-purged"
     assert last in raised.value.message
+    assert_both_sets(raised.value)
     assert not raised.value.retryable
 
 
@@ -125,6 +126,14 @@ def test_a_reset_source_is_refused(server: ServerFactory, flavor: Flavor, tmp_pa
     with pytest.raises(DMError) as raised:
         RelayUnit(described, tmp_path).run(threading.Event())
     assert raised.value.name == "source-reset", str(raised.value)
+    assert_both_sets(raised.value)
+
+
+def assert_both_sets(error: DMError) -> None:
+    """What was read and what the source has, and a way out."""
+    assert "read so far: " in error.message
+    assert " has: " in error.message
+    assert error.workaround
 
 
 def test_a_switch_to_a_replica_goes_on_in_a_new_directory(

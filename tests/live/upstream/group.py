@@ -125,12 +125,16 @@ def source_at(endpoint: Endpoint, standby: Endpoint | None = None) -> SourceConf
     return SourceConfig(source_id="one", endpoint=endpoint, standby=standby, enable_gtid=True)
 
 
+def executed(server: ThrowawayServer) -> str:
+    """The GTID set that ends the server's binlog."""
+    variable = "gtid_executed" if server.flavor == "mysql" else "gtid_binlog_pos"
+    return str(server.query(f"SELECT @@global.{variable}")[0][0]).replace("\n", "")
+
+
 def subtask_of(source: SourceConfig, start: ThrowawayServer, target: ThrowawayServer, task: str) -> SubtaskConfig:
     """An incremental task from the present end of a server."""
-    variable = "gtid_executed" if start.flavor == "mysql" else "gtid_binlog_pos"
-    ((gtids,),) = start.query(f"SELECT @@global.{variable}")
     unique = f"{task}_{secrets.token_hex(4)}"  # the target may remember another test's task
-    subtask = subtask_for(start, target, SCHEMA, task=unique, meta=StartPoint(binlog_gtid=str(gtids)))
+    subtask = subtask_for(start, target, SCHEMA, task=unique, meta=StartPoint(binlog_gtid=executed(start)))
     return subtask.model_copy(update={"source": source})
 
 

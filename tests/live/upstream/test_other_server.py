@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from dm.config.endpoint import Endpoint
+from dm.config.load import read_task
 from dm.config.source import SourceConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.task.precheck import prechecks
+from dm.task.precheck.result import CheckResult
 from dm.unit import JSON
 from dm.upstream import address
 from tests.live.upstream.group import (
@@ -20,6 +23,7 @@ from tests.live.upstream.group import (
     Following,
     Load,
     endpoint_at,
+    executed,
     replicate,
     source_at,
     subtask_of,
@@ -194,6 +198,36 @@ def test_a_server_that_lacks_what_was_applied_pauses_the_task(
         assert raised.value.workaround
         assert not raised.value.retryable
     assert emptied.query(f"SELECT COUNT(*) FROM {SCHEMA}.keyed WHERE id = -1") == ((0,),)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_check_task_looks_at_the_standby(group: Pair, emptied: ThrowawayServer) -> None:
+    first, second = group
+
+    def found(standby: Endpoint) -> CheckResult:
+        text = (
+            f"name: t\ntask-mode: incremental\nmeta-schema: meta_check\ntarget-database: {{host: 127.0.0.1, port:"
+            f" {emptied.port}, password: '{emptied.password}'}}\nmysql-instances: [{{source-id: one, meta:"
+            f" {{binlog-gtid: '{executed(first)}'}}, block-allow-list: b}}]\n"
+            f"block-allow-list: {{b: {{do-dbs: [{SCHEMA}]}}}}\n"
+        )
+        task = read_task(text, {"one": source_at(endpoint_at(first), standby)})
+        results = [result for result in prechecks(task, ["one"]) if "standby" in result.subject]
+        assert {result.item for result in results} >= {"binlog_format", "replication_privilege"} or len(results) == 1
+        (result,) = [result for result in results if result.item in ("standby", "connection")]
+        return result
+
+    assert found(endpoint_at(second)).state == "success"
+    second.execute("STOP REPLICA")
+    first.execute(f"INSERT INTO {SCHEMA}.keyless VALUES (7, 'late')")
+    lagging = found(endpoint_at(second))
+    assert (lagging.state, "can't take over" in lagging.message) == ("warning", True)
+    second.execute(f"INSERT INTO {SCHEMA}.keyless VALUES (8, 'own')", f"INSERT INTO {SCHEMA}.keyless VALUES (9, 'own')")
+    alone = found(endpoint_at(second))
+    assert (alone.state, "transactions that the source lacks" in alone.message) == ("failure", True)
+    assert found(endpoint_at(first)).message == "the standby is the source itself"
+    second.kill()
+    assert found(endpoint_at(second)).item == "connection"
 
 
 def test_a_standby_is_not_taken_without_gtids() -> None:
