@@ -99,9 +99,12 @@ def status_table(answer: Answer) -> None:
             subject = f"{subtask['name']} on {name}"
             remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
             remarks += _waits(subject, subtask)
+            if relay is None:
+                remarks += _reads_standby(subject, subtask.get("sync"))
         if relay is not None:
             resume = f"dmctl resume-relay -s {name}"
             remarks += _remarks(f"relay of {name}", relay["result"], resume)
+            remarks += _reads_standby(f"relay of {name}", relay)
             if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
                 remarks.append(f"relay of {name}: paused by the error; go on with `{resume}`")
     table("", ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay"), rows)
@@ -135,6 +138,12 @@ def _seconds(lag: object) -> str:
 def _waits(subject: str, subtask: Answer) -> list[str]:
     waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in ("dump", "load", "sync")) if part]
     return [f"{subject}: waits: {what}" for what in waiting if what]
+
+
+def _reads_standby(subject: str, part: Answer | None) -> list[str]:
+    if not part or not part.get("standbyInUse"):
+        return []
+    return [f"{subject}: reads the standby {part['sourceAddress']}; the first address fails"]
 
 
 def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:

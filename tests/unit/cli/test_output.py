@@ -77,3 +77,11 @@ def test_a_running_relay_that_waits_says_only_what_for(capsys: pytest.CaptureFix
     _, remarks = _status(capsys, relay={"stage": "Running", "result": PAUSED_BY_ERROR})
     assert [remark for remark in remarks if "resume-relay" in remark] == []
     assert "error 36070" in remarks[0]
+
+
+def test_a_source_on_its_standby_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    place = {"sourceAddress": "db-2:3306", "standbyInUse": True}
+    words = "reads the standby db-2:3306; the first address fails"
+    assert _status(capsys, sync=SYNC | place)[1] == [f"shop on one: {words}"]
+    relay = {"stage": "Running", "result": None, **place}
+    assert _status(capsys, relay=relay, sync=SYNC | place)[1] == [f"relay of one: {words}"]
