@@ -99,6 +99,7 @@ def status_table(answer: Answer) -> None:
             subject = f"{subtask['name']} on {name}"
             remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
             remarks += _waits(subject, subtask)
+            remarks += _undecided(subject, subtask.get("sync"))
             if relay is None:
                 remarks += _reads_standby(subject, subtask.get("sync"))
         if relay is not None:
@@ -138,6 +139,14 @@ def _seconds(lag: object) -> str:
 def _waits(subject: str, subtask: Answer) -> list[str]:
     waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in ("dump", "load", "sync")) if part]
     return [f"{subject}: waits: {what}" for what in waiting if what]
+
+
+def _undecided(subject: str, sync: Answer | None) -> list[str]:
+    return [
+        f"{subject}: warning: XA transaction {entry['xid']} is undecided for {entry['undecidedSeconds']} s,"
+        f" {entry['bytes']} bytes held since {entry['position']}: {entry['message']}"
+        for entry in (sync or {}).get("undecidedXa", [])
+    ]
 
 
 def _reads_standby(subject: str, part: Answer | None) -> list[str]:

@@ -85,3 +85,10 @@ def test_a_source_on_its_standby_is_said_once(capsys: pytest.CaptureFixture[str]
     assert _status(capsys, sync=SYNC | place)[1] == [f"shop on one: {words}"]
     relay = {"stage": "Running", "result": None, **place}
     assert _status(capsys, relay=relay, sync=SYNC | place)[1] == [f"relay of one: {words}"]
+
+
+def test_an_xa_transaction_that_nobody_decides_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    entry = {"xid": "X'61',X'',1", "undecidedSeconds": 700, "bytes": 99, "position": "(b.1, 4)", "message": "end it"}
+    assert _status(capsys, sync=SYNC | {"undecidedXa": [entry]})[1] == [
+        "shop on one: warning: XA transaction X'61',X'',1 is undecided for 700 s, 99 bytes held since (b.1, 4): end it"
+    ]
