@@ -1,20 +1,29 @@
-"""Rules that contradict each other: two of one kind with the same pattern.
+"""What rules say taken together, and what they hardly mean: two of one kind with the same pattern, a forgotten `~`.
 
 DM drops the second binlog event filter without a word, and finds out about the second route when a table matches both.
-Here both are problems of the file. A source's filters are rules of every task on it, so they count too. Checked on the
-tree, like references.
+Here both are problems of the file. A source's filters are rules of every task on it, so they count too. A pattern such
+as `^log.*` is a name with these signs in it, to DM and here; a warning says so. Checked on the tree, like references.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
 
 from dm.config.document import Scalar, YamlList, YamlMap, shown_key
 from dm.config.problem import Report
 from dm.config.source import SourceConfig
 
+_REGEX_SIGNS = re.compile(r"\.[*+]|\\[dDwWsSb]|^\^|\$$|\(.*[|)]|\]\+")
+_LISTS = {
+    "do-dbs": (),
+    "ignore-dbs": (),
+    "do-tables": ("db-name", "tbl-name"),
+    "ignore-tables": ("db-name", "tbl-name"),
+}
 _EVENT_FILTER = "config-event-filter"
 _ROUTE = "config-route"
+_PLAIN = "config-plain-pattern"
 
 
 def check_rule_sets(tree: YamlMap, report: Report, sources: Mapping[str, SourceConfig] | None = None) -> None:
@@ -22,6 +31,11 @@ def check_rule_sets(tree: YamlMap, report: Report, sources: Mapping[str, SourceC
     instances = tree.get("mysql-instances")
     filters, routes = tree.get("filters"), tree.get("routes")
     sensitive = _is_true(tree.get("case-sensitive"))
+    for pattern, regex in _patterns(tree):
+        if not pattern.text.startswith("~") and _REGEX_SIGNS.search(pattern.text):
+            hint = f"begin it with `~` if it is one: `~{pattern.text}`" if regex else "use `*`, `?` and `[...]`"
+            shown = pattern.text[:60]
+            report.add(_PLAIN, pattern.mark, pattern.path, pattern=shown, suggestion=hint, warning=True)
     if isinstance(filters, YamlList):  # a source file
         rules = ((rule.path, rule) for rule in filters if isinstance(rule, YamlMap))
         _check(rules, _EVENT_FILTER, sensitive, report, {})
@@ -33,6 +47,30 @@ def check_rule_sets(tree: YamlMap, report: Report, sources: Mapping[str, SourceC
             taken = {} if source is None else _filters_of(source, case)
             _check(_named(instance.get("filter-rules"), filters), _EVENT_FILTER, case, report, taken)
             _check(_named(instance.get("route-rules"), routes), _ROUTE, case, report, {})
+
+
+def _patterns(tree: YamlMap) -> Iterator[tuple[Scalar, bool]]:
+    """Every pattern of the file, and whether it might be a regular expression."""
+    for rule in _rules(tree.get("routes")):
+        yield from ((pattern, True) for pattern in _scalars(rule, "schema-pattern", "table-pattern"))
+    for rule in _rules(tree.get("filters")):
+        yield from ((pattern, False) for pattern in _scalars(rule, "schema-pattern", "table-pattern"))
+    for section in ("block-allow-list", "black-white-list"):
+        for lists in _rules(tree.get(section)):
+            for key, keys in _LISTS.items():
+                entries = lists.get(key)
+                for entry in entries if isinstance(entries, YamlList) else ():
+                    names = _scalars(entry, *keys) if isinstance(entry, YamlMap) else [entry]
+                    yield from ((name, True) for name in names if isinstance(name, Scalar))
+
+
+def _rules(section: object) -> list[YamlMap]:
+    rules = section.values() if isinstance(section, YamlMap) else section if isinstance(section, YamlList) else ()
+    return [rule for rule in rules if isinstance(rule, YamlMap)]
+
+
+def _scalars(rule: YamlMap, *keys: str) -> list[Scalar]:
+    return [value for key in keys if isinstance(value := rule.get(key), Scalar)]
 
 
 def _filters_of(source: SourceConfig, sensitive: bool) -> dict[tuple[str, str], str]:

@@ -36,6 +36,7 @@ KINDS = (
     _problem("config-environment", 20915, "environment variable {variable} is not set"),
     _problem("config-password-file", 20916, "can't take the password from this file: {why}"),
     _problem("config-tls-file", 20917, "can't read the file: {why}"),
+    _problem("config-plain-pattern", 20918, "`{pattern}` looks like a regular expression, but is taken as it stands"),
     _problem("config-bad-gtid-set", 20920, "not a GTID set: {why}"),
     _problem("config-bad-extra-args", 20921, "{argument} is not possible here"),
     # Source files.
@@ -97,8 +98,8 @@ KINDS = (
     ErrorKind(
         "extract-table-missing", 20926, "config", "downstream", "high",
         "the target has no table {target}, into which routes extract from {table}",
-        "create {target_sql} at the target: the source's columns, and {columns} (VARCHAR), as part of each key that rows"
-        " of several source tables would share; then `dmctl resume-task`",
+        "create {target_sql} at the target: the source's columns, and {columns} (VARCHAR), as part of each key that"
+        " rows of several source tables would share; then `dmctl resume-task`",
     ),
     ErrorKind(
         "extract-column-unfit", 20927, "config", "downstream", "high",

@@ -435,3 +435,23 @@ def test_a_filter_with_the_patterns_of_one_of_the_source_is_a_problem() -> None:
     assert (problem.path, problem.code) == ("filters.x", 20037)
     assert "`filters[0] of source mysql-01` has the same patterns" in problem.message
     read_task(text + "case-sensitive: true\n", {"mysql-01": named})
+
+
+@pytest.mark.parametrize("pattern", ["^log", "log$", "log.*", "log_.+", r"log_\d+", "(a|b)", "log_[0-9]+"])
+def test_a_pattern_that_looks_like_a_regular_expression_is_warned_of(pattern: str) -> None:
+    quoted = f"'{pattern}'"
+    text = TASK + (
+        f"    block-allow-list: b\n    route-rules: [r]\n    filter-rules: [f]\n"
+        f"block-allow-list: {{b: {{do-dbs: [{quoted}], ignore-tables: [{{db-name: a, tbl-name: {quoted}}}]}}}}\n"
+        f"routes: {{r: {{schema-pattern: {quoted}, target-schema: x}}}}\n"
+        f"filters: {{f: {{schema-pattern: a, table-pattern: {quoted}, events: [all], action: Ignore}}}}\n"
+    )
+    found = {(warning.path, warning.code) for warning in read_task(text, {"mysql-01": source()}).warnings}
+    assert found == {
+        ("block-allow-list.b.do-dbs[0]", 20918),
+        ("block-allow-list.b.ignore-tables[0].tbl-name", 20918),
+        ("routes.r.schema-pattern", 20918),
+        ("filters.f.table-pattern", 20918),
+    }
+    plain = text.replace(quoted, "'log-$a.b*'")
+    assert read_task(plain, {"mysql-01": source()}).warnings == ()
