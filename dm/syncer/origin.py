@@ -141,21 +141,22 @@ class Origin:
         for position in applied:
             if position is not None:
                 ours |= position.gtid_set
-        end = self._settle(ours)
+        end = self._settle(ours, start.server_uuid)
         if start.server_uuid == self.facts.server_uuid:
             return None
         if not start.gtid_set:
             raise DMError("source-replaced", ours=start.server_uuid, theirs=self.facts.server_uuid, position=start)
         return end
 
-    def _settle(self, ours: GtidSet) -> Position:
+    def _settle(self, ours: GtidSet, read_from: str) -> Position:
         """Keep to the server found at first, or go to the other one when only that has everything; gives its end."""
         addresses = self.addresses
         other = addresses.other
         try:
             connection, self.facts = addresses.open(any_server=True)
             with closing(connection):
-                expect_all(connection, self.facts, ours, addresses.current.address, may_wait=other is not None)
+                address, may_wait = addresses.current.address, other is not None
+                expect_all(connection, self.facts, ours, address, read_from=read_from, may_wait=may_wait)
                 return binlog_end(connection, self.facts)
         except DMError as error:
             if other is None or error.name != "source-behind":
@@ -163,7 +164,7 @@ class Origin:
             try:
                 connection, facts = open_at(other)
                 with closing(connection):
-                    expect_all(connection, facts, ours, other.address, may_wait=True)
+                    expect_all(connection, facts, ours, other.address, read_from=read_from, may_wait=True)
                     end = binlog_end(connection, facts)
             except DMError as second:
                 raise error from second

@@ -24,20 +24,29 @@ from dm.upstream.replica_identity import ReplicaIdentity
 _ABOUT_THE_PAST: Final = {"source-binlog-purged": "missing", "source-reset": "what", "source-gtid-diverged": "missing"}
 
 
-def expect_all(connection: Connection, facts: ServerFacts, ours: GtidSet, address: str, *, may_wait: bool) -> None:
-    """Raise `source-gtid-diverged`, or `source-behind` where waiting may help, if the server lacks any of `ours`."""
+def expect_all(
+    connection: Connection, facts: ServerFacts, ours: GtidSet, address: str, *, read_from: str, may_wait: bool
+) -> None:
+    """Raise `source-gtid-diverged`, or `source-behind` where waiting may help, if the server lacks any of `ours`.
+
+    `read_from` is the server whose place `ours` belongs to.
+    """
     if not facts.gtid_mode or not ours or ours.flavor != facts.flavor:
         return
     theirs = executed_gtids(connection, facts)
     missing = ours - theirs
+    if facts.flavor == "mariadb" and read_from == facts.server_uuid:
+        # A start that a person gave may name domains that this server has replicated and never written.
+        known = {part.split("-")[0] for part in str(theirs).split(",")}
+        missing = GtidSet.parse(",".join(part for part in str(missing).split(",") if part.split("-")[0] in known))
     if not missing:
         return
-    if may_wait and not _lost_for_ever(facts, missing, theirs - ours):
+    if may_wait and not lost_for_ever(facts, missing, theirs - ours):
         raise DMError("source-behind", address=address, missing=missing, ours=ours, theirs=theirs or "nothing")
     raise DMError("source-gtid-diverged", missing=f"{missing}; {_both(ours, address, facts, theirs, connection)}")
 
 
-def _lost_for_ever(facts: ServerFacts, missing: GtidSet, extra: GtidSet) -> bool:
+def lost_for_ever(facts: ServerFacts, missing: GtidSet, extra: GtidSet) -> bool:
     """Whether the server has written itself what we do not know, or lacks what it has written itself."""
     if facts.flavor == "mysql":
         return facts.server_uuid in f"{missing},{extra}"
@@ -65,7 +74,8 @@ def explained(error: DMError, addresses: SourceAddresses, ours: GtidSet | None) 
         connection, facts = open_at(endpoint)
         with closing(connection):
             if error.name == "source-gtid-diverged":
-                expect_all(connection, facts, ours, endpoint.address, may_wait=addresses.other is not None)
+                may_wait = addresses.other is not None
+                expect_all(connection, facts, ours, endpoint.address, read_from="", may_wait=may_wait)
             theirs = executed_gtids(connection, facts)
             sets = _both(ours, endpoint.address, facts, theirs, connection)
     except DMError as found:

@@ -25,7 +25,6 @@ from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
-from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.unit import JSON
 from dm.upstream.address import SourceAddresses
@@ -71,11 +70,17 @@ class RemoteEventSource:
         """Why the connection is down at the moment."""
         return self._trouble
 
-    def _facts(self, ours: GtidSet) -> ServerFacts:
+    def _facts(self, start: Position) -> ServerFacts:
         connection, facts = self._addresses.open()
         with closing(connection):
-            address = self._addresses.current.address
-            expect_all(connection, facts, ours, address, may_wait=self._addresses.other is not None)
+            expect_all(
+                connection,
+                facts,
+                start.gtid_set,
+                self._addresses.current.address,
+                read_from=start.server_uuid,
+                may_wait=self._addresses.other is not None,
+            )
         return facts
 
     @property
@@ -110,7 +115,7 @@ class RemoteEventSource:
         run = _Run(start)
         while not stop.is_set():
             try:
-                facts = self._facts(start.gtid_set)
+                facts = self._facts(start)
                 run.expect(facts)
                 stream = DumpStream(
                     self._addresses.current,

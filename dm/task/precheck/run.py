@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.target.connection import TargetConnection
-from dm.task.precheck import access, binlog, standby, tables
+from dm.task.precheck import access, binlog, tables
+from dm.task.precheck import standby as second_address
 from dm.task.precheck.context import Answers, Check, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server, open_server
+from dm.task.subtask import UNITS_OF_MODE
 
 Need = Literal["always", "dump", "sync"]
 
@@ -72,6 +74,12 @@ def prechecks(task: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
 def _subtask(config: SubtaskConfig) -> Iterator[CheckResult]:
     with ExitStack() as stack:
         source = _reach(stack, config.source.endpoint, f"source {config.source_id}")
+        standby = config.source.standby
+        if isinstance(source, CheckResult) and standby is not None and "Dump" not in UNITS_OF_MODE[config.mode]:
+            # That is what a standby is for; only a dump needs the first address.
+            yield replace(source, state="warning")
+            source = _reach(stack, standby, f"standby of source {config.source_id}")
+            standby = None
         target = _reach_target(stack, config)
         unreachable = [one for one in (source, target) if isinstance(one, CheckResult)]
         if isinstance(source, CheckResult) or isinstance(target, CheckResult):
@@ -81,8 +89,8 @@ def _subtask(config: SubtaskConfig) -> Iterator[CheckResult]:
         for item in ITEMS:
             if _applies(item, context):
                 yield from _run(item, context)
-        if context.syncs and config.source.standby is not None:
-            yield from _standby(stack, config.source.standby, context)
+        if context.syncs and standby is not None:
+            yield from _standby(stack, standby, context)
 
 
 def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator[CheckResult]:
@@ -93,7 +101,7 @@ def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator
         return
     there = Context(context.config, server, context.target)
     items = [item for item in ITEMS if item.name in _OF_A_STANDBY]
-    for item in [*items, Item("standby", "sync", partial(standby.group, context.source))]:
+    for item in [*items, Item("standby", "sync", partial(second_address.group, context.source))]:
         if _applies(item, there):
             yield from _run(item, there)
 

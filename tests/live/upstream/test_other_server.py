@@ -230,6 +230,17 @@ def test_check_task_looks_at_the_standby(group: Pair, emptied: ThrowawayServer) 
     assert found(endpoint_at(second)).item == "connection"
 
 
+@pytest.mark.chaos
+def test_a_task_can_start_while_only_the_standby_is_there(group: Pair, emptied: ThrowawayServer) -> None:
+    first, second = group
+    source = source_at(endpoint_at(first), endpoint_at(second))
+    subtask = subtask_of(source, first, emptied, "start")
+    first.kill()
+    with Following(subtask, emptied, None) as following:
+        following.wait_seen(second)
+        assert following.reads_standby()
+
+
 def test_a_standby_is_not_taken_without_gtids() -> None:
     endpoint = Endpoint(host="a")
     source = SourceConfig(source_id="s", endpoint=endpoint, standby=Endpoint(host="b"), enable_gtid=False)
