@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from dm.rules.compiled import InexactError, Kind, Result
 
@@ -93,6 +93,11 @@ def _moment(text: str, zone: str) -> str:
 
 def _zone(offset: re.Match[str] | None, name: str) -> tzinfo:
     if offset is None:
-        return ZoneInfo(name)
+        try:
+            return ZoneInfo(name)
+        except ZoneInfoNotFoundError:
+            raise InexactError(
+                f"this machine knows no time zone {name}: write the offset behind the constant"
+            ) from None
     difference = timedelta(hours=int(offset[2]), minutes=int(offset[3]))
     return timezone(-difference if offset[1] == "-" else difference)

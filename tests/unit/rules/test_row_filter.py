@@ -288,6 +288,7 @@ def test_a_timestamp_is_a_moment(zone: str, expression: str, expected: bool) -> 
         ("Europe/Berlin", "2024-02-30 00:00:00", "is no moment"),
         ("Europe/Berlin", "24-02-01", "not in the form"),
         ("", "0001-01-01 00:00:00+14:00", "is no moment"),
+        ("Middle/Earth", "2024-07-01 12:00:00", "knows no time zone"),
     ],
 )
 def test_a_text_that_is_no_certain_moment_is_refused(zone: str, constant: str, why: str) -> None:
