@@ -236,7 +236,7 @@ class Following:
         marked = f"SELECT COUNT(*) FROM {SCHEMA}.keyed WHERE id = {number}"
         self.wait_until(lambda: self._target.query(marked) == ((1,),), f"a mark of {server!r} to arrive")
 
-    def wait_until(self, done: Callable[[], bool], what: str) -> None:
+    def wait_until(self, done: Callable[[], bool], what: str, seconds: float = PATIENCE) -> None:
         """Wait for something; raises the error that a unit ended with."""
 
         def failed_or_done() -> bool:
@@ -245,7 +245,7 @@ class Following:
             return done()
 
         try:
-            wait_until(failed_or_done, what, PATIENCE)
+            wait_until(failed_or_done, what, seconds)
         except AssertionError as error:
             error.add_note(f"runs ended with {self.errors}; status {self.status}")
             raise
