@@ -285,6 +285,7 @@ def purging(source: SourceConfig) -> SourceConfig:
 POINTS = ("purge.decided", "purge.index_removed", "purge.file_removed")
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kills", [3, pytest.param(30, marks=pytest.mark.chaos)])
 def test_a_purge_that_is_killed_under_load_leaves_a_relay_that_is_the_source_s(
     upstream: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, kills: int
