@@ -125,7 +125,8 @@ def opaque_text(code: int, raw: bytes) -> str:
         if len(raw) < 2:
             raise Malformed("a DECIMAL inside JSON is cut off")
         precision, scale = raw[0], raw[1]
-        if not (1 <= precision <= _DECIMAL_DIGITS and scale <= min(precision, 38)) or len(raw) - 2 != decimal_size(precision, scale):
+        possible = 1 <= precision <= _DECIMAL_DIGITS and scale <= min(precision, 38)
+        if not possible or len(raw) - 2 != decimal_size(precision, scale):
             raise Malformed("a DECIMAL inside JSON has the wrong size")
         return decimal_decoder(precision, scale)(raw[2:])
     if code in (WireCode.DATE, WireCode.TIME, WireCode.DATETIME, WireCode.TIMESTAMP):

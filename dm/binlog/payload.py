@@ -20,6 +20,7 @@ from dm.errors import DMError
 
 _ZSTD: Final = 0
 _NONE: Final = 255
+_LARGEST_EVENT: Final = 1 << 30  # the upper limit of the servers' max_allowed_packet
 _CHUNK: Final = 1 << 18
 _NEVER_INSIDE: Final = (EventType.FORMAT_DESCRIPTION, EventType.TRANSACTION_PAYLOAD, EventType.ROTATE)
 
@@ -67,7 +68,7 @@ class TransactionPayload:
             need = HEADER_SIZE
             while have - at >= HEADER_SIZE:
                 header = parse_header(joined, at)
-                if header.size < HEADER_SIZE or header.type in _NEVER_INSIDE:
+                if not HEADER_SIZE <= header.size <= _LARGEST_EVENT or header.type in _NEVER_INSIDE:
                     raise Malformed(f"an inner event is of type {type_name(header.type)} with {header.size} bytes")
                 if at + header.size > have:
                     need = header.size
@@ -95,6 +96,8 @@ def parse_payload(cursor: ByteCursor, end: int) -> TransactionPayload:
             uncompressed = field.packed()
     if compression not in (_ZSTD, _NONE):
         raise Malformed(f"payload compression {compression} is not known")
+    if compression == _ZSTD and uncompressed is None:
+        raise Malformed("a compressed payload does not tell its size")  # nothing would bound what it unpacks to
     payload = memoryview(cursor.data)[cursor.at : cursor.end]  # not a second copy of what may be a gigabyte
     if size is not None and size != len(payload):
         raise Malformed(f"a payload of {len(payload)} bytes tells a size of {size}")
