@@ -331,7 +331,8 @@ def test_a_purge_that_is_killed_under_load_leaves_a_relay_that_is_the_source_s(
         assert relay.close() == 0
     _is_sound(tmp_path, upstream)
     assert set(died) == set(POINTS)
-    record(f"relay.purge_killed.{upstream.flavor}", {"kills": dict[str, JSON](died), "seed": seed})
+    if kills > len(POINTS):
+        record(f"relay.purge_killed.{upstream.flavor}", {"kills": dict[str, JSON](died), "seed": seed})
 
 
 def _advance(hold: Hold, root: Path, relay: RelayProcess) -> None:
