@@ -62,6 +62,7 @@ class CrashLoop:
         without: str | None = None,
         agenda: Sequence[Kind] = ("inside", "again", "freeze", "ddl"),
         rate: float = 150.0,
+        memory_quota: int = 128 << 20,
     ) -> None:
         self.result = LoopResult(seed, upstream.flavor, relay)
         self.points = (*SYNC_POINTS, *(RELAY_POINTS if relay else ()))
@@ -74,7 +75,7 @@ class CrashLoop:
         self._relay_directory = directory / f"{schema}.relay"
         self._patch = WITHOUT[without] if without else ""
         self._agenda: deque[Kind] = deque(agenda)
-        self._subtask = subtask_for(upstream, target, schema, task=schema, workers=4)
+        self._subtask = subtask_for(upstream, target, schema, task=schema, workers=4, memory_quota=memory_quota)
         self._key = SubtaskKey(self._subtask.meta_schema, self._subtask.task, self._subtask.source_id)
         self._writer = Writer(upstream, HotKeys(schema), seed=seed, rate=rate)
         self._relay: RelayProcess | None = None
