@@ -178,8 +178,11 @@ class RelayPurge:
 
     def kept_back(self) -> str:
         """Why the oldest file can't go, if somebody needs it."""
-        oldest = next(self._removable(), None)
-        need = None if oldest is None else self._needed(*oldest)
+        try:
+            oldest = next(self._removable(), None)
+            need = None if oldest is None else self._needed(*oldest)
+        except OSError as error:
+            raise DMError("relay-storage-failed", path=self._directory.root) from error
         return "" if need is None else str(need)
 
 
