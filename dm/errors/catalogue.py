@@ -4,7 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dm.errors import binlog, config, ddl, demo, full, general, purge, relay, sync, syncer, upstream, worker, xa
+from dm.errors import (
+    binlog,
+    binlog_operator,
+    config,
+    ddl,
+    demo,
+    full,
+    general,
+    purge,
+    relay,
+    sync,
+    syncer,
+    upstream,
+    worker,
+    xa,
+)
 from dm.errors.kind import ErrorKind
 
 
@@ -31,6 +46,7 @@ CATALOGUE = _collect(
     sync.KINDS,
     syncer.KINDS,
     xa.KINDS,
+    binlog_operator.KINDS,
     full.KINDS,
     worker.KINDS,
     demo.KINDS,

@@ -8,6 +8,7 @@ must never hold a secret.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypedDict
 
 from dm.errors.catalogue import CATALOGUE
@@ -33,6 +34,7 @@ class DMError(Exception):
         self.kind: ErrorKind = CATALOGUE[name]
         self.details = details
         self.position = None if position is None else str(position)
+        self.place: Mapping[str, str | int | bool] | None = None  # of the event that failed, where one did
         self._cause = cause
         super().__init__(name)
 

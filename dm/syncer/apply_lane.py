@@ -17,6 +17,7 @@ from dm.syncer.completion import CompletionTracker, Ticket
 from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneJob, LaneQueue
 from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.operators import Place
 from dm.target.apply import apply_batch, apply_parts
 from dm.target.connection import TargetConnection
 from dm.target.progress.lanes import LaneClaim
@@ -113,6 +114,16 @@ class ApplyLane:
             self.queue.close()
 
     def _apply(self, jobs: list[LaneJob]) -> None:
+        try:
+            self._commit(jobs)
+        except DMError as error:
+            # What failed is a change of this transaction, or of one behind it that was to be committed with it.
+            begin = jobs[0].ticket.begin
+            if begin is not None and not error.retryable:
+                error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
+            raise
+
+    def _commit(self, jobs: list[LaneJob]) -> None:
         changes = [change for job in jobs for change in job.changes]
         stream = jobs[0].stream  # it comes alone
         position = self._position_of(jobs[-1].end)

@@ -20,6 +20,7 @@ class Ticket:
 
     end: Position
     timestamp: int
+    begin: Position | None = None
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
 
@@ -41,9 +42,9 @@ class CompletionTracker:
         self._mark = Mark(start, 0)
         self.transactions = 0
 
-    def open(self, end: Position, timestamp: int) -> Ticket:
+    def open(self, end: Position, timestamp: int, begin: Position | None = None) -> Ticket:
         """Begin the next transaction in source order."""
-        ticket = Ticket(end, timestamp)
+        ticket = Ticket(end, timestamp, begin)
         with self._lock:
             self._under_way.append(ticket)
         return ticket

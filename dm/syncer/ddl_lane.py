@@ -9,10 +9,13 @@ of a dump, brought it there.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Literal
 
 from dm import faults
-from dm.binlog.reader import Query
+from dm.binlog.check import mismatch
+from dm.binlog.query import QuerySession
+from dm.binlog.reader import Query, TableMap
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -20,6 +23,7 @@ from dm.rules.table_rules import TableRules
 from dm.schema import effect
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
+from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
 from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
@@ -28,9 +32,10 @@ from dm.syncer.ddl_session import DdlSession
 from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.lanes import Lanes
 from dm.syncer.progress_writer import ProgressWriter
-from dm.syncer.transaction import SourceTransaction
+from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent, Outcome
+from dm.target.progress.operators import Operator
 from dm.target.target_schema import TargetSchemas
 
 _REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")
@@ -40,12 +45,21 @@ _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 _HARMLESS = (0, 1051)
 
 
+_NO_QUERY = Query("", b"", QuerySession(), 0, 0, 0, 0)
+
+
 @dataclass(slots=True)
-class _Step:
-    """One piece and what is to be done with it."""
+class Step:
+    """One piece and what is to be done with it.
+
+    `track`: follow it; follow it or, where that is impossible, know its tables no more; know them no more; or leave
+    what is known.
+    """
 
     piece: Piece
     execute: bool  # False: only track it
+    track: Literal["yes", "if possible", "forget", "no"] = "yes"
+    query: Query = field(default_factory=lambda: _NO_QUERY)  # whose session it is executed in
 
 
 class DdlLane:
@@ -82,8 +96,10 @@ class DdlLane:
         self.already_effective = 0
         self.running: str | None = None  # the statement under way, for the status
 
-    def steps(self, query: Query, transaction: SourceTransaction) -> list[_Step]:
+    def steps(self, query: Query, transaction: SourceTransaction, operator: Operator | None = None) -> list[Step]:
         """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
+        if operator is not None:
+            return self._instead(operator, query, transaction)
         text = query.readable
         try:
             if query.undecodable is not None and not self._foreign_dml(query):
@@ -96,7 +112,43 @@ class DdlLane:
             error.position = error.position or str(transaction.end)
             raise
 
-    def _understood(self, query: Query, text: str, transaction: SourceTransaction) -> list[_Step]:
+    def _instead(self, operator: Operator, query: Query, transaction: SourceTransaction) -> list[Step]:
+        """What an operator makes of an event: its own statements, or nothing, and the event is followed all the same.
+
+        The rows behind it have the structure that the source gave them, whatever is executed at the target. Only where
+        the event can't be followed, what replaces it is.
+        """
+        followed = self._followed(query, transaction)
+        if operator.action == "skip":
+            return followed
+        own = self.stated(operator, transaction)
+        for step in own:
+            step.track = "no" if followed else "if possible"
+        return own + followed
+
+    def _followed(self, query: Query, transaction: SourceTransaction) -> list[Step]:
+        try:
+            text, context = query.text, self._context_of(query)
+            pieces = split(text, context) if classify(text, context).kind == "ddl" else []
+        except DMError:
+            return []  # what can't be read can't be followed; rows that do not fit what is known then pause
+        # What failed at the source may be done in part there.
+        return [
+            Step(piece, execute=False, track="if possible" if query.error_code in _HARMLESS else "forget")
+            for piece in pieces
+            if any(self._rules.wanted(table) for table in piece.tables)
+            and not any(self._read_behind(table, transaction) for table in _changed(piece))
+        ]
+
+    def stated(self, operator: Operator, transaction: SourceTransaction) -> list[Step]:
+        """The statements of an operator, under the same rules and routes as those of the source."""
+        steps: list[Step] = []
+        for text in operator.statements:
+            query = Query("", text.encode(), QuerySession(), transaction.timestamp, 0, 0, 0)
+            steps += self._understood(query, text, transaction)
+        return steps
+
+    def _understood(self, query: Query, text: str, transaction: SourceTransaction) -> list[Step]:
         context = self._context_of(query)
         statement = classify(text, context)
         if statement.kind == "dml" and self._concerns(query, statement.tables):
@@ -106,6 +158,8 @@ class DdlLane:
         steps = [step for piece in split(text, context) for step in self._steps_of(piece, text, transaction)]
         if steps and query.error_code not in _HARMLESS:
             raise DMError("statement-failed-at-source", statement=_shorten(text), code=query.error_code)
+        for step in steps:
+            step.query = query
         return steps
 
     def _foreign_dml(self, query: Query) -> bool:
@@ -122,7 +176,7 @@ class DdlLane:
         others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
         return any(self._rules.wanted(TableName(schema, "")) for schema in others)
 
-    def _steps_of(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[_Step]:
+    def _steps_of(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[Step]:
         wanted = [self._rules.wanted(table) for table in piece.tables]
         if not any(wanted):
             return []
@@ -140,10 +194,10 @@ class DdlLane:
             raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, changed)))
         if len({self._verdict(piece, event, text) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
-            return [_Step(part, self._executed(part, text)) for part in separate(piece)]
-        return [_Step(piece, self._executed(piece, text))]
+            return [Step(part, self._executed(part, text)) for part in separate(piece)]
+        return [Step(piece, self._executed(piece, text))]
 
-    def _beside(self, piece: Piece, changed: Sequence[TableName], behind: set[TableName]) -> list[_Step]:
+    def _beside(self, piece: Piece, changed: Sequence[TableName], behind: set[TableName]) -> list[Step]:
         """What is left of a statement, some of whose tables the dump read behind it.
 
         A schema change by a copy (gh-ost, pt-online-schema-change) ends with RENAME t TO old, copy TO t. If that falls
@@ -154,7 +208,7 @@ class DdlLane:
         names = {new for _, new in pairs}
         if not pairs or any(table in names for table in left):
             raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, behind)))
-        return [_Step(Piece.of(f"DROP TABLE {table.sql}", piece.context), execute=True) for table in left]
+        return [Step(Piece.of(f"DROP TABLE {table.sql}", piece.context), execute=True) for table in left]
 
     def _in_dump(self, begin: Position) -> bool:
         """Whether the dump was still reading tables when this transaction began."""
@@ -174,31 +228,98 @@ class DdlLane:
         alters = piece.verb == "ALTER TABLE"
         return all(self._rules.ddl_event(table, event, text, alters=alters) == "do" for table in piece.tables)
 
-    def run(self, query: Query, steps: list[_Step], end: Position, point: Position) -> None:
+    def forget_intent(self) -> None:
+        """What an earlier run announced was of statements that a person has changed since."""
+        self._intent = None
+
+    def inject(self, operator: Operator, transaction: SourceTransaction) -> None:
+        """Execute an operator's statements before a transaction.
+
+        They happen at the target, not at the source; they are tracked only where the rows that follow prove that what
+        is known of the source's table is wrong, and right with them.
+        """
+        steps = self.stated(operator, transaction)
+        intent = self._stand_still(transaction.end)
+        before = set(self._tracker.tables())
+        for number, step in enumerate(steps):
+            if step.execute:
+                self._execute(step.query, number, step.piece, transaction.end, intent)
+            self._targets.invalidate_all()
+        adopted = self._adopt([step.piece for step in steps], transaction)
+        self._go_on(adopted, before, transaction.begin, operator)
+
+    def run(self, steps: list[Step], end: Position, point: Position) -> None:
         """Execute and track the steps behind a barrier; ends with a checkpoint at `point`.
 
         `end` is the end of the event's transaction. The point is the same, but where rows follow in that transaction
         (CREATE TABLE .. SELECT), since they are not applied yet: there it is the transaction's begin.
         """
+        intent = self._stand_still(end)
+        before = set(self._tracker.tables())
+        for number, step in enumerate(steps):
+            if step.execute:
+                self._execute(step.query, number, step.piece, end, intent)
+            self._track(step)
+            self._targets.invalidate_all()
+        self._go_on({table for step in steps if step.track != "no" for table in step.piece.tables}, before, point)
+
+    def _stand_still(self, end: Position) -> Intent | None:
+        """The barrier; gives what an earlier run announced at this place."""
         self._lanes.drain()
         self._progress.write()
         intent = self._intent if self._intent is not None and _same_place(self._intent.position, end) else None
         self._intent = None
-        before = set(self._tracker.tables())
-        for number, step in enumerate(steps):
-            if step.execute:
-                self._execute(query, number, step.piece, end, intent)
-            self._tracker.apply(step.piece)
-            self._targets.invalidate_all()
+        return intent
+
+    def _track(self, step: Step) -> None:
+        if step.track == "no":
+            return
+        try:
+            if step.track != "forget":
+                self._tracker.apply(step.piece)
+                return
+        except DMError:
+            if step.track == "yes":
+                raise
+        for table in _changed(step.piece):
+            self._tracker.forget(table)  # it is found again when its next rows come
+
+    def _adopt(self, pieces: Sequence[Piece], transaction: SourceTransaction) -> set[TableName]:
+        """Track what was injected, of the tables whose rows prove that the source has it; gives those tables."""
+        maps = {
+            TableName(item.table_map.schema, item.table_map.table): item.table_map
+            for item in transaction.items
+            if isinstance(item, RowsItem)
+        }
+        known = {table: self._tracker.get(table) for piece in pieces for table in piece.tables}
+        for piece in pieces:
+            self._track(Step(piece, execute=False, track="if possible"))
+        adopted: set[TableName] = set()
+        for table, before in known.items():
+            after = self._tracker.get(table)
+            if table in maps and not _fits(before, maps[table]) and _fits(after, maps[table]):
+                adopted.add(table)
+            elif before is not None:
+                self._tracker.set(before)
+            else:
+                self._tracker.forget(table)
+        return adopted
+
+    def _go_on(
+        self, touched: set[TableName], before: set[TableName], point: Position, injected: Operator | None = None
+    ) -> None:
+        """Store where we are and what the tables are like from here on."""
         faults.hit("syncer.after_ddl_record")
         self._forget()
-        touched = {table for step in steps for table in step.piece.tables}
         changed = {table: schema for table in touched if (schema := self._tracker.get(table)) is not None}
         gone = [table for table in before | touched if self._tracker.get(table) is None]
         for table in gone:
             self._points.pop(table, None)
         self._progress.write_structures(
-            point, {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}, gone
+            point,
+            {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()},
+            gone,
+            injected,
         )
 
     def _execute(self, query: Query, number: int, piece: Piece, end: Position, intent: Intent | None) -> None:
@@ -253,6 +374,10 @@ def _changed(piece: Piece) -> list[TableName]:
     operation = piece.operations[0] if piece.operations else None
     model = operation.like if isinstance(operation, CreateTable) else None
     return [table for table in piece.tables if table != model]
+
+
+def _fits(schema: TableSchema | None, table_map: TableMap) -> bool:
+    return schema is not None and mismatch(table_map, wire_columns(schema, table_map.flavor)) is None
 
 
 def _same_place(left: Position, right: Position) -> bool:

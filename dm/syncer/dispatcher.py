@@ -8,15 +8,20 @@ the next run finds it in the bound B and replays the transaction in safe mode (I
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Final
 
+from dm.errors import DMError
+from dm.position import Position
 from dm.syncer.completion import CompletionTracker
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.lanes import Stopped
+from dm.syncer.operators import Operators, Place, first_byte
 from dm.syncer.row_lane import RowLane
-from dm.syncer.transaction import RowsItem, SourceTransaction
+from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.target.progress.operators import Operator
 
 PART_BYTES: Final = 256 << 10  # of row events
 
@@ -25,17 +30,64 @@ class Dispatcher:
     """Gives transactions to the lanes, in order; belongs to the unit's own thread."""
 
     def __init__(
-        self, rows: RowLane, ddl: DdlLane, completions: CompletionTracker, stopping: Callable[[], bool]
+        self,
+        rows: RowLane,
+        ddl: DdlLane,
+        operators: Operators,
+        completions: CompletionTracker,
+        stopping: Callable[[], bool],
     ) -> None:
         self._rows = rows
         self._ddl = ddl
+        self._operators = operators
         self._completions = completions
         self._stopping = stopping
 
     def dispatch(self, transaction: SourceTransaction) -> None:
         """Hand over everything; raises DMError, or Stopped between two parts when the run is to end."""
+        self._at = Place(transaction.end.server_uuid, transaction.end.file, first_byte(transaction))
+        try:
+            operators = self._operators.of(transaction)
+            if self._operators.changed_in(transaction):
+                self._ddl.forget_intent()
+            self._dispatch(transaction, self._prepare(operators, transaction) if operators else {})
+        except DMError as error:
+            if error.position is not None and not error.retryable:
+                # The start of the event: what `dmctl binlog --binlog-pos` and mysqlbinlog take.
+                error.place = self._at.to_json()
+                error.position = str(Position(self._at.server_uuid, self._at.file, self._at.offset))
+            raise
+
+    def _prepare(self, operators: Sequence[Operator], transaction: SourceTransaction) -> Mapping[int, Operator]:
+        """Do what is to be done before the transaction; gives the other operators by the numbers of their items."""
+        statements = {number: item for number, item in enumerate(transaction.items) if isinstance(item, StatementItem)}
+        chosen: dict[int, Operator] = {}
+        for operator in operators:
+            if operator.action == "inject":
+                continue
+            exact = [number for number, item in statements.items() if item.start == operator.offset]
+            if not exact and len(statements) != 1:
+                there = f"one of {len(statements)} statements is meant" if statements else "there are only rows"
+                task = self._operators.task
+                raise DMError(
+                    "operator-without-statement",
+                    action=operator.action,
+                    place=operator.place,
+                    there=there,
+                    task=task,
+                    position=transaction.end,
+                )
+            chosen[exact[0] if exact else next(iter(statements))] = operator
+        for operator in operators:
+            if operator.action == "inject" and not operator.done:
+                self._at = Place(operator.server_uuid, operator.file, operator.offset, statement=bool(statements))
+                self._ddl.inject(operator, transaction)
+        return chosen
+
+    def _dispatch(self, transaction: SourceTransaction, operators: Mapping[int, Operator]) -> None:
         rows, items = self._rows, transaction.items
-        ticket = self._completions.open(transaction.end, transaction.timestamp)
+        begin = self._at = Place(transaction.end.server_uuid, transaction.end.file, first_byte(transaction))
+        ticket = self._completions.open(transaction.end, transaction.timestamp, transaction.begin)
         given = 0
         first = 0  # number of the first item behind the last DDL
         part: list[RowsItem] = []
@@ -50,12 +102,15 @@ class Dispatcher:
                     if self._stopping():
                         raise Stopped
                 continue
-            steps = self._ddl.steps(item.query, transaction)
+            start = item.start if begin.offset <= item.start < transaction.end.offset else begin.offset
+            self._at = replace(begin, offset=start, statement=True)
+            steps = self._ddl.steps(item.query, transaction, operators.get(number))
             if steps:
                 given += rows.take(part, ticket, transaction) + rows.finish(first, number, ticket, transaction)
                 part, size, first = [], 0, number + 1
                 rows_follow = any(isinstance(later, RowsItem) for later in islice(items, first, None))
-                self._ddl.run(item.query, steps, transaction.end, transaction.begin if rows_follow else transaction.end)
+                self._ddl.run(steps, transaction.end, transaction.begin if rows_follow else transaction.end)
+            self._at = begin
         given += rows.take(part, ticket, transaction) + rows.finish(first, len(items), ticket, transaction)
         self._completions.close(ticket, given)
         items.release()

@@ -25,7 +25,7 @@ from dm.syncer.transaction import Item, RowsItem, StatementItem
 
 _MAP = Struct("<cIB")  # M, number, flavour
 _ROWS = Struct("<cBBHIQI")  # R, kind, partial, flags, table map, table id, columns
-_STATEMENT = Struct("<cIIIHII")  # S, time, thread, seconds, error, bytes of session and schema
+_STATEMENT = Struct("<cIIIHIIQ")  # S, time, thread, seconds, error, bytes of session and schema, start
 _KINDS: Final[tuple[RowsKind, ...]] = ("insert", "update", "delete")
 _FLAVORS: Final[tuple[Flavor, ...]] = ("mysql", "mariadb")
 
@@ -42,7 +42,7 @@ class ItemWriter:
     def append(self, item: Item) -> None:
         """Write one; raises DMError when the disk is full."""
         if isinstance(item, StatementItem):
-            self._statement(item.query)
+            self._statement(item)
             return
         rows = item.rows
         kind = _KINDS.index(rows.kind)
@@ -59,11 +59,13 @@ class ItemWriter:
             self._writer.append(_MAP.pack(b"M", number, _FLAVORS.index(table_map.flavor)), table_map.body)
         return number
 
-    def _statement(self, query: Query) -> None:
+    def _statement(self, item: StatementItem) -> None:
+        query = item.query
         session, schema = repr(astuple(query.session)).encode(), query.schema.encode()
         front = _STATEMENT.pack(
-            b"S", query.timestamp, query.thread_id, query.exec_time, query.error_code, len(session), len(schema)
-        )
+            b"S", query.timestamp, query.thread_id, query.exec_time, query.error_code, len(session), len(schema),
+            item.start,
+        )  # fmt: skip
         self._writer.append(front, session, schema, query.sql)
 
 
@@ -95,11 +97,11 @@ def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> 
                 _, _, flavor = _MAP.unpack_from(record)
                 known.append(parse_table_map(ByteCursor(record, _MAP.size), _FLAVORS[flavor]))
         else:
-            yield StatementItem(_query(record, sessions))
+            yield _statement(record, sessions)
 
 
-def _query(record: bytes, sessions: dict[bytes, QuerySession]) -> Query:
-    _, timestamp, thread_id, exec_time, error_code, session_size, schema_size = _STATEMENT.unpack_from(record)
+def _statement(record: bytes, sessions: dict[bytes, QuerySession]) -> StatementItem:
+    _, timestamp, thread_id, exec_time, error_code, session_size, schema_size, start = _STATEMENT.unpack_from(record)
     at = _STATEMENT.size
     text = record[at : at + session_size]
     at += session_size
@@ -107,4 +109,5 @@ def _query(record: bytes, sessions: dict[bytes, QuerySession]) -> Query:
     if session is None:
         session = sessions[text] = QuerySession(*ast.literal_eval(text.decode()))
     schema = record[at : at + schema_size].decode()
-    return Query(schema, record[at + schema_size :], session, timestamp, thread_id, exec_time, error_code)
+    query = Query(schema, record[at + schema_size :], session, timestamp, thread_id, exec_time, error_code)
+    return StatementItem(query, start)

@@ -182,6 +182,11 @@ class Origin:
             explicit_defaults_for_timestamp=context.explicit_defaults_for_timestamp if explicit is None else explicit,
         )
 
+    @property
+    def plain_context(self) -> SourceContext:
+        """How statements are to be read that a person writes under the source's names."""
+        return self.structure_context("")
+
     def structure_context(self, schema: str) -> SourceContext:
         """How SHOW CREATE TABLE of this server is to be read."""
         return SourceContext(

@@ -15,9 +15,11 @@ from dm.clock import Clock
 from dm.ident import TableName
 from dm.position import Position
 from dm.syncer.completion import CompletionTracker
+from dm.syncer.operators import Change, Operators, Request
 from dm.syncer.safe_mode import SafeMode
 from dm.target.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.target.progress.intent import Intent, write_intent, write_refusal
+from dm.target.progress.operators import Operator, change_operators
 
 INTERVAL_SECONDS = 1.0
 
@@ -34,6 +36,7 @@ class ProgressWriter:
         interval: float,
         clock: Clock,
         failed: Callable[[BaseException], None],
+        operators: Operators,
         storing: Callable[[Position], None] = lambda _: None,
         stored: Callable[[Position], None] = lambda _: None,
         regularly: Callable[[Position], None] = lambda _: None,
@@ -44,6 +47,7 @@ class ProgressWriter:
         self._interval = min(interval, INTERVAL_SECONDS)
         self._clock = clock
         self._failed = failed
+        self._operators = operators
         self._ahead = storing
         self._behind = stored
         self._regularly = regularly
@@ -97,11 +101,19 @@ class ProgressWriter:
                 self._store(position, {}, (), clear_intent=False)
 
     def write_structures(
-        self, position: Position, tables: Mapping[TableName, TablePoint], gone: Iterable[TableName]
+        self,
+        position: Position,
+        tables: Mapping[TableName, TablePoint],
+        gone: Iterable[TableName],
+        injected: Operator | None = None,
     ) -> None:
-        """Store the point behind a DDL, the structures it left and the end of its intent."""
+        """Store the point behind a DDL, the structures it left and the end of its intent.
+
+        With `injected` it was no event's but an operator's, which is done now.
+        """
         with self._lock:
-            self._store(position, tables, gone, clear_intent=True)
+            done = None if injected is None else self._operators.injected(injected)
+            self._store(position, tables, gone, clear_intent=True, injected=done)
 
     def write_found(self, table: TableName, point: TablePoint) -> None:
         """Store a structure that was found on the way; it is the one at L too, since a DDL moves L behind itself."""
@@ -119,6 +131,16 @@ class ProgressWriter:
         with self._lock:
             write_refusal(self._writer.connection, self._writer.claim)
 
+    def change_operators(self, request: Request) -> Change:
+        """Carry out what a person asks for, while the run goes on; raises DMError."""
+
+        def store(change: Change) -> None:
+            claim = self._writer.claim
+            change_operators(self._writer.connection, claim.key, put=change.put, remove=change.remove, claim=claim)
+
+        with self._lock:
+            return self._operators.change(request, store)
+
     def verify(self) -> None:
         """Raises DMError when a newer run has taken over, or ended the control session to do so."""
         with self._lock:
@@ -131,12 +153,17 @@ class ProgressWriter:
         gone: Iterable[TableName],
         *,
         clear_intent: bool,
+        injected: Operator | None = None,
     ) -> None:
         faults.hit("syncer.before_checkpoint")
         bound = self._safe_mode.bound_behind(position)
         self._ahead(position)
         self._began = self._clock.monotonic()
-        self._writer.write(position, bound, tables, gone, clear_intent=clear_intent)
+        outdated = self._operators.outdated(position)
+        self._writer.write(
+            position, bound, tables, gone, clear_intent=clear_intent, outdated=outdated, injected=injected
+        )
+        self._operators.forget(outdated)
         self._began = None
         self._stored = position
         self.writes += 1

@@ -26,6 +26,7 @@ class StatementItem:
     """One query event that is neither BEGIN nor an end: DDL, or something that needs no replication."""
 
     query: Query
+    start: int = 0  # where its event begins, in the file that the transaction ends in
 
 
 Item = RowsItem | StatementItem

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from dm.syncer.lane import LaneQueue
 from dm.syncer.lanes import Lanes, Stopped
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.open_items import OpenItems
+from dm.syncer.operators import Change, Operators, Request, checked, report
 from dm.syncer.origin import Origin, open_origin
 from dm.syncer.prepared import PreparedTransactions
 from dm.syncer.prepared_watch import PreparedWatch
@@ -49,6 +50,7 @@ from dm.target.connection import READ_TIMEOUT, TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence
 from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, worker_lane
+from dm.target.progress.operators import read_operators
 from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.target.progress.takeover import Takeover, store_bound, take_over
 from dm.target.target_schema import TargetSchemas
@@ -91,6 +93,7 @@ class SyncUnit:
         self._queue = TransactionQueue(self._memory)
         self._lanes: Lanes | None = None
         self._connections: list[TargetConnection] = []
+        self._change_operators: Callable[[Request], Change] | None = None
         self._cut = False  # the sessions were cut off on purpose: what they report is no failure
 
     # -- Unit
@@ -102,6 +105,13 @@ class SyncUnit:
     def refresh(self, timeout: float) -> None:
         """Read the source's end now, so that the next status answers `synced` as of this call."""
         self._status.refresh(timeout)
+
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
+        """`binlog`: change or list the operators of the run; raises DMError."""
+        if question != "binlog" or self._change_operators is None:
+            raise DMError("unit-not-there", question=question)
+        request = Request.from_json(arguments)
+        return report(self._change_operators(request), request.task)
 
     def run(self, stop: threading.Event) -> None:
         """Follow the binlog until stopped; raises DMError."""
@@ -230,10 +240,12 @@ class SyncUnit:
             seconds=settings.safe_mode_duration or 0.0,
             clock=self._clock,
         )
+        operators = Operators(subtask.task, read_operators(connections[CONTROL], taken.claims[CONTROL].key), start)
         progress = ProgressWriter(
             writer,
             completions,
             safe_mode,
+            operators=operators,
             interval=settings.checkpoint_flush_interval,
             clock=self._clock,
             failed=self._fail,
@@ -313,7 +325,15 @@ class SyncUnit:
                 watch,
             )
         )
-        dispatcher = Dispatcher(rows, ddl, completions, lambda: self._queue.closed)
+
+        def change_operators(request: Request) -> Change:
+            statements = request.statements
+            if request.verb in ("replace", "inject"):
+                statements = checked(statements, origin.plain_context, subtask.task)
+            return progress.change_operators(replace(request, statements=statements))
+
+        self._change_operators = change_operators
+        dispatcher = Dispatcher(rows, ddl, operators, completions, lambda: self._queue.closed)
         lanes.start()
         progress.start()
         monitor.start()

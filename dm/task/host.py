@@ -124,7 +124,7 @@ class Host:
             log.info("unit ends", outcome=type(outcome).__name__)
         except DMError as error:
             log.warning("unit failed", error=str(error), exc_info=error)
-            outcome = UnitFailed(run.number, error.report(), error.retryable)
+            outcome = UnitFailed(run.number, error.report(), error.retryable, error.place)
         except Exception as defect:
             log.exception("unit broke")
             broken = DMError("internal-error", what=f"{command.unit} ended with {type(defect).__name__}: {defect}")

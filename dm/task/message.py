@@ -7,7 +7,7 @@ Down (the host's stdin)                                 Up (the host's stdout)
 {"command": "ask", "run", "request", "question",        {"event": "answered", "run", "request", "answer", "report"}
              "arguments"}                               {"event": "stopped", "run"}            at rest, as asked
 {"command": "interval", "seconds"}
-end of file: stop everything, then exit                 {"event": "failed", "run", "report", "retryable"}
+end of file: stop everything, then exit                 {"event": "failed", "run", "report", "retryable", "place"}
 
 Passwords travel in `payload`, over the pipe only: never in argv, in the environment or in a log.
 """
@@ -106,11 +106,12 @@ class UnitStopped:
 
 @dataclass(frozen=True, slots=True)
 class UnitFailed:
-    """The unit can't go on."""
+    """The unit can't go on; `place` names the event of the binlog that it could not pass."""
 
     run: int
     report: ErrorReport
     retryable: bool
+    place: Mapping[str, str | int | bool] | None = None
 
 
 Command = StartUnit | StopUnit | RefreshUnit | AskUnit | StatusInterval
@@ -141,8 +142,8 @@ def encode(message: Command | Event) -> bytes:
             record = {"event": "finished", "run": run}
         case UnitStopped(run):
             record = {"event": "stopped", "run": run}
-        case UnitFailed(run, failure, retryable):
-            record = {"event": "failed", "run": run, "report": failure, "retryable": retryable}
+        case UnitFailed(run, failure, retryable, place):
+            record = {"event": "failed", "run": run, "report": failure, "retryable": retryable, "place": place}
     return json.dumps(record, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
 
 
@@ -179,5 +180,6 @@ def decode_event(line: bytes) -> Event:
         case "stopped":
             return UnitStopped(record["run"])
         case "failed":
-            return UnitFailed(record["run"], cast(ErrorReport, record["report"]), record["retryable"])
+            failure = cast(ErrorReport, record["report"])
+            return UnitFailed(record["run"], failure, record["retryable"], record.get("place"))
     raise ValueError(f"not an event: {record.get('event')!r}")

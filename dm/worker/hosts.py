@@ -53,8 +53,10 @@ class Listener(Protocol):
         """At rest as asked."""
         ...
 
-    def unit_failed(self, report: ErrorReport, *, retryable: bool) -> None:
-        """Ended by an error, or with its process."""
+    def unit_failed(
+        self, report: ErrorReport, *, retryable: bool, place: Mapping[str, str | int | bool] | None = None
+    ) -> None:
+        """Ended by an error, perhaps one of an event at a place in the binlog, or with its process."""
         ...
 
 
@@ -196,7 +198,7 @@ class Hosts:
         if isinstance(event, UnitFinished):
             listener.unit_finished()
         elif isinstance(event, UnitFailed):
-            listener.unit_failed(event.report, retryable=event.retryable)
+            listener.unit_failed(event.report, retryable=event.retryable, place=event.place)
         else:
             listener.unit_stopped()
 

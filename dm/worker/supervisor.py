@@ -54,6 +54,7 @@ class Job:
     reads_relay: bool = False  # the run under way does
     remote: bool = False  # the relay does not reach back to where the syncer is: it reads from the source itself
     answers: dict[int, tuple[JSON, ErrorReport | None]] = field(default_factory=dict)  # of questions, by request
+    failing: Mapping[str, str | int | bool] | None = None  # the place of the event that ended the last run
     _number: int = 0  # the subtask's number of the run that is under way
 
     # as the subtask's runner
@@ -68,6 +69,7 @@ class Job:
         """Start the unit, or wait for the relay first."""
         self._number = run
         self.status = {}
+        self.failing = None
         self.host_run = None
         self.waiting = (run, unit)
         self.supervisor.launch_if_ready(self)
@@ -131,9 +133,12 @@ class Job:
         self.host_run = None
         self.subtask.stopped(self._number)
 
-    def unit_failed(self, report: ErrorReport, *, retryable: bool) -> None:
+    def unit_failed(
+        self, report: ErrorReport, *, retryable: bool, place: Mapping[str, str | int | bool] | None = None
+    ) -> None:
         """The unit or its process ended."""
         self.host_run = None
+        self.failing = place
         if report["ErrCode"] == _NOT_IN_RELAY and not self.remote:
             self.remote = retryable = True  # the source itself may still have it
         self.subtask.failed_with(self._number, report, retryable=retryable)

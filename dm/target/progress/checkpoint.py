@@ -6,7 +6,7 @@ of `protocol.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dm.errors import DMError
@@ -16,6 +16,7 @@ from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 from dm.target.connection import TargetConnection
 from dm.target.progress.lanes import LaneClaim, position_columns, read_position
+from dm.target.progress.operators import Operator, put_operator, remove_operators
 from dm.target.progress.tables import SubtaskKey, existing_tables
 
 _NO_STRUCTURE = "{}"
@@ -131,8 +132,13 @@ class CheckpointWriter:
         gone: Iterable[TableName] = (),
         *,
         clear_intent: bool = False,
+        outdated: Sequence[Operator] = (),
+        injected: Operator | None = None,
     ) -> None:
-        """Store L and B and, behind a DDL, the changed structures and the end of its intent, in one transaction."""
+        """Store L and B and, behind a DDL, the changed structures and the end of its intent, in one transaction.
+
+        With it go operators that nobody needs behind L, and that the statements of one were executed.
+        """
         key = self.claim.key
         try:
             self.connection.begin()
@@ -147,6 +153,9 @@ class CheckpointWriter:
                 )
             if clear_intent:
                 self.connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
+            remove_operators(self.connection, key, outdated)
+            if injected is not None:
+                put_operator(self.connection, key, injected)
             self.connection.commit()
         except DMError:
             self.connection.rollback()

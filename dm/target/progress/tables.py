@@ -40,6 +40,11 @@ class SubtaskKey:
         """The DDL piece about to be executed."""
         return self.table("syncer_ddl")
 
+    @property
+    def operator(self) -> TableName:
+        """What a person wants done with single events."""
+        return self.table("syncer_operator")
+
     def lock_name(self, lane: str) -> str:
         """The name of the lock a lane's session holds; server-wide and at most 64 characters, hence the digest."""
         digest = hashlib.sha256("\0".join((self.meta_schema, self.task, self.source_id)).encode()).hexdigest()
@@ -94,18 +99,37 @@ _INTENT = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""
 
+_OPERATOR = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL,
+    binlog_pos BIGINT UNSIGNED NOT NULL,
+    action VARCHAR(16) NOT NULL,
+    statements LONGTEXT NOT NULL,
+    done BOOLEAN NOT NULL DEFAULT 0,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (id, server_uuid, binlog_name, binlog_pos)
+) ENGINE=InnoDB {charset}"""
+
 
 def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     """Create what is missing; safe to repeat and to race."""
     connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
-    for table, definition in ((key.checkpoint, _CHECKPOINT), (key.worker, _WORKER), (key.intent, _INTENT)):
+    definitions = (
+        (key.checkpoint, _CHECKPOINT),
+        (key.worker, _WORKER),
+        (key.intent, _INTENT),
+        (key.operator, _OPERATOR),
+    )
+    for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=_CHARSET))
     connection.commit()
 
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
-    wanted = [key.checkpoint, key.worker, key.intent, key.table("loader_checkpoint"), key.table("onlineddl")]
+    own = [key.checkpoint, key.worker, key.intent, key.operator]
+    wanted = [*own, key.table("loader_checkpoint"), key.table("onlineddl")]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )
