@@ -63,11 +63,11 @@ CHAPTERS: Final = (
             " in it",
             "relay-binlog-name": "file to begin with when there are no relay files; with `enable-gtid: false`",
             "relay-binlog-gtid": "GTID set to begin with when there are no relay files; with `enable-gtid: true`",
-            "relay-sync": "not in DM: when relay files are forced to disk: `always` (after each write), `interval` (once a"
-            " second), `none` (when the system likes). A power cut loses what was not forced, and the source sends it"
+            "relay-sync": "not in DM: when relay files are forced to disk: `always` (after each write), `interval`"
+            " (once a second), `none` (when the system likes). A power cut loses what was not forced, and the source sends it"
             " again; a crash of the relay alone loses nothing",
-            "relay-ring-size": "not in DM: MiB of shared memory that hold the newest bytes of the relay for the tasks that"
-            " read it, at most half of what `/dev/shm` has free; 0: tasks always read the files",
+            "relay-ring-size": "not in DM: MiB of shared memory that hold the newest bytes of the relay for the tasks"
+            " that read it, at most half of what `/dev/shm` has free; 0: tasks always read the files",
             "server-id": "replica id of the relay; 0: computed from the source's name, the same at each start",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case; the task's key of this"
             " name turns it on too",
@@ -86,15 +86,15 @@ CHAPTERS: Final = (
     Chapter(
         "purge",
         Purge,
-        "When relay files are removed by themselves, oldest first, as long as the relay runs: only files that no task of"
-        " the source needs any more, paused tasks included, and never the newest. With `expires: 0` and"
+        "When relay files are removed by themselves, oldest first, as long as the relay runs: only files that no task"
+        " of the source needs any more, paused tasks included, and never the newest. With `expires: 0` and"
         " `remain-space: 0`, or with `interval: 0`, only `dmctl purge-relay` removes files. 1 GB is 1024³ bytes.",
         {
             "interval": "seconds between two looks; the first one comes that long after the start of the relay",
             "expires": "hours without a write after which a file is removed; 0: never",
             "remain-space": "GB of free space below which files are removed until that much is free; 0: never",
-            "pause-space": "not in DM: with less than these GB free, fractions included, the relay waits, and goes on by"
-            " itself when a tenth more is free; 0: it goes on until the disk is full, and then waits too",
+            "pause-space": "not in DM: with less than these GB free, fractions included, the relay waits, and goes on"
+            " by itself when a tenth more is free; 0: it goes on until the disk is full, and then waits too",
         },
     ),
     Chapter(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
@@ -14,6 +14,7 @@ from dm.position import Position
 from dm.syncer.assembler import TransactionAssembler
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.reader import TAKINGS, Reader, TransactionQueue
+from dm.unit import JSON
 from tests.unit.syncer.test_assembler import FILE, NO_XA, UUID, Stream
 
 START = Position(UUID, FILE, 4, GtidSet.empty("mysql"))
@@ -29,6 +30,9 @@ class TakenSource:
         self._events = events
         self._taken_after = taken_after
         self.starts: list[int] = []
+
+    def reading(self) -> Mapping[str, JSON]:
+        return {}
 
     def complete(self, start: Position) -> Position:
         return start
