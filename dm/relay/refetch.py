@@ -23,10 +23,11 @@ from dm.errors import DMError
 from dm.gtid import Flavor
 from dm.position import MAGIC_SIZE
 from dm.relaylog import damage
-from dm.relaylog.continuity import end_is_proven
+from dm.relaylog.continuity import end_is_proven, follows
 from dm.relaylog.damage import Damage
 from dm.relaylog.index import ANY_SIZE, read_index
-from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
+from dm.relaylog.recovery import gtids_before_file
 from dm.relaylog.scan import created_at, scan
 from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import Connection
@@ -107,7 +108,9 @@ class Refetch:
         except OSError as error:
             raise DMError("relay-storage-failed", path=scratch.path) from error
         try:
-            self._copy(scratch, name, theirs[name], following_name(sub, name))
+            names = list(theirs)
+            following = names[names.index(name) + 1 :]
+            self._copy(scratch, name, theirs[name], following[0] if following else "")
             self._check_same(sub, scratch, name)
             for path, place in ((scratch.file(name), sub.file(name)), (scratch.idx(name), sub.idx(name))):
                 os.replace(path, place)
@@ -140,17 +143,27 @@ class Refetch:
         known = read_index(sub.idx(name), ANY_SIZE)
         if fresh is None:
             raise DMError("internal-error", what=f"{name} was fetched without an index")
-        created, size = None, -1
+        created: int | None = None
         if known is not None:
             created = known.created
-        elif sub.file(name).exists():
-            created, size = created_at(sub.file(name)), sub.file(name).stat().st_size
-        if created is None and size != fresh.complete:
-            raise Unobtainable("nothing tells whether the source's file of this name is the one that was here")
+        elif not sub.file(name).exists():
+            self._check_fills_gap(sub, scratch, name)
+            return
+        else:
+            created = created_at(sub.file(name))
+            if created is None and sub.file(name).stat().st_size != fresh.complete:
+                raise Unobtainable("nothing tells whether the source's file of this name is the one that was here")
         if created not in (None, fresh.created):
             raise Unobtainable(f"the source's file of this name was created at {fresh.created}, ours at {created}")
         if known is not None and (known.complete > fresh.complete or (known.final and known.complete < fresh.complete)):
             raise Unobtainable(f"the source's file of this name has {fresh.complete} bytes, ours {known.complete}")
+
+    def _check_fills_gap(self, sub: SubDirectory, scratch: SubDirectory, name: str) -> None:
+        """Refuse a copy of a missing file that does not go on where the file before it ended."""
+        before = [known for known in sub.files() if file_number(known) < file_number(name)]
+        found = scan(sub.file(before[-1]), sub.idx(before[-1]), self._facts.flavor, trust=True) if before else None
+        if found is None or not follows(sub, before[-1], found, sub, name, gtids_before_file(scratch, name)):
+            raise Unobtainable(f"the source's file of this name does not go on where {before[-1:]} ended")
 
 
 def _write(batches: Iterable[list[bytes]], writer: RelayWriter, name: str, size: int) -> None:
@@ -172,6 +185,4 @@ def _write(batches: Iterable[list[bytes]], writer: RelayWriter, name: str, size:
 
 def following_name(sub: SubDirectory, name: str) -> str:
     """The file that the relay has after this one in the same sub-directory; empty for the newest."""
-    names = sub.files()
-    later = names[names.index(name) + 1 :] if name in names else []
-    return later[0] if later else ""
+    return next((later for later in sub.files() if file_number(later) > file_number(name)), "")

@@ -8,8 +8,8 @@ needs what is missing). What proves that nothing lies between:
 - else the GTID sets: what the next file says came before it is in what the relay had up to here;
 - without GTIDs consecutive numbers of the same server's files, if the first one was closed in order.
 
-Where nothing proves it the reader stops with an error, and where the end of a file is in doubt the relay fetches that
-file again, which settles it.
+Where nothing proves it the reader stops with an error. A file that is missing, or whose end is in doubt, the relay
+fetches again, which settles it.
 """
 
 from __future__ import annotations
@@ -48,6 +48,10 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
         # No file is missing between the two; it is the end of this one that nothing vouches for.
         damage.report(sub, file, found.stopped, "its end can't be proven")
         raise DMError("relay-file-corrupt", file=file, offset=found.stopped, what="its end can't be proven")
+    missing = (index.next_file if index is not None else "") or _successor(file)
+    if sub == next_sub and damage.lost(sub, missing) is None:
+        damage.report(sub, missing, 0, "it is missing")
+        raise DMError("relay-file-corrupt", file=missing, offset=0, what="it is missing")
     raise DMError("relay-gap", file=file, next=next_file)
 
 

@@ -98,14 +98,20 @@ def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, f
         source.execute("INSERT INTO x.a (v) VALUES ('goes on')")
         wait_equal(tmp_path, source)
 
-    # While no relay runs: a closed file is cut, another loses its index. The next start finds both by itself.
-    cut, bare = sub.files()[0], sub.files()[1]
+    # While no relay runs: a closed file is cut, another loses its index, a third one goes. The next start finds the
+    # first two by itself, a reader the third.
+    cut, bare, gone = sub.files()[:3]
+    sub.file(gone).unlink()
+    sub.idx(gone).unlink()
     sub.file(cut).write_bytes(sub.file(cut).read_bytes()[:-50])
     sub.idx(bare).unlink()
     with relaying(described, tmp_path):
-        wait_equal(tmp_path, source)
         wait_until(lambda: indexed(sub, bare) > 0, "the lost index")
         wait_mended(tmp_path)
+        error = read_error(tmp_path, source, first)
+        assert (error.name, error.details["file"]) == ("relay-file-corrupt", gone)
+        wait_mended(tmp_path)
+        assert read(tmp_path, source, first)[: len(everything)] == everything
 
         last = end_of(source)[0]
         flush_logs(source)

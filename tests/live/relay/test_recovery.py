@@ -190,7 +190,7 @@ def _killed(described: SourceConfig, root: Path, chance: random.Random) -> None:
         while _stored(root) == before:
             assert process.running
             threading.Event().wait(0.001)
-        threading.Event().wait(chance.random() * 0.02)
+        threading.Event().wait(chance.random() * 0.006)
         process.kill()
         process.wait()
 

@@ -150,9 +150,17 @@ def test_a_file_that_is_gone_from_the_middle_is_not_stepped_over(tmp_path: Path)
     write(writer, THIRD, [*head(2), *transaction(3)])
     writer.close()
     writer.sub.file(SECOND).unlink()
+    for _ in range(2):
+        found, error = Stored(tmp_path, writer.sub, []).read()
+        assert error is not None
+        assert (error.name, error.details["file"]) == ("relay-file-corrupt", SECOND)
+        assert {file for file, _, _ in found} == {FIRST}
+    [note] = damage.reported(writer.sub)
+    assert note == damage.Damage(SECOND, 0, "it is missing")
+    damage.give_up(writer.sub, note, "the source has it no more", SERVER)
     found, error = Stored(tmp_path, writer.sub, []).read()
     assert error is not None
-    assert (error.name, error.details["next"]) == ("relay-gap", THIRD)
+    assert (error.name, error.details["next"], error.retryable) == ("relay-gap", THIRD, False)
     assert {file for file, _, _ in found} == {FIRST}
 
 
