@@ -5,19 +5,29 @@ Exit status: 0 done, 1 failed, 2 bad usage or configuration, 3 the precheck fail
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
-from urllib.parse import quote
 
 import typer
 
 from dm.cli import output as printer
-from dm.cli.client import Client, Refused, read_config_file
+from dm.cli.binlog import binlog_app, structure_app
+from dm.cli.client import Refused, read_config_file
+from dm.cli.invocation import (
+    AddrOption,
+    OutputOption,
+    SourceOption,
+    TaskArgument,
+    as_json,
+    client_of,
+    is_file,
+    of_source,
+    of_task,
+    settings,
+    task_name,
+)
 from dm.cli.output import Format
 from dm.cli.shell import Shell
 from dm.errors import DMError, ErrorReport
@@ -35,40 +45,17 @@ app = typer.Typer(
 )
 sources_app = typer.Typer(help="Add, update, stop and show sources.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(sources_app, name="operate-source")
+app.add_typer(binlog_app, name="binlog")
+app.add_typer(structure_app, name="binlog-schema")
 
-OutputOption = Annotated[Format | None, typer.Option("--output", help="table (default) or json, in DM's form")]
-AddrOption = Annotated[
-    str | None, typer.Option("--addr", help="host:port of a dm-worker; else DM_ADDR; else this user's own daemon")
-]
-SourceOption = Annotated[list[str] | None, typer.Option("--source", "-s", help="only this source; may be repeated")]
-TaskArgument = Annotated[str, typer.Argument(help="the task's name, or its file")]
 FileArgument = Annotated[str, typer.Argument(help="the task file")]
 FilesArgument = Annotated[list[str], typer.Argument(help="source files")]
-
-
-@dataclass
-class Settings:
-    """Options that stand before the verb; those behind it win."""
-
-    output: Format | None = None
-    addr: str | None = None
-
-
-_settings = Settings()
-
-
-def _client(addr: str | None) -> Client:
-    return Client(addr or _settings.addr or os.environ.get("DM_ADDR") or None, os.environ, printer.say)
-
-
-def _as_json(chosen: Format | None) -> bool:
-    return (chosen or _settings.output) is Format.json
 
 
 @app.callback(invoke_without_command=True)
 def start(context: typer.Context, output: OutputOption = None, addr: AddrOption = None) -> None:
     """Without a verb: an interactive shell."""
-    _settings.output, _settings.addr = output or _settings.output, addr or _settings.addr
+    settings.output, settings.addr = output or settings.output, addr or settings.addr
     if context.invoked_subcommand is None:
         raise typer.Exit(Shell(execute, sorted(_verbs()), sys.stdin.isatty()).run())
 
@@ -76,7 +63,7 @@ def start(context: typer.Context, output: OutputOption = None, addr: AddrOption 
 @sources_app.command("create")
 def create_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
     """Add the sources of these files: all or none."""
-    answer = _client(addr).post("/api/v1/sources", _files(files))
+    answer = client_of(addr).post("/api/v1/sources", _files(files))
     _warn(answer)
     _print_sources(answer, output)
 
@@ -84,7 +71,7 @@ def create_sources(files: FilesArgument, output: OutputOption = None, addr: Addr
 @sources_app.command("update")
 def update_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
     """Replace the files of sources that no running task uses."""
-    answer = _client(addr).put("/api/v1/sources", _files(files))
+    answer = client_of(addr).put("/api/v1/sources", _files(files))
     _warn(answer)
     _print_sources(answer, output)
 
@@ -96,8 +83,8 @@ def stop_sources(
     addr: AddrOption = None,
 ) -> None:
     """Forget sources that no task uses."""
-    client = _client(addr)
-    files = [name for name in names if _is_file(name)]
+    client = client_of(addr)
+    files = [name for name in names if is_file(name)]
     ids = [name for name in names if name not in files]
     answers = []
     if files:
@@ -114,7 +101,7 @@ def show_sources(
     addr: AddrOption = None,
 ) -> None:
     """List sources with their servers, relays and tasks."""
-    _print_sources(_client(addr).get("/api/v1/sources", source=names or []), output)
+    _print_sources(client_of(addr).get("/api/v1/sources", source=names or []), output)
 
 
 @app.command("start-relay")
@@ -158,8 +145,8 @@ def purge_relay(
         problem = "the file is of one source" if source and len(source) > 1 else "source or file is not named"
         raise DMError("usage", problem=problem, hint="dmctl purge-relay -s <source> --filename mysql-bin.000006")
     body = {"filename": filename, "sub_dir": sub_dir}
-    answer = _client(addr).post(f"{_of_source(source[0])}/relay/purge", body)
-    if _as_json(output):
+    answer = client_of(addr).post(f"{of_source(source[0])}/relay/purge", body)
+    if as_json(output):
         printer.print_json(answer)
     else:
         printer.purged(answer)
@@ -168,8 +155,8 @@ def purge_relay(
 @app.command("check-task")
 def check_task(file: FileArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
     """Check whether a task can run, and list what it does not migrate."""
-    answer = _client(addr).post("/api/v1/tasks/check", read_config_file(file))
-    if _as_json(output):
+    answer = client_of(addr).post("/api/v1/tasks/check", read_config_file(file))
+    if as_json(output):
         printer.print_json(answer)
     else:
         _warn(answer)
@@ -200,8 +187,8 @@ def start_task(
     body = {
         "file": read_config_file(file), "sources": source or [], "remove_meta": remove_meta, "start_time": start_time,
     }  # fmt: skip
-    answer = _client(addr).post("/api/v1/tasks", body)
-    if _as_json(output):
+    answer = client_of(addr).post("/api/v1/tasks", body)
+    if as_json(output):
         printer.print_json(answer)
         return
     _warn(answer)
@@ -246,12 +233,12 @@ def query_status(
     addr: AddrOption = None,
 ) -> None:
     """Show all tasks in a line each, or one task in detail."""
-    client = _client(addr)
+    client = client_of(addr)
     if task is None:
         answer = client.get("/api/v1/tasks")
     else:
-        answer = client.get(f"{_of_task(_task_name(client, task))}/status", source=source or [])
-    if _as_json(output):
+        answer = client.get(f"{of_task(task_name(client, task))}/status", source=source or [])
+    if as_json(output):
         printer.print_json(answer)
     elif task is None:
         printer.tasks_table(answer)
@@ -262,12 +249,12 @@ def query_status(
 @app.command("shutdown")
 def shutdown(output: OutputOption = None, addr: AddrOption = None) -> None:
     """End the daemon; its tasks go on when it is started again."""
-    client = _client(addr)
+    client = client_of(addr)
     if not client.running():
         printer.say("no dm-worker runs")
         return
     answer = client.post("/api/v1/daemon/shutdown")
-    if _as_json(output):
+    if as_json(output):
         printer.print_json(answer)
     else:
         printer.print_line(f"dm-worker (pid {answer['pid']}) ends")
@@ -284,41 +271,15 @@ def demo(context: typer.Context) -> None:
 
 
 def _verbs() -> list[str]:
-    return [command.name or "" for command in app.registered_commands] + ["operate-source"]
+    return [command.name or "" for command in app.registered_commands] + ["operate-source", "binlog", "binlog-schema"]
 
 
 def _files(paths: Sequence[str]) -> dict[str, Any]:
     return {"files": [read_config_file(path) for path in paths]}
 
 
-def _is_file(name: str) -> bool:
-    return name.endswith((".yaml", ".yml")) or "/" in name or Path(name).is_file()
-
-
-def _task_name(client: Client, task: str) -> str:
-    """The name itself, or the one in the file."""
-    if not _is_file(task):
-        return task
-    return str(client.post("/api/v1/task-name", read_config_file(task))["taskName"])
-
-
-def _of_task(name: str) -> str:
-    return f"/api/v1/tasks/{_segment(name, DMError('task-unknown', task=name))}"
-
-
-def _of_source(name: str) -> str:
-    return f"/api/v1/sources/{_segment(name, DMError('source-unknown', source=name))}"
-
-
-def _segment(name: str, unknown: DMError) -> str:
-    """The name as one part of an address; what can't be one (`..`) is no name of anything either."""
-    if name in ("", ".", "..") or "/" in name:
-        raise unknown
-    return quote(name, safe="")
-
-
 def _print_sources(answer: Mapping[str, Any], chosen: Format | None) -> None:
-    if _as_json(chosen):
+    if as_json(chosen):
         printer.print_json(answer)
     else:
         printer.sources_table(answer)
@@ -327,17 +288,17 @@ def _print_sources(answer: Mapping[str, Any], chosen: Format | None) -> None:
 def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
     if not sources:
         raise DMError("usage", problem="no source is named", hint=f"dmctl {verb}-relay -s <source>")
-    client = _client(addr)
+    client = client_of(addr)
     client.get("/api/v1/sources", source=sources)  # all of them or none: an unknown one is said before anything is done
-    answers = [client.post(f"{_of_source(source)}/relay/{verb}") for source in sources]
+    answers = [client.post(f"{of_source(source)}/relay/{verb}") for source in sources]
     _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
 
 
 def _operate(verb: str, task: str, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
-    client = _client(addr)
-    name = _task_name(client, task)
-    answer = client.post(f"{_of_task(name)}/{verb}", {"sources": sources or []})
-    if _as_json(chosen):
+    client = client_of(addr)
+    name = task_name(client, task)
+    answer = client.post(f"{of_task(name)}/{verb}", {"sources": sources or []})
+    if as_json(chosen):
         printer.print_json(answer)
     else:
         printer.stages_table(answer)
@@ -356,7 +317,7 @@ def _exit_status(report: ErrorReport) -> int:
 
 def execute(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit status. Errors are said, never thrown."""
-    wants_json = "json" in arguments or "--output=json" in arguments or _settings.output is Format.json
+    wants_json = "json" in arguments or "--output=json" in arguments or settings.output is Format.json
     try:
         app(list(arguments), prog_name="dmctl")
     except SystemExit as end:

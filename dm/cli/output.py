@@ -226,3 +226,32 @@ def stages_table(answer: Answer) -> None:
     """What became of a task's subtasks."""
     rows = [(answer["taskName"], source["source"], source.get("stage", "started")) for source in answer["sources"]]
     table("", ("task", "source", "stage"), rows)
+
+
+def refusals(answer: Answer) -> None:
+    """Which sources did not do what the others did."""
+    for source in answer["sources"]:
+        if not source["result"]:
+            say(f"source {source['source']}: {source['msg']}")
+
+
+def operators_table(answer: Answer) -> None:
+    """`binlog list`."""
+    rows = [
+        (source["source"], one["binlogPos"], one["op"], one["state"], "; ".join(one["sqls"]))
+        for source in answer["sources"]
+        for one in source.get("operators", [])
+    ]
+    refusals(answer)
+    if rows:
+        table("", ("source", "position", "operation", "state", "statements"), rows)
+    else:
+        print_line("nothing is to be skipped, replaced or injected")
+
+
+def structures(answer: Answer) -> None:
+    """`binlog-schema list`: a text that a file for `binlog-schema update` can be made of."""
+    for source in answer["sources"]:
+        if source["result"]:
+            print_line(f"-- source {source['source']}")
+            print_line(f"{source['msg']};")

@@ -21,6 +21,9 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dm.errors import DMError
+from dm.ident import TableName
+from dm.syncer.operators import Verb
+from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.worker.operations import Answer, Operations, PrecheckFailed
 from dm.worker.registry import ConfigFile
@@ -66,6 +69,24 @@ class PurgeRelay(_Body):
 
     filename: str
     sub_dir: str = ""
+
+
+class BinlogOperation(_Body):
+    """An event, and the statements that are to stand for it or before it."""
+
+    sources: list[str] = []
+    binlog_pos: str = ""
+    sqls: list[str] = []
+
+
+class TableStructure(_Body):
+    """A table of the source, and where its new structure comes from."""
+
+    sources: list[str] = []
+    database: str
+    table: str
+    origin: Literal["file", "source", "target"] = "file"
+    text: str = ""
 
 
 class OfSources(_Body):
@@ -186,6 +207,16 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/tasks/{name}/resume", response_model=None)
     def resume(name: str, body: OfSources) -> Answer:
         return operations.resume_task(name, body.sources)
+
+    @app.post("/api/v1/tasks/{name}/binlog/{verb}", response_model=None)
+    def binlog(name: str, verb: Verb, body: BinlogOperation) -> Answer:
+        return operations.binlog.operate(verb, name, body.sources, body.binlog_pos, body.sqls)
+
+    @app.post("/api/v1/tasks/{name}/binlog-schema/{verb}", response_model=None)
+    def binlog_schema(name: str, verb: Literal["list", "update", "delete"], body: TableStructure) -> Answer:
+        table = TableName(body.database, body.table)
+        request = StructureRequest(verb, table, body.origin, body.text)
+        return operations.binlog.structure(name, body.sources, request)
 
     @app.post("/api/v1/tasks/{name}/stop", response_model=None)
     def stop(name: str, body: OfSources) -> Answer:

@@ -21,6 +21,7 @@ from dm.errors import DMError
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
 from dm.worker.api import create_app
+from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.home import HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
@@ -142,11 +143,13 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
 
 def main() -> None:
     """The console script."""
+    from dm.task import operators, tracked_structure
     from dm.task.precheck import prechecks
     from dm.task.progress import first_unit, forget_progress, verify_source
     from dm.task.start_time import begin_at, place_of
 
-    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at)
+    progress = ProgressAtTarget(operators.operate, tracked_structure.operate)
+    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at, progress)
     sys.exit(run(Parts(servers, first_unit)))
 
 

@@ -25,6 +25,7 @@ from dm.task.precheck.result import CheckResult, summary
 from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import JSON
+from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.configuration import parse_source, parse_task
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
@@ -48,6 +49,7 @@ class Servers:
     forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
     place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
     begin_at: Callable[[SubtaskConfig, TimePlace], list[str]]  # makes it the checkpoint; gives warnings
+    progress: ProgressAtTarget
 
 
 class Operations:
@@ -59,6 +61,7 @@ class Operations:
         self._servers = servers
         self._starting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by task
         self.relays = RelayVerbs(loop, supervisor)
+        self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dm.clock import SystemClock
 from dm.config import SourceConfig
 from dm.config.source import Purge
-from dm.errors import CATALOGUE, DMError, ErrorReport
+from dm.errors import DMError
 from dm.relay.puller import sole_writer
 from dm.relay.purge import RelayPurge
 from dm.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 from dm.worker.loop import Loop
+from dm.worker.question import answer_of
 from dm.worker.status import source_line
 from dm.worker.supervisor import Job, Source, Supervisor
 
@@ -84,10 +85,7 @@ class RelayVerbs:
 
     def _answer(self, relay: Job, request: int) -> dict[str, JSON]:
         """What the relay's process says."""
-        self._loop.wait_until(lambda: request in relay.answers or relay.host_run is None, PURGE_SECONDS)
-        answer, report = self._loop.call(lambda: relay.answers.pop(request, (None, None)))
-        if report is not None:
-            raise AnsweredError(report)
+        answer = answer_of(self._loop, relay, request, "purge", PURGE_SECONDS)
         if not isinstance(answer, dict):
             raise DMError("unit-not-there", question="purge")
         return answer
@@ -102,22 +100,3 @@ class RelayVerbs:
         settings = source.config.purge if isinstance(source.config, SourceConfig) else Purge()
         with sole_writer(root):
             return RelayPurge(directory, settings, SystemClock()).before(file, sub_directory, name).to_json()
-
-
-class AnsweredError(DMError):
-    """The error of another process, known by its report."""
-
-    def __init__(self, report: ErrorReport) -> None:
-        name = next(kind.name for kind in CATALOGUE.values() if kind.code == report["ErrCode"])
-        super().__init__(name, cause=report["RawCause"])
-        self._report = report
-
-    @property
-    def message(self) -> str:
-        """As it came."""
-        return self._report["Message"]
-
-    @property
-    def workaround(self) -> str:
-        """As it came."""
-        return self._report["Workaround"]

@@ -117,6 +117,27 @@ def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpo
     return not rows
 
 
+def store_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
+    """Store one table at the checkpoint, in a transaction of its own; for who holds the control lane's lock."""
+    connection.begin()
+    _write_table(connection, key, table, point)
+    connection.commit()
+
+
+def forget_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    """Store that nothing is known of a table, in a transaction of its own."""
+    connection.begin()
+    _remove_table(connection, key, table)
+    connection.commit()
+
+
+def _remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    connection.execute(
+        f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+        (key.source_id, table.schema, table.table),
+    )
+
+
 @dataclass(slots=True)
 class CheckpointWriter:
     """Writes the checkpoint under the control lane's claim."""
@@ -147,10 +168,7 @@ class CheckpointWriter:
             for table, point in (tables or {}).items():
                 _write_table(self.connection, key, table, point)
             for table in gone:
-                self.connection.execute(
-                    f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
-                    (key.source_id, table.schema, table.table),
-                )
+                _remove_table(self.connection, key, table)
             if clear_intent:
                 self.connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
             remove_operators(self.connection, key, outdated)

@@ -16,10 +16,13 @@ from typing import Any
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.position import Position, TimePlace
+from dm.syncer.operators import Place, Request
 from dm.task.precheck.result import CheckResult
 from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE
-from dm.unit import UnitName
+from dm.task.tracked_structure import StructureRequest
+from dm.unit import JSON, UnitName
+from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.daemon import Parts, run
 from dm.worker.operations import Servers
 
@@ -66,7 +69,23 @@ def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     return []
 
 
+def operate_binlog(config: SubtaskConfig, request: Request, failing: Place | None) -> JSON:
+    asked = {"failing": None if failing is None else str(failing), **request.to_json()}
+    (Path(os.environ["DM_HOME"]) / f"operated-{config.task}").write_text(json.dumps(asked))
+    if "no_operator" in answers():
+        raise DMError("operator-missing", place=request.binlog_pos, task=request.task)
+    sqls: list[JSON] = ["ALTER TABLE a.t ADD c INT"]
+    listed: list[JSON] = [{"op": "replace", "task": "t", "binlogPos": "b.000001:4", "sqls": sqls, "state": "waiting"}]
+    return listed if request.verb == "list" else []
+
+
+def operate_structure(config: SubtaskConfig, request: StructureRequest) -> str:
+    (Path(os.environ["DM_HOME"]) / f"structure-{config.task}").write_text(f"{request.verb} {request.origin}")
+    return f"CREATE TABLE {request.table.sql} ({request.text})"
+
+
 if __name__ == "__main__":
-    servers = Servers(verify_source, check, forget_progress, place_of, begin_at)
+    progress = ProgressAtTarget(operate_binlog, operate_structure)
+    servers = Servers(verify_source, check, forget_progress, place_of, begin_at, progress)
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

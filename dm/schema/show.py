@@ -1,0 +1,96 @@
+"""A structure as CREATE TABLE, the inverse of `dm.schema.parse` for all that a structure holds.
+
+Names of checks and partitions are left out, since a structure does not know what is behind them; both change nothing
+about how rows are read.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dm.ident import Ident
+from dm.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
+
+_WITH_LENGTH: Final = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "bit", "char", "varchar", "binary", "varbinary", "vector"},
+)
+_WITH_FRACTION: Final = frozenset({"time", "datetime", "timestamp"})
+_KINDS: Final = {"unique": "UNIQUE KEY", "index": "KEY", "fulltext": "FULLTEXT KEY", "spatial": "SPATIAL KEY"}
+
+
+def create_table(schema: TableSchema) -> str:
+    """The statement that makes a table of this structure."""
+    elements = [_column(column) for column in schema.columns]
+    elements += [_index(index) for index in schema.indexes]
+    elements += [_foreign_key(key) for key in schema.foreign_keys]
+    body = ",\n  ".join(elements)
+    return f"CREATE TABLE {schema.name.sql} (\n  {body}\n){_options(schema)}"
+
+
+def _options(schema: TableSchema) -> str:
+    options = {"ENGINE": schema.engine, "DEFAULT CHARSET": schema.charset, "COLLATE": schema.collation}
+    return "".join(f" {name}={value}" for name, value in options.items() if value is not None)
+
+
+def _column(column: Column) -> str:
+    words = [Ident(column.name).sql, _type(column)]
+    if column.charset is not None:
+        words.append(f"CHARACTER SET {column.charset}")
+    if column.collation is not None:
+        words.append(f"COLLATE {column.collation}")
+    if column.expression is not None:
+        words.append(f"GENERATED ALWAYS AS {column.expression} {(column.generated or 'virtual').upper()}")
+    # A TIMESTAMP without a word may be NOT NULL, depending on the server.
+    words.append("NULL" if column.nullable else "NOT NULL")
+    if column.default is not None:
+        words.append(f"DEFAULT {column.default}")
+    if column.on_update is not None:
+        words.append(f"ON UPDATE {column.on_update}")
+    if column.auto_increment:
+        words.append("AUTO_INCREMENT")
+    if column.invisible:
+        words.append("INVISIBLE")
+    return " ".join(words)
+
+
+def _type(column: Column) -> str:
+    base = column.base
+    if column.members:
+        base += f"({','.join(_member(member) for member in column.members)})"
+    elif base in ("decimal", "float", "double") and column.length is not None:
+        base += f"({column.length},{column.decimals or 0})"
+    elif (base in _WITH_LENGTH and column.length is not None) or (base in _WITH_FRACTION and column.decimals):
+        base += f"({column.length if base in _WITH_LENGTH else column.decimals})"
+    return base + (" unsigned" if column.unsigned else "")
+
+
+def _member(member: str) -> str:
+    try:
+        member.encode()
+    except UnicodeEncodeError:  # bytes that are no text, as SHOW CREATE TABLE prints them
+        return f"x'{member.encode('utf-8', 'surrogateescape').hex()}'"
+    return "'" + member.replace("\\", "\\\\").replace("'", "''") + "'"
+
+
+def _index(index: Index) -> str:
+    parts = ",".join(_part(part) for part in index.parts)
+    if index.kind == "primary":
+        return f"PRIMARY KEY ({parts})"
+    by_hash = " USING HASH" if index.hash else ""
+    return f"{_KINDS[index.kind]} {Ident(index.name).sql} ({parts}){by_hash}"
+
+
+def _part(part: IndexPart) -> str:
+    text = part.expression or "" if part.column is None else Ident(part.column).sql
+    if part.prefix is not None:
+        text += f"({part.prefix})"
+    return text + (" DESC" if part.descending else "")
+
+
+def _foreign_key(key: ForeignKey) -> str:
+    columns = ",".join(Ident(name).sql for name in key.columns)
+    parents = ",".join(Ident(name).sql for name in key.parent_columns)
+    return (
+        f"CONSTRAINT {Ident(key.name).sql} FOREIGN KEY ({columns}) REFERENCES {key.parent.sql} ({parents})"
+        f" ON DELETE {key.on_delete.upper()} ON UPDATE {key.on_update.upper()}"
+    )

@@ -1,0 +1,54 @@
+"""`dmctl binlog` for a subtask that does not run: its progress at the target is changed directly.
+
+Nobody else changes it meanwhile: the control lane's lock is held, and whoever starts a run takes it away first.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from dataclasses import replace
+
+from dm.config import SourceConfig, SubtaskConfig
+from dm.errors import DMError
+from dm.sql.context import SourceContext
+from dm.syncer.operators import Change, Place, Request, checked, decide, report
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import read_checkpoint
+from dm.target.progress.operators import change_operators, read_operators
+from dm.target.progress.restart import no_other_run
+from dm.target.progress.tables import create_tables
+from dm.task.progress import key_of
+from dm.unit import JSON
+from dm.upstream.connection import connect
+from dm.upstream.facts import read_facts
+
+
+def operate(config: SubtaskConfig, request: Request, failing: Place | None) -> JSON:
+    """Carry out a request; gives the operators of a list. Raises DMError."""
+    if request.verb in ("replace", "inject"):
+        statements = checked(request.statements, plain_context(config.source), config.task)
+        request = replace(request, statements=statements)
+    with closing(TargetConnection(config.target)) as connection:
+        key = key_of(config)
+        create_tables(connection, key)
+        if request.verb == "list":
+            return report(_decided(config, connection, request, failing), request.task)
+        with no_other_run(connection, key):
+            change = _decided(config, connection, request, failing)
+            change_operators(connection, key, put=change.put, remove=change.remove)
+        return report(change, request.task)
+
+
+def _decided(config: SubtaskConfig, connection: TargetConnection, request: Request, failing: Place | None) -> Change:
+    key = key_of(config)
+    checkpoint = read_checkpoint(connection, key)
+    if checkpoint is None:
+        raise DMError("no-failing-event", source=config.source_id, task=config.task)
+    return decide(request, read_operators(connection, key), checkpoint.position, failing)
+
+
+def plain_context(source: SourceConfig) -> SourceContext:
+    """How statements are to be read that a person writes under the source's names."""
+    with closing(connect(source.endpoint)) as connection:
+        facts = read_facts(connection)
+    return SourceContext(facts.flavor, facts.version, "", lower_case_names=facts.lower_case_table_names == 1)

@@ -1,0 +1,115 @@
+"""`dmctl binlog-schema`: the structure of a source's table at the checkpoint, shown, replaced, forgotten.
+
+Rows are read by that structure, so it must be the one that the source had there; a structure that does not fit the
+rows behind the checkpoint pauses the task again. A paused task holds nothing in memory: what is changed here is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from dm.config import SubtaskConfig
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.rules.table_rules import TableRules
+from dm.schema.parse import parse_create_table
+from dm.schema.show import create_table
+from dm.schema.table import TableSchema
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import Checkpoint, TablePoint, forget_table, read_checkpoint, store_table
+from dm.target.progress.restart import no_other_run
+from dm.target.progress.tables import create_tables
+from dm.target.target_schema import TargetSchemas
+from dm.task.operators import plain_context
+from dm.task.progress import key_of
+from dm.upstream.connection import connect
+from dm.upstream.facts import read_structure
+
+Origin = Literal["file", "source", "target"]
+_NO_SUCH_TABLE = ("1146:", "1049:")
+
+
+@dataclass(frozen=True, slots=True)
+class StructureRequest:
+    """What a person wants of one table's structure."""
+
+    verb: Literal["list", "update", "delete"]
+    table: TableName
+    origin: Origin = "file"
+    text: str = ""  # a CREATE TABLE statement, where it comes from a file
+
+
+def operate(config: SubtaskConfig, request: StructureRequest) -> str:
+    """Carry out a request; gives the structure as CREATE TABLE, where one is left. Raises DMError."""
+    if request.verb == "list":
+        with closing(TargetConnection(config.target)) as connection:
+            create_tables(connection, key_of(config))
+            return create_table(_tracked(config, read_checkpoint(connection, key_of(config)), request.table))
+    new = None if request.verb == "delete" else _wanted(config, request)
+    with _progress(config, request.table) as (connection, checkpoint):
+        known = checkpoint.tables.get(request.table)
+        if new is not None:
+            store_table(connection, key_of(config), request.table, TablePoint(new, known.point if known else None))
+            return create_table(new)
+        _tracked(config, checkpoint, request.table)
+        assert known is not None
+        if known.point is None:
+            forget_table(connection, key_of(config), request.table)
+        else:  # where its rows begin to count is no part of its structure
+            store_table(connection, key_of(config), request.table, TablePoint(None, known.point))
+        return ""
+
+
+def _tracked(config: SubtaskConfig, checkpoint: Checkpoint | None, table: TableName) -> TableSchema:
+    known = None if checkpoint is None else checkpoint.tables.get(table)
+    if known is None or known.schema is None:
+        raise DMError("tracked-structure-missing", table=table, source=config.source_id, task=config.task)
+    return known.schema
+
+
+@contextmanager
+def _progress(config: SubtaskConfig, table: TableName) -> Iterator[tuple[TargetConnection, Checkpoint]]:
+    """The stored checkpoint, and nobody else who changes it."""
+    with closing(TargetConnection(config.target)) as connection:
+        key = key_of(config)
+        create_tables(connection, key)
+        with no_other_run(connection, key):
+            checkpoint = read_checkpoint(connection, key)
+            if checkpoint is None:
+                raise DMError("tracked-structure-missing", table=table, source=config.source_id, task=config.task)
+            yield connection, checkpoint
+
+
+def _wanted(config: SubtaskConfig, request: StructureRequest) -> TableSchema:
+    """The new structure, under the name that the source has."""
+    if request.origin == "target":
+        return replace(_at_target(config, request.table), name=request.table)
+    context = replace(plain_context(config.source), schema=request.table.schema)
+    text = request.text if request.origin == "file" else _at_source(config, request.table)
+    try:
+        return replace(parse_create_table(text, context), name=request.table)
+    except DMError as error:
+        why = error.details.get("why", error.message)
+        raise DMError("structure-statement-invalid", why=why, statement=text[:500]) from error
+
+
+def _at_source(config: SubtaskConfig, table: TableName) -> str:
+    with closing(connect(config.source.endpoint)) as connection:
+        try:
+            return read_structure(connection, table)
+        except DMError as error:
+            if not error.cause.startswith(_NO_SUCH_TABLE):
+                raise
+            raise DMError("structure-not-there", role="source", table=table) from error
+
+
+def _at_target(config: SubtaskConfig, table: TableName) -> TableSchema:
+    routed = TableRules(config).route(table)
+    with closing(TargetSchemas(lambda: TargetConnection(config.target))) as targets:
+        schema = targets.read(routed)
+    if schema is None:
+        raise DMError("structure-not-there", role="target", table=routed)
+    return schema

@@ -1,0 +1,124 @@
+"""The verbs of `dmctl binlog` and `dmctl binlog-schema`.
+
+While a subtask runs, its process is asked, since nobody else may change its progress; while it rests, the daemon does
+it. A subtask that rests on an error goes on at once, as in DM; one that a person has paused stays paused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from dm.config import SubtaskConfig
+from dm.errors import DMError
+from dm.syncer.operators import Place, Request, Verb
+from dm.task.tracked_structure import StructureRequest
+from dm.unit import JSON
+from dm.worker.loop import Loop
+from dm.worker.question import answer_of
+from dm.worker.supervisor import Job, Supervisor
+
+ANSWER_SECONDS = 60.0
+
+Answer = dict[str, JSON]
+# DM's numbers of the operations, in the records of its `binlog list`.
+_NUMBERS: dict[JSON, JSON] = {"skip": 1, "replace": 2, "inject": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressAtTarget:
+    """What is done to a resting subtask's progress."""
+
+    operate_binlog: Callable[[SubtaskConfig, Request, Place | None], JSON]
+    operate_structure: Callable[[SubtaskConfig, StructureRequest], str]
+
+
+class BinlogVerbs:
+    """Operators of single events, and structures of tables."""
+
+    def __init__(self, loop: Loop, supervisor: Supervisor, progress: ProgressAtTarget) -> None:
+        self._loop = loop
+        self._supervisor = supervisor
+        self._progress = progress
+
+    def operate(
+        self, verb: Verb, task: str, sources: Sequence[str], binlog_pos: str, statements: Sequence[str]
+    ) -> Answer:
+        """`binlog skip | replace | inject | revert | list`."""
+
+        def operate(job: Job) -> Answer:
+            request = Request(verb, task, job.source, binlog_pos, tuple(statements))
+            operators = self._operators(job, request)
+            if verb == "list":
+                assert isinstance(operators, list)
+                return {"msg": json.dumps([_as_dm(one) for one in operators]), "operators": operators}
+            self._loop.call(lambda: _go_on(job))
+            return {"msg": ""}
+
+        return self._each(task, sources, operate)
+
+    def structure(self, task: str, sources: Sequence[str], request: StructureRequest) -> Answer:
+        """`binlog-schema list | update | delete`."""
+
+        def operate(job: Job) -> Answer:
+            config = self._loop.call(lambda: self._resting(job))
+            return {"msg": self._progress.operate_structure(config, request)}
+
+        return self._each(task, sources, operate)
+
+    def _each(self, task: str, sources: Sequence[str], operate: Callable[[Job], Answer]) -> Answer:
+        """The answer with a line per source; an error when no source could do it."""
+        lines: list[JSON] = []
+        refused: list[DMError] = []
+        for job in self._loop.call(lambda: self._supervisor.jobs(task, sources)):
+            try:
+                line = {"result": True, **operate(job)}
+            except DMError as error:
+                refused.append(error)
+                line = {"result": False, "msg": str(error)}
+            lines.append({**line, "source": job.source, "stage": job.subtask.stage})
+        if len(refused) == len(lines):
+            raise refused[0]
+        return {"result": True, "msg": "", "taskName": task, "sources": lines}
+
+    def _operators(self, job: Job, request: Request) -> JSON:
+        def ask() -> tuple[int | None, SubtaskConfig, Place | None]:
+            config = self._config(job)
+            failing = None if job.failing is None else Place.from_json(job.failing)
+            return job.ask("binlog", request.to_json()), config, failing
+
+        asked, config, failing = self._loop.call(ask)
+        if asked is None:
+            return self._progress.operate_binlog(config, request, failing)
+        return answer_of(self._loop, job, asked, "binlog", ANSWER_SECONDS)
+
+    def _resting(self, job: Job) -> SubtaskConfig:
+        config = self._config(job)
+        if job.subtask.stage != "Paused":
+            raise DMError("task-not-paused", task=job.task, source=job.source, stage=job.subtask.stage)
+        return config
+
+    def _config(self, job: Job) -> SubtaskConfig:
+        assert job.task is not None
+        if job.subtask.unit != "Sync":
+            raise DMError("task-not-syncing", task=job.task, source=job.source, unit=job.subtask.unit or "none")
+        config = self._supervisor.tasks[job.task].config
+        if isinstance(config, DMError):
+            raise config
+        return config.subtask(job.source, self._supervisor.source_configs())
+
+
+def _go_on(job: Job) -> None:
+    if job.subtask.stage == "Paused" and job.subtask.intent == "running":
+        job.resume()
+
+
+def _as_dm(operator: JSON) -> JSON:
+    """An operator as DM's `binlog list` has it."""
+    assert isinstance(operator, dict)
+    file, _, offset = str(operator["binlogPos"]).rpartition(":")
+    record: dict[str, JSON] = {
+        "op": _NUMBERS[operator["op"]], "task": operator["task"], "binlogPos": f"({file}, {offset})",
+    }  # fmt: skip
+    return {**record, "sqls": operator["sqls"]} if operator["sqls"] else record
