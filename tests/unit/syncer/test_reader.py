@@ -25,14 +25,12 @@ class TakenSource:
 
     status: Origin = "remote"
     trouble: DMError | None = None
+    reading: Mapping[str, JSON] = {}
 
     def __init__(self, events: list[SourceEvent], taken_after: list[int]) -> None:
         self._events = events
         self._taken_after = taken_after
         self.starts: list[int] = []
-
-    def reading(self) -> Mapping[str, JSON]:
-        return {}
 
     def complete(self, start: Position) -> Position:
         return start
