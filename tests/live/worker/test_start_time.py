@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import pytest
 
 from dm.config.subtask import SubtaskConfig
+from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.position import TimePlace
 from dm.task.progress import forget_progress
 from dm.task.start_time import StartTime, begin_at, place_of
-from tests.live.relay.relaying import flush_logs, has_reached, relaying, source_of
-from tests.testbed.fixtures import SchemaFactory
+from dm.upstream.dump_stream import DumpStream
+from dm.upstream.replica_identity import identity_for
+from dm.upstream.time_search import find_time
+from tests.live.relay.relaying import endpoint_of, flush_logs, has_reached, relaying, source_of
+from tests.testbed.figures import record
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -146,3 +152,36 @@ def test_going_forward_leaves_out_what_lies_between_and_says_so(scene: Scene, tm
     with running_sync(scene.subtask()) as sync:
         sync.wait_synced()
     assert [row[0] for row in scene.rows("k")] == [4]
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(600)
+def test_of_200_files_of_a_source_eight_are_looked_at_and_one_is_read(
+    server: ServerFactory, flavor: Flavor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Eight first events lead to the file; one dump finds the place in it, MySQL's GTIDs take another."""
+    upstream = server(flavor)
+    upstream.execute("CREATE DATABASE d", "CREATE TABLE d.t (id INT PRIMARY KEY AUTO_INCREMENT, second INT)")
+    flush_logs(upstream)
+    upstream.execute(*["INSERT INTO d.t (second) VALUES (UNIX_TIMESTAMP())", "FLUSH BINARY LOGS"] * 198)
+    files = [str(row[0]) for row in upstream.query("SHOW BINARY LOGS")]
+    files = files[-199:-1]  # each with one row
+    seconds = [int(row[0]) for row in upstream.query("SELECT second FROM d.t ORDER BY id")]
+    opened: list[str] = []
+    original = DumpStream.open
+
+    def counted(self: DumpStream) -> None:
+        opened.append(self.wanted)
+        original(self)
+
+    monkeypatch.setattr(DumpStream, "open", counted)
+    most = 0
+    wanted = sorted(set(seconds))[1:]
+    for second in random.Random(1).sample(wanted, min(6, len(wanted))):
+        opened.clear()
+        found = find_time(endpoint_of(upstream), identity_for("test", "s"), second)
+        assert found is not None
+        assert (found.position.file, found.known) == (files[seconds.index(second)], True)
+        most = max(most, len(opened))
+    record(f"start_time.source_files.{flavor}", {"files": len(files) + 2, "most_dumps": most})
+    assert most <= 8 + 2
