@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections import Counter
 
 import pytest
@@ -19,10 +20,12 @@ from dm.binlog.reader import (
     StatementInput,
     TransactionPayload,
 )
+from dm.binlog.value import ABSENT
 from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.schema.table import Column
 from tests.unit.binlog.captures import capture, changes, typed_events
+from tests.unit.binlog.sample import SAMPLES, TABLES
 
 A_INT = Column("a", "int")
 CHAR = (A_INT, Column("b", "char", 50, charset="latin1"))
@@ -123,6 +126,24 @@ def test_gtids_of_mariadb_10() -> None:
     assert sum(isinstance(event, GtidEvent) for event in many) == 1381
     assert sum(isinstance(event, Rows) for event in many) == 2488
     assert any(isinstance(event, GtidList) for event in many)
+
+
+def test_mariadb_11() -> None:
+    path = SAMPLES / "mariadb-11.8.binlog"
+    first = typed_events(path)[0]
+    assert isinstance(first, FormatDescription)
+    assert first.server_version.startswith("11.8.9-MariaDB")
+    assert all(event.session.complete for event in typed_events(path) if isinstance(event, Query))
+    vector = (Column("id", "int"), Column("v", "vector", 2))
+    wide = (*TABLES["wide"], Column("z", "int"))
+    found = changes(path, {**TABLES, "wide": wide, "vec": vector})
+    assert [rows for table, _, rows in found if table == "vec"] == [[(None, (1, struct.pack("<2f", 1, 2)))]]
+    older = changes(SAMPLES / "mariadb.binlog", TABLES)  # 10.11, the same statements
+    assert [each for each in found if each[0] != "vec"][: len(older)] == older
+    # binlog_row_image=FULL_NODUP: the whole row before, and after it what is not the same.
+    (before, after) = found[-1][2][0]
+    assert before == (20, 1, *[None] * 24)
+    assert after == (ABSENT, 5, *[ABSENT] * 24)
 
 
 def read(name: str) -> None:
