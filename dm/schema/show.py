@@ -39,9 +39,11 @@ def _column(column: Column) -> str:
     if column.collation is not None:
         words.append(f"COLLATE {column.collation}")
     if column.expression is not None:
-        words.append(f"GENERATED ALWAYS AS {column.expression} {(column.generated or 'virtual').upper()}")
-    # A TIMESTAMP without a word may be NOT NULL, depending on the server.
-    words.append("NULL" if column.nullable else "NOT NULL")
+        words.append(f"GENERATED ALWAYS AS ({column.expression}) {(column.generated or 'virtual').upper()}")
+    if not column.nullable:
+        words.append("NOT NULL")
+    elif column.base == "timestamp":
+        words.append("NULL")  # without a word it depends on the server
     if column.default is not None:
         words.append(f"DEFAULT {column.default}")
     if column.on_update is not None:
@@ -81,7 +83,7 @@ def _index(index: Index) -> str:
 
 
 def _part(part: IndexPart) -> str:
-    text = part.expression or "" if part.column is None else Ident(part.column).sql
+    text = f"({part.expression})" if part.column is None else Ident(part.column).sql
     if part.prefix is not None:
         text += f"({part.prefix})"
     return text + (" DESC" if part.descending else "")

@@ -54,7 +54,10 @@ class ScriptedUnit:
                 raise RuntimeError("a defect")
             case {"error": str(name), **details}:
                 named: dict[str, Any] = {str(key): value for key, value in details.items()}
-                raise DMError(name, **named)
+                place = named.pop("place", None)
+                error = DMError(name, **named)
+                error.place = place
+                raise error
 
     def _action(self) -> Any:
         script = self._directory / "script.json"
@@ -64,6 +67,9 @@ class ScriptedUnit:
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
         """Says what it was asked; a file called `refused` is refused, of one called `broken` nothing is known."""
+        if question == "binlog":
+            (self._directory / "asked").write_text(json.dumps(arguments))
+            return []
         if arguments["file"] == "refused.000001":
             raise DMError("relay-purge-unknown-file", source="one", file="refused.000001", sub="x", there="none")
         if arguments["file"] == "broken.000001":
