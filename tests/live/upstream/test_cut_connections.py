@@ -72,7 +72,7 @@ SMALL = (range(9, 10), 2)
 LARGE = (range(3, 13), 60)
 
 
-@pytest.mark.parametrize("relay", [True, False], ids=["relay", "no relay"])
+@pytest.mark.parametrize("relay", [True, pytest.param(False, marks=pytest.mark.chaos)], ids=["relay", "no relay"])
 @pytest.mark.parametrize(
     ("packets", "drawn"), [SMALL, pytest.param(*LARGE, marks=pytest.mark.chaos)], ids=["sample", "all"]
 )

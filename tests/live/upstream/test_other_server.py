@@ -200,7 +200,7 @@ def test_a_server_that_lacks_what_was_applied_pauses_the_task(
     assert emptied.query(f"SELECT COUNT(*) FROM {SCHEMA}.keyed WHERE id = -1") == ((0,),)
 
 
-@pytest.mark.ci_flavor("mysql")
+@pytest.mark.chaos
 def test_check_task_looks_at_the_standby(group: Pair, emptied: ThrowawayServer) -> None:
     first, second = group
 
