@@ -17,7 +17,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import Flavor
-from dm.sql.json_expression import encode_document
+from dm.sql.json_expression import document_encoder
 from dm.sql.literal import Encoder, encoder_for
 
 
@@ -69,7 +69,7 @@ def map_columns(
 
 def _encoder(source: Column, target: Column, flavor: Flavor) -> Encoder:
     if source.base == target.base == "json" and flavor == "mysql":
-        return encode_document
+        return document_encoder(target.name)
     if source.base not in ("enum", "set"):
         return encoder_for(source)
     if target.base == source.base:

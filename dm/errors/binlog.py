@@ -77,7 +77,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "a JSON document holds a value of column type {type}, which no SQL expression can make",
+        "a JSON document of column {column} holds a value of column type {type}, which no SQL expression can make",
         "at the source, write what came from a column of this type as text or base64, or keep the table out with"
         " `block-allow-list`: " + WITH_NEW_FILE + "; or " + START_LATER,
     ),

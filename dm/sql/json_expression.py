@@ -19,7 +19,7 @@ from dm.binlog.json_tree import Integer, Opaque, Tree, TypedJson, tree_text, typ
 from dm.binlog.value import Value
 from dm.binlog.wire_type import WireCode
 from dm.errors import DMError
-from dm.sql.literal import quoted, wrong_type
+from dm.sql.literal import Encoder, quoted, wrong_type
 
 _CASTS: Final[dict[int, bytes]] = {
     WireCode.DATE: b"DATE",
@@ -34,23 +34,38 @@ _BESIDE: Final[dict[int, bytes]] = {
 _LARGEST_DECIMAL: Final = 65
 
 
-def encode_document(value: Value) -> bytes:
+class _Inexpressible(Exception):
+    """A value of a type that nothing gives."""
+
+    def __init__(self, code: int) -> None:
+        super().__init__(f"type {code}")
+        self.code = code
+
+
+def document_encoder(column: str) -> Encoder:
     """The encoder of a JSON column of MySQL: text, or an expression where the text does not say everything."""
-    if value is None:
-        return b"NULL"
-    if isinstance(value, TypedJson):
-        return json_expression(value.tree)
-    if not isinstance(value, str):
-        raise wrong_type(value, "json")
-    return quoted(value.encode())
+
+    def encode(value: Value) -> bytes:
+        if value is None:
+            return b"NULL"
+        if isinstance(value, TypedJson):
+            return json_expression(value.tree, column)
+        if not isinstance(value, str):
+            raise wrong_type(value, "json")
+        return quoted(value.encode())
+
+    return encode
 
 
-def json_expression(tree: Tree) -> bytes:
+def json_expression(tree: Tree, column: str) -> bytes:
     """The document as an SQL expression; raises DMError where a leaf has a type that no expression has."""
-    if isinstance(tree, dict | list):
-        return _node(tree)
-    # A leaf alone is no document to the server; the element of an array is.
-    return b"JSON_EXTRACT(JSON_ARRAY(" + _node(tree) + b"),'$[0]')"
+    try:
+        if isinstance(tree, dict | list):
+            return _node(tree)
+        # A leaf alone is no document to the server; the element of an array is.
+        return b"JSON_EXTRACT(JSON_ARRAY(" + _node(tree) + b"),'$[0]')"
+    except _Inexpressible as error:
+        raise DMError("json-value-inexpressible", type=error.code, column=column) from error
 
 
 def _node(tree: Tree) -> bytes:
@@ -90,7 +105,7 @@ def _opaque(value: Opaque) -> bytes:
         return _column(b"'[null]'", b"BLOB", b"IFNULL(v," + literal + b")")
     if code in _BESIDE:
         return b"IFNULL(" + literal + b"," + _BESIDE[code] + b")"
-    raise DMError("json-value-inexpressible", type=code)
+    raise _Inexpressible(code)
 
 
 def _column(document: bytes, column_type: bytes, value: bytes = b"v") -> bytes:

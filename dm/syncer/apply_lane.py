@@ -121,6 +121,7 @@ class ApplyLane:
             begin = jobs[0].ticket.begin
             if begin is not None and not error.retryable:
                 error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
+                error.position = error.position or str(begin)
             raise
 
     def _commit(self, jobs: list[LaneJob]) -> None:

@@ -241,3 +241,19 @@ def test_a_drop_that_found_some_of_its_tables_is_done(
     assert bool(target.query(f"SHOW TABLES FROM {name} LIKE 'notrans'")) == bool(
         upstream.query(f"SHOW TABLES FROM {name} LIKE 'notrans'")
     )
+
+
+def test_a_document_with_a_value_that_nothing_gives_pauses(
+    mysql: ThrowawayServer, park: ServerPark, schema: SchemaFactory
+) -> None:
+    target = park.shared("mysql", "target")
+    name = schema(mysql, target)
+    create(name, mysql, target)
+    mysql.execute(f"CREATE TABLE {name}.own (b TINYBLOB)", f"INSERT INTO {name}.own VALUES (x'00ff')")
+    with running_sync(subtask_for(mysql, target, name, task=name)) as sync:
+        sync.wait_synced()
+        write(mysql, name, "INSERT INTO doc (id, j) SELECT 1, JSON_ARRAY(b) FROM own")
+        error = refused(sync)
+    assert error.name == "json-value-inexpressible"
+    assert "column j" in error.message
+    assert target.query(f"SELECT COUNT(*) FROM {name}.doc") == ((0,),)

@@ -13,7 +13,7 @@ from dm.binlog.cursor import Malformed
 from dm.binlog.json_text import json_text
 from dm.binlog.json_tree import Opaque, Tree, TypedJson, json_tree, json_value, tree_text
 from dm.errors import DMError
-from dm.sql.json_expression import encode_document, json_expression
+from dm.sql.json_expression import document_encoder, json_expression
 from tests.unit.binlog.test_json_text import stored
 
 DATE = Opaque(10, (((2024 * 13 + 2) << 5 | 3) << 41).to_bytes(8, "little"))
@@ -83,17 +83,17 @@ def test_only_what_its_text_does_not_say_carries_a_tree(document: bytes, typed: 
     ],
 )
 def test_the_expression_of_a_document(tree: Tree, expression: bytes) -> None:
-    assert json_expression(tree) == expression
+    assert json_expression(tree, "j") == expression
 
 
 def test_a_document_of_plain_types_is_text_to_the_target() -> None:
-    assert encode_document('{"a": 1.50}') == b"'{\"a\": 1.50}'"
-    assert encode_document(None) == b"NULL"
+    assert document_encoder("j")('{"a": 1.50}') == b"'{\"a\": 1.50}'"
+    assert document_encoder("j")(None) == b"NULL"
     with pytest.raises(TypeError):
-        encode_document(b"{}")
+        document_encoder("j")(b"{}")
 
 
 def test_a_type_that_no_expression_has_stops() -> None:
     with pytest.raises(DMError) as caught:
-        json_expression([Opaque(249, b"\1")])
+        json_expression([Opaque(249, b"\1")], "j")
     assert caught.value.name == "json-value-inexpressible"
