@@ -3,11 +3,6 @@
 from dm.errors.kind import ErrorKind
 from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
 
-_SKIP_OR_FILTER = (
-    "change the source session's setting and write the rows again, or exclude the table with `block-allow-list` or a"
-    " filter rule and copy it by a full load"
-)
-
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "fenced",
@@ -166,15 +161,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "a filter rule with action Error matched {what}",
         "change the rule in the task file, or correct the source",
-    ),
-    ErrorKind(
-        "row-image-incomplete",
-        36913,
-        "sync-unit",
-        "upstream",
-        "high",
-        "a row image of {table} lacks columns (binlog_row_image is not FULL in the session that wrote it)",
-        "SET GLOBAL binlog_row_image = FULL; " + _SKIP_OR_FILTER,
     ),
     ErrorKind(
         "source-replaced",
