@@ -73,7 +73,8 @@ def wait_caught_up(source: ThrowawayServer, replica: ThrowawayServer) -> None:
 class Load:
     """Transactions on keyed and keyless tables, one after the other, until it is stopped."""
 
-    def __init__(self, first: int = 1) -> None:
+    def __init__(self, first: int = 1, pause: float = PAUSE) -> None:
+        self._pause = pause
         self._numbers = itertools.count(first)
         self.transactions = 0
 
@@ -98,7 +99,7 @@ class Load:
     def _run(self, server: ThrowawayServer, stop: threading.Event, count: int | None) -> None:
         connection = server.connect(autocommit=False)
         with connection.cursor() as cursor:
-            while not stop.wait(PAUSE) and count != 0:
+            while not stop.wait(self._pause) and count != 0:
                 number = next(self._numbers)
                 for statement in (
                     f"INSERT INTO {SCHEMA}.keyed VALUES ({number}, REPEAT('x', {number % 200}))",
@@ -247,5 +248,6 @@ class Following:
         try:
             wait_until(failed_or_done, what, seconds)
         except AssertionError as error:
-            error.add_note(f"runs ended with {self.errors}; status {self.status}")
+            sync = None if self.sync is None else self.sync.status()
+            error.add_note(f"runs ended with {self.errors}; relay or sync: {self.status}; sync: {sync}")
             raise

@@ -88,7 +88,7 @@ def test_a_dump_torn_at_any_byte_goes_on_without_a_seam(
     torn = Tearing(places(random.Random(seed), packets=packets, drawn=drawn))
     upstream = server(emptied.flavor)
     upstream.execute(*TABLES)
-    load = Load()
+    load = Load(pause=0.1)  # it goes on as long as the connections are torn
     with HostileProxy(upstream.host, upstream.port, torn) as proxy:
         source = source_at(endpoint_at(upstream, proxy.port))
         subtask = subtask_of(source, upstream, emptied, f"torn{int(relay)}{drawn}")
