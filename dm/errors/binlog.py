@@ -88,8 +88,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "a statement ended with error {code} at the source, so it may have done only a part of it: {statement}",
-        "compare the tables it names and bring the target to the same state by hand; then "
-        + START_LATER
-        + ", or let a filter rule with its sql-pattern ignore the statement",
+        "compare the tables it names and bring the target to the same state by hand; then `dmctl binlog skip`",
     ),
 )

@@ -1,10 +1,11 @@
 """Errors of DDL text and of the schema tracker."""
 
 from dm.errors.kind import ErrorKind
-from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
+from dm.errors.way_out import LOAD_AGAIN, OTHERWISE, START_LATER, WITH_NEW_FILE
 
 # Followed by no structure: the statement must not change what the rows behind it look like.
 _IGNORE_TEXT = (
+    OTHERWISE + "; or "
     'let a filter rule ignore it (schema-pattern "*", table-pattern "*", sql-pattern [...], action Ignore) and do at'
     " the target by hand what it does: " + WITH_NEW_FILE + "; if it changes a table's columns " + LOAD_AGAIN
 )
@@ -35,7 +36,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "cannot track this DDL: {why}: {statement}",
-        START_LATER + ", or leave the table out with `block-allow-list`",
+        OTHERWISE
+        + "; `dmctl binlog-schema update` sets the structure that the table has behind it; or "
+        + START_LATER
+        + ", or leave the table out with `block-allow-list`",
     ),
     ErrorKind(
         "structure-not-understood",

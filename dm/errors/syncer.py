@@ -1,7 +1,7 @@
 """Errors of the sync unit and of the progress protocol."""
 
 from dm.errors.kind import ErrorKind
-from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
+from dm.errors.way_out import LOAD_AGAIN, OTHERWISE, START_LATER, WITH_NEW_FILE
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
@@ -49,7 +49,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "only ROW format binlog can be replicated, found a DML statement on a migrated table: {statement}",
-        "set binlog_format=ROW for the sessions that write; then " + LOAD_AGAIN + ", or " + START_LATER,
+        "set binlog_format=ROW for the sessions that write; do at the target what the statement does, and `dmctl binlog"
+        " skip` it; or " + LOAD_AGAIN + ", or " + START_LATER,
     ),
     ErrorKind(
         "rolled-back-rows",
@@ -76,8 +77,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "the structure of {table} at this point of the binlog is not known: {why}",
-        "run `binlog_row_metadata=FULL` at the source and start again from a later point, or start with task-mode: all,"
-        " or exclude the table",
+        "tell the structure that it had with `dmctl binlog-schema update` (from a file, or `--from-source` or"
+        " `--from-target` where that has it), and `dmctl resume-task`; or start with `task-mode: all`, or exclude the"
+        " table",
     ),
     ErrorKind(
         "structure-mismatch",
@@ -86,7 +88,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "the rows of {table} do not fit its tracked structure: {why}",
-        "a DDL was not replicated or the start point is wrong; start again from a full load or exclude the table",
+        "a DDL was not replicated or the start point is wrong: see `dmctl binlog-schema list`, set the right structure"
+        " with `dmctl binlog-schema update`, or `dmctl binlog inject` the missing DDL; or start again from a full load",
     ),
     ErrorKind(
         "event-outside-transaction",
@@ -113,7 +116,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "one statement names migrated and not migrated tables: {statement}",
-        "have `block-allow-list` take all its tables or none: " + WITH_NEW_FILE + "; or " + START_LATER,
+        OTHERWISE + "; or have `block-allow-list` take all its tables or none: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "ddl-within-dump",
@@ -132,7 +135,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "after an unclean stop it can't be told whether this statement was executed on the target: {statement}",
         "make the target's table by hand as the statement leaves it, or as it was before (both structures stand in the"
-        " task's `_syncer_ddl` table in `meta-schema`), and `dmctl resume-task`",
+        " task's `_syncer_ddl` table in `meta-schema`), and `dmctl resume-task`; " + OTHERWISE,
     ),
     ErrorKind(
         "ddl-failed",
@@ -141,8 +144,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target refused a DDL statement: {statement}",
-        "correct the target's structure and `dmctl resume-task`; or let a filter rule for this table ignore the"
-        " statement (sql-pattern, action Ignore): " + WITH_NEW_FILE,
+        "correct the target's structure and `dmctl resume-task`; or " + OTHERWISE,
     ),
     ErrorKind(
         "source-without-binlog",

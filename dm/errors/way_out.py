@@ -12,5 +12,10 @@ LOAD_AGAIN: Final = (
     "load anew (`dmctl stop-task`, empty the target's tables, `dmctl start-task --remove-meta` with `task-mode: all`)"
 )
 
+# Of a statement: nobody can say the like of rows.
+OTHERWISE: Final = (
+    "`dmctl binlog skip` leaves the statement out and `dmctl binlog replace` executes others in its place"
+)
+
 # Rules are read when a task starts; the progress stays where it is.
 WITH_NEW_FILE: Final = "`dmctl stop-task` and `dmctl start-task` with the changed file go on from here"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -48,8 +49,8 @@ from dm.syncer.status import RunningParts, SyncStatus
 from dm.syncer.structures import Structures
 from dm.target.connection import READ_TIMEOUT, TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
-from dm.target.progress.fence import Fence
-from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, worker_lane
+from dm.target.progress.fence import Fence, lock_holder
+from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.target.progress.operators import read_operators
 from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.target.progress.takeover import Takeover, store_bound, take_over
@@ -93,6 +94,7 @@ class SyncUnit:
         self._queue = TransactionQueue(self._memory)
         self._lanes: Lanes | None = None
         self._connections: list[TargetConnection] = []
+        self._claim: LaneClaim | None = None  # of the control lane, once it is ours
         self._change_operators: Callable[[Request], Change] | None = None
         self._cut = False  # the sessions were cut off on purpose: what they report is no failure
 
@@ -129,7 +131,26 @@ class SyncUnit:
             self._ending.set()
             watcher.join()
         if self._failure is not None:
-            raise self._failure
+            raise self._replaced(self._failure) or self._failure
+
+    def _replaced(self, failure: BaseException) -> DMError | None:
+        """The error `fenced` where another run has ended our sessions, or is about to.
+
+        To us that looks like a lost connection, which is tried again: two daemons that have the same task would end
+        each other's runs for ever. The one that was ended rests until a person says otherwise.
+        """
+        if not isinstance(failure, DMError) or not failure.retryable or self._claim is None:
+            return None
+        ours = {connection.connection_id for connection in self._connections}
+        try:
+            with closing(TargetConnection(self._subtask.target)) as connection:
+                self._claim.verify(connection)
+                holder = lock_holder(connection, self._claim.key, CONTROL)
+        except DMError as error:
+            return error if error.name == "fenced" else None
+        if holder is None or holder in ours:
+            return None
+        return self._claim.fenced()
 
     def _watch(self, stop: threading.Event) -> None:
         """Bring the dispatcher to rest when the unit is told to stop or a part failed: gently, then by force.
@@ -165,6 +186,7 @@ class SyncUnit:
             create_tables(connections[CONTROL], key)
             fence = Fence(key, self._clock, stop, self._status.waiting)
             taken = take_over(connections, fence)
+            self._claim = taken.claims[CONTROL]
             stored = None if taken.checkpoint is None else taken.checkpoint.position
             self._prepared.open(taken.claims[CONTROL].epoch, stored)
             checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin, stop)

@@ -53,6 +53,16 @@ def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
             shutil.rmtree(directory)
 
 
+def demand_sole_run(config: SubtaskConfig) -> None:
+    """Ask the target whether a run of this task is open, of another daemon; raises DMError where one is."""
+    connection = TargetConnection(config.target)
+    try:
+        with no_other_run(connection, key_of(config)):
+            pass
+    finally:
+        connection.close()
+
+
 def verify_source(config: SourceConfig) -> None:
     """Ask the server whether the source file can be right: login, flavour, GTID."""
     connection = connect(config.endpoint)

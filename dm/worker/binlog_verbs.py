@@ -28,7 +28,9 @@ _NUMBERS: dict[JSON, JSON] = {"skip": 1, "replace": 2, "inject": 4}
 
 @dataclass(frozen=True, slots=True)
 class ProgressAtTarget:
-    """What is done to a resting subtask's progress."""
+    """What is asked of a resting subtask's progress, and done to it."""
+
+    demand_sole_run: Callable[[SubtaskConfig], None]  # raises where another daemon runs the subtask
 
     operate_binlog: Callable[[SubtaskConfig, Request, Place | None], JSON]
     operate_structure: Callable[[SubtaskConfig, StructureRequest], str]

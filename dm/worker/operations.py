@@ -215,6 +215,9 @@ class Operations:
                 source: self._servers.place_of(subtask, when, directories[source])
                 for source, subtask in subtasks.items()
             }  # fmt: skip
+            if _syncs(config):  # a run here would end that of another daemon, and be ended by it
+                for subtask in subtasks.values():
+                    self._servers.progress.demand_sole_run(subtask)
             if remove_meta:
                 for subtask in subtasks.values():
                     self._servers.forget_progress(subtask, self._supervisor.home.work / config.name)

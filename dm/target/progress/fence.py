@@ -26,6 +26,12 @@ POLL_SECONDS = 0.05
 Waiting = Callable[[str], None]
 
 
+def lock_holder(connection: TargetConnection, key: SubtaskKey, lane: str) -> int | None:
+    """The target's number of the session that holds a lane's lock; None when nobody does."""
+    holder = connection.query("SELECT IS_USED_LOCK(%s)", (key.lock_name(lane),))[0][0]
+    return None if holder is None else int(holder)
+
+
 @dataclass(frozen=True, slots=True)
 class Fence:
     """Takes the lane locks of one subtask."""
@@ -40,9 +46,9 @@ class Fence:
         name = self.key.lock_name(lane)
         killed = 0
         while connection.query("SELECT GET_LOCK(%s, 0)", (name,))[0][0] != 1:
-            holder = connection.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]
+            holder = lock_holder(connection, self.key, lane)
             if holder is not None:
-                killed = self._end(connection, lane, int(holder), killed)
+                killed = self._end(connection, lane, holder, killed)
             if self.clock.wait(self.stop, POLL_SECONDS):
                 raise DMError("stopped-while-waiting", what=f"the session of lane {lane} of an earlier run")
 

@@ -114,7 +114,7 @@ class LaneClaim:
                 (self.batch, name, offset, gtid, uuid, self.key.source_id, self.lane, self.epoch),
             )
         if affected != 1:
-            raise DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)
+            raise self.fenced()
 
     def verify(self, connection: TargetConnection) -> None:
         """Outside any transaction: raises DMError `fenced` when a newer run holds the lane."""
@@ -122,4 +122,8 @@ class LaneClaim:
             f"SELECT epoch FROM {self.key.worker.sql} WHERE id = %s AND lane = %s", (self.key.source_id, self.lane)
         )
         if not found or int(found[0][0]) != self.epoch:
-            raise DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)
+            raise self.fenced()
+
+    def fenced(self) -> DMError:
+        """The error of a run whose lane was taken."""
+        return DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)

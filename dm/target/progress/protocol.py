@@ -8,6 +8,7 @@ What is stored, all of it on the target, in the meta schema, per task and source
 
     worker rows      one per lane (control, ddl, keyless, worker-00..): epoch, batch number, highest position in the
     batch checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
+    operators        what a person wants done with single events
     DDL intent       the piece about to be executed, with the structure before and the one expected after
     chunk records    which chunks of a full load are in (`chunks.py`)
 
@@ -33,6 +34,10 @@ I6  DDL is a barrier: all lanes are drained, L is written, then for each piece a
     neither = pause. A piece that the target refused is marked so: it was not executed, whatever a person then does to
     the structure. Where the structure can't show the effect, only an idempotent piece is run again.
 I7  The structures stored with the checkpoint are those at L, because every DDL ends with a checkpoint.
+I8  What an event stands for (its own statements, none, others: `operators.py`) is the same for every run that reads it.
+    An operator is stored under the control lane's claim or lock before it counts, never for an event that was applied
+    or is being applied, and goes with the checkpoint that passes the event. A change of it takes the intent of its
+    event along. That statements were injected before an event is stored with the structures they left.
 
 A session is found without knowing its number: each takes a named lock (`fence.py`) for its lifetime; who holds the lock
 is the session to end. That also works after a restart of the target, where numbers start again.

@@ -11,8 +11,9 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import SyncProcess, running_sync, subtask_for, wait_until
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for, wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
@@ -103,6 +104,26 @@ def test_a_process_that_was_stopped_and_continued_changes_nothing(
             assert_replaced(old)
             upstream.execute(f"UPDATE {name}.keyed SET v = 9", f"DELETE FROM {name}.keyless LIMIT 1")
             new.wait_synced()
+    assert_identical(upstream, target, name)
+
+
+def test_of_two_runs_one_goes_on_and_the_other_does_not_come_back(
+    upstream: ThrowawayServer, target: ThrowawayServer, subtask: SubtaskConfig
+) -> None:
+    name = subtask.task
+    with running_sync(subtask) as second:
+        second.wait_synced()
+        first, second = second, RunningSync(subtask, None)
+        try:
+            error = first.wait_ended()
+            assert isinstance(error, DMError)
+            assert (error.name, error.retryable) == ("fenced", False)
+            first.error = None  # it is what was to be seen
+            upstream.execute(KEYED.format(s=name, n=1), KEYLESS.format(s=name))
+            second.wait_synced()
+        finally:
+            second.stop()
+    assert second.error is None
     assert_identical(upstream, target, name)
 
 

@@ -69,6 +69,11 @@ def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     return []
 
 
+def demand_sole_run(config: SubtaskConfig) -> None:
+    if "runs_elsewhere" in answers():
+        raise DMError("task-runs-elsewhere", task=config.task, source=config.source_id, connection=7)
+
+
 def operate_binlog(config: SubtaskConfig, request: Request, failing: Place | None) -> JSON:
     asked = {"failing": None if failing is None else str(failing), **request.to_json()}
     (Path(os.environ["DM_HOME"]) / f"operated-{config.task}").write_text(json.dumps(asked))
@@ -85,7 +90,7 @@ def operate_structure(config: SubtaskConfig, request: StructureRequest) -> str:
 
 
 if __name__ == "__main__":
-    progress = ProgressAtTarget(operate_binlog, operate_structure)
+    progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(verify_source, check, forget_progress, place_of, begin_at, progress)
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

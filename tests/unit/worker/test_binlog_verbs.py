@@ -147,6 +147,14 @@ def test_usage(task: Task, words: tuple[str, ...]) -> None:
     assert task.schema("update", *words).status == BAD_USAGE
 
 
+def test_a_task_that_another_daemon_runs_is_not_started(daemon: TestHome, task: Task) -> None:
+    (daemon.directory / "servers.json").write_text('{"runs_elsewhere": true}')
+    refused = daemon.said("start-task", daemon.task(task.name))
+    (daemon.directory / "servers.json").unlink()
+    assert (refused.status, "Error 40915" in refused.err) == (FAILED, True)
+    task.start()
+
+
 def test_unknown_tasks_and_sources(daemon: TestHome, task: Task) -> None:
     assert "Error 40906" in daemon.said("binlog", "skip", "nobody").err
     task.start()
