@@ -17,6 +17,7 @@ from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
 from dm.position import MAGIC_SIZE, Position
+from dm.relaylog import damage
 from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.file_reader import FileReader, Place
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
@@ -107,6 +108,12 @@ class RelayEventSource:
             files = sub.files()
             if files and file_number(start.file) < file_number(files[0]):
                 raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
+            if files and start.server_uuid and file_number(start.file) < file_number(files[-1]):
+                # Gone from the middle: waiting would not bring it, but the relay can fetch it again.
+                if damage.lost(sub, start.file) is not None:
+                    raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
+                damage.report(sub, start.file, 0, "it is missing")
+                raise DMError("relay-file-corrupt", file=start.file, offset=0, what="it is missing")
 
     @staticmethod
     def _renamed(start: Position, subs: list[SubDirectory]) -> bool:

@@ -92,6 +92,10 @@ def test_meta_and_index_files_are_rebuilt_from_what_the_files_prove(
         assert known is not None
         assert known.complete == stored.offset
         assert known.gtids == stored.gtid_set
+    assert sub.file(sub.files()[-1]).stat().st_size > 20_000
+    with relaying(described, tmp_path) as unit:
+        _wait_caught_up(unit)
+        assert unit.status()["recoveryReadBytes"] == 4100  # the magic, and a piece with the format description
     index.write_bytes(b"a shopping list\n")
     with pytest.raises(DMError, match="not a relay directory"):
         RelayUnit(described, tmp_path).run(threading.Event())

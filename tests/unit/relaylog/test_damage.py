@@ -19,9 +19,10 @@ from dm.position import Position
 from dm.relaylog import damage
 from dm.relaylog.index import BLOCK
 from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.relaylog.recovery import gtids_at
 from dm.relaylog.relay_source import RelayEventSource
 from tests.testbed.figures import record
-from tests.unit.relaylog.binlog_bytes import SERVER, rotate, transaction
+from tests.unit.relaylog.binlog_bytes import SERVER, placed, rotate, transaction
 from tests.unit.relaylog.writing import FIRST, SECOND, THIRD, head, new_writer, write
 
 SEED = 20261121
@@ -150,6 +151,9 @@ def test_a_file_that_is_gone_from_the_middle_is_not_stepped_over(tmp_path: Path)
     write(writer, THIRD, [*head(2), *transaction(3)])
     writer.close()
     writer.sub.file(SECOND).unlink()
+    with pytest.raises(DMError) as raised:
+        list(RelayEventSource(tmp_path, "mysql").events(Position(SERVER, SECOND, 200), threading.Event()))
+    assert (raised.value.name, raised.value.details["file"]) == ("relay-file-corrupt", SECOND)
     for _ in range(2):
         found, error = Stored(tmp_path, writer.sub, []).read()
         assert error is not None
@@ -161,6 +165,9 @@ def test_a_file_that_is_gone_from_the_middle_is_not_stepped_over(tmp_path: Path)
     found, error = Stored(tmp_path, writer.sub, []).read()
     assert error is not None
     assert (error.name, error.details["next"], error.retryable) == ("relay-gap", THIRD, False)
+    with pytest.raises(DMError) as raised:
+        list(RelayEventSource(tmp_path, "mysql").events(Position(SERVER, SECOND, 200), threading.Event()))
+    assert raised.value.name == "relay-file-missing"
     assert {file for file, _, _ in found} == {FIRST}
 
 
@@ -190,6 +197,37 @@ def test_a_new_sub_directory_of_the_server_may_follow_only_without_a_gap(tmp_pat
         assert error is not None
         assert error.name == "relay-gap"
         assert found[-1][0] == FIRST
+
+
+def test_a_sub_directory_that_has_not_said_what_came_before_it_is_waited_for(tmp_path: Path) -> None:
+    old = new_writer(tmp_path)
+    write(old, FIRST, [*head(), *transaction(1)])
+    old.close()
+    new = RelayDirectory(tmp_path).add("4e11fa47-71ca-11e1-9e33-c80aa9429562")
+    events = b"\xfebin" + b"".join(placed([*head(1), *transaction(2)]))
+    steps = iter((3, 60, 140, len(events)))
+    found: list[str] = []
+    stop = threading.Event()
+    for item in RelayEventSource(tmp_path, "mysql", idle_seconds=0.01).events(Position(SERVER, FIRST), stop):
+        if item is not None and item.raw.header.type != EventType.HEARTBEAT:
+            found.append(item.server_uuid)
+        elif (size := next(steps, None)) is not None:
+            new.file(FIRST).write_bytes(events[:size])
+        else:
+            stop.set()
+    assert found == [SERVER] * (len(head()) + 5) + [new.server_uuid] * (len(head()) + 5)
+
+
+def test_a_gtid_set_is_not_guessed_across_damage_or_ahead_of_the_file(relay: Stored) -> None:
+    end = relay.sub.file(FIRST).stat().st_size
+    assert str(gtids_at(relay.sub, FIRST, end, "mysql")) == f"{SERVER}:1-3"
+    assert not gtids_at(relay.sub, FIRST, end + 100, "mysql")
+    relay.sub.idx(FIRST).unlink()
+    _flip(relay.sub.file(FIRST), 700, 1)
+    with pytest.raises(DMError) as raised:
+        gtids_at(relay.sub, FIRST, end, "mysql")
+    assert raised.value.name == "relay-file-corrupt"
+    assert [note.file for note in damage.reported(relay.sub)] == [FIRST]
 
 
 def test_what_the_source_can_not_give_again_is_an_error_for_a_person(relay: Stored) -> None:
