@@ -206,7 +206,9 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> 
     doc_size = len(doc)
     if base + size > doc_size or count > size:
         raise Malformed("a JSON container is longer than its document")
-    budget.spend_elements(count)
+    budget.elements -= count
+    if budget.elements < 0:
+        raise Malformed("a JSON document has more elements than bytes")
     entries = _layouts[kind, count].unpack_from(doc, base + (8 if large else 4))
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
     values = 2 * count if is_object else 0
