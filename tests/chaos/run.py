@@ -94,8 +94,11 @@ def _repeat(loop: CrashLoop, ends: float, latest: float) -> None:
 
 
 def strikers(point: str) -> list[str]:
-    """The test files outside the loops that arm a point: its name stands there with an action, or to be given one."""
-    armed = re.compile(rf'{re.escape(point)}=(kill|stop|hang)|[(\[ ]"{re.escape(point)}"[,)\]]')
+    """The test files outside the loops that arm a point: by name, to be given an action, or all of its part."""
+    part = point.partition(".")[0]
+    armed = re.compile(
+        rf'{re.escape(point)}=(kill|stop|hang)|[(\[ ]"{re.escape(point)}"[,)\]]|point\.startswith\("{part}\."\)'
+    )
     return sorted(
         str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("*.py") if armed.search(path.read_text())
     )
