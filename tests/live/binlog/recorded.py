@@ -36,8 +36,15 @@ class Recorded:
         subtask = subtask_for(server, target, self.schema, task=self.schema, workers=2)
         with recording(target) as self._arrived, running_sync(subtask) as sync:
             sync.wait_synced()
-            with recording(server) as self.recording:
-                self._write()
+            # MySQL's table maps say all they can, so that this is checked for every type; MariaDB's say their least.
+            if server.flavor == "mysql":
+                server.execute("SET GLOBAL binlog_row_metadata = FULL")
+            try:
+                with recording(server) as self.recording:
+                    self._write()
+            finally:
+                if server.flavor == "mysql":
+                    server.execute("SET GLOBAL binlog_row_metadata = MINIMAL")
             sync.wait_synced(120)
         self._columns = columns_of_schema(server, self.schema)
         self._session = server.connect(database=self.schema)

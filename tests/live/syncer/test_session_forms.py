@@ -146,7 +146,7 @@ def test_statements_pause_only_where_the_table_is_wanted(
     assert "binlog_format" in error.workaround
 
 
-@pytest.mark.ci_flavor("mysql")
+@pytest.mark.chaos
 def test_a_load_of_a_wanted_table_pauses(
     flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
@@ -166,6 +166,7 @@ def test_a_load_of_a_wanted_table_pauses(
     assert "INTO TABLE" in error.message
 
 
+@pytest.mark.chaos
 def test_a_statement_that_also_uses_a_wanted_schema_pauses(
     mysql: ThrowawayServer, park: ServerPark, schema: SchemaFactory
 ) -> None:
