@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import string
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from dm.config import ConfigErrors, load_source, load_task
@@ -129,6 +130,8 @@ def test_no_message_shows_a_password(data: st.DataObject) -> None:
     secret = data.draw(dressing) + CANARY + data.draw(dressing)
     separator = data.draw(st.sampled_from([": ", ":", " : ", ":\n", "= "]))
     text = SOURCE.replace("password: secret", f"password{separator}{secret}")
+    # On a line of its own, with a colon behind it, it is no password but a key, and unknown keys are named.
+    assume(not re.search(rf"^\W*{CANARY}\W*:|\?\W*{CANARY}", text, re.MULTILINE))
     problems = source_problems(text)
     assert not any(CANARY in str(problem) for problem in problems)
 
