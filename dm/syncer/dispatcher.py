@@ -9,7 +9,6 @@ the next run finds it in the bound B and replays the transaction in safe mode (I
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
 from typing import Final
 
@@ -42,10 +41,12 @@ class Dispatcher:
         self._operators = operators
         self._completions = completions
         self._stopping = stopping
+        self._statement: int | None = None  # where the statement under way begins
+        self._injecting: Operator | None = None
 
     def dispatch(self, transaction: SourceTransaction) -> None:
         """Hand over everything; raises DMError, or Stopped between two parts when the run is to end."""
-        self._at = Place(transaction.end.server_uuid, transaction.end.file, first_byte(transaction))
+        self._statement = self._injecting = None
         try:
             operators = self._operators.of(transaction)
             if self._operators.changed_in(transaction):
@@ -54,9 +55,22 @@ class Dispatcher:
         except DMError as error:
             if error.position is not None and not error.retryable:
                 # The start of the event: what `dmctl binlog --binlog-pos` and mysqlbinlog take.
-                error.place = self._at.to_json()
-                error.position = str(Position(self._at.server_uuid, self._at.file, self._at.offset))
+                place = self._place(transaction)
+                error.place = place.to_json()
+                error.position = str(Position(place.server_uuid, place.file, place.offset))
             raise
+
+    def _place(self, transaction: SourceTransaction) -> Place:
+        """Where the event under way begins; of rows, where their transaction does."""
+        end, begin = transaction.end, first_byte(transaction)
+        if self._injecting is not None:
+            statement = any(isinstance(item, StatementItem) for item in transaction.items)
+            return Place(end.server_uuid, end.file, self._injecting.offset, statement)
+        start = self._statement
+        if start is None:
+            return Place(end.server_uuid, end.file, begin)
+        # That of an XA transaction stands somewhere else.
+        return Place(end.server_uuid, end.file, start if begin <= start < end.offset else begin, statement=True)
 
     def _prepare(self, operators: Sequence[Operator], transaction: SourceTransaction) -> Mapping[int, Operator]:
         """Do what is to be done before the transaction; gives the other operators by the numbers of their items."""
@@ -80,13 +94,13 @@ class Dispatcher:
             chosen[exact[0] if exact else next(iter(statements))] = operator
         for operator in operators:
             if operator.action == "inject" and not operator.done:
-                self._at = Place(operator.server_uuid, operator.file, operator.offset, statement=bool(statements))
+                self._injecting = operator
                 self._ddl.inject(operator, transaction)
+                self._injecting = None
         return chosen
 
     def _dispatch(self, transaction: SourceTransaction, operators: Mapping[int, Operator]) -> None:
         rows, items = self._rows, transaction.items
-        begin = self._at = Place(transaction.end.server_uuid, transaction.end.file, first_byte(transaction))
         ticket = self._completions.open(transaction.end, transaction.timestamp, transaction.begin)
         given = 0
         first = 0  # number of the first item behind the last DDL
@@ -102,15 +116,14 @@ class Dispatcher:
                     if self._stopping():
                         raise Stopped
                 continue
-            start = item.start if begin.offset <= item.start < transaction.end.offset else begin.offset
-            self._at = replace(begin, offset=start, statement=True)
+            self._statement = item.start
             steps = self._ddl.steps(item.query, transaction, operators.get(number))
             if steps:
                 given += rows.take(part, ticket, transaction) + rows.finish(first, number, ticket, transaction)
                 part, size, first = [], 0, number + 1
                 rows_follow = any(isinstance(later, RowsItem) for later in islice(items, first, None))
                 self._ddl.run(steps, transaction.end, transaction.begin if rows_follow else transaction.end)
-            self._at = begin
+            self._statement = None
         given += rows.take(part, ticket, transaction) + rows.finish(first, len(items), ticket, transaction)
         self._completions.close(ticket, given)
         items.release()
