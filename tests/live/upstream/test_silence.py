@@ -125,6 +125,7 @@ WAYS = pytest.mark.parametrize("relay", [True, pytest.param(False, marks=pytest.
 
 
 @WAYS
+@pytest.mark.chaos
 def test_a_stalled_link(server: ServerFactory, emptied: ThrowawayServer, relay: bool, tmp_path: Path) -> None:
     def stall(upstream: ThrowawayServer, way: FaultProxy, following: Following) -> None:
         load = Load(first=10_000)
