@@ -90,6 +90,7 @@ u32 = st.integers(0, (1 << 32) - 1)
 statement_items = st.builds(
     StatementItem,
     st.builds(Query, st.text(max_size=6), st.binary(max_size=50), sessions, u32, u32, u32, st.integers(0, 0xFFFF)),
+    st.integers(0, 1 << 60),
 )
 items_of_a_transaction = st.lists(st.one_of(rows_items(), statement_items), max_size=12)
 
@@ -97,7 +98,7 @@ items_of_a_transaction = st.lists(st.one_of(rows_items(), statement_items), max_
 def plain(item: Item) -> object:
     """What must be equal: everything a reader of the item can see."""
     if isinstance(item, StatementItem):
-        return item.query
+        return (item.query, item.start)
     rows = item.rows
     return (str(item.table_map), bytes(rows.body), replace(rows, data=b"", start=0, end=0))
 
