@@ -34,7 +34,7 @@ OTHER_POINTS = (
 )
 AT_START = ("xa.before_takeover", "xa.after_takeover", "syncer.bound_persisted")  # passed once in a life
 RANGE = 50
-ER_XAER_DUPID = 1440
+ER_XAER_NOTA = 1397
 SLOTS = 6
 
 
@@ -47,6 +47,7 @@ class XaWorkload:
         self._chance = chance
         self._number = 0
         self.undecided: dict[int, str] = {}  # slot -> xid
+        self.restarted = False
         self.done: Counter[str] = Counter()
 
     def create(self, *servers: ThrowawayServer) -> None:
@@ -75,33 +76,34 @@ class XaWorkload:
             self.done["others"] += 1
 
     def _prepare(self, slot: int) -> None:
-        # Xids come again: what tells two of one name apart is their order.
-        xid = f"'{self._schema}', 'slot{slot}'" if self._chance.random() < 0.7 else f"'{self._schema}', 0xff27, {slot}"
+        # Xids come again: what tells two of one name apart is their order. (To MySQL two that differ in the format id
+        # alone are the same.)
+        xid = (
+            f"'{self._schema}', 'slot{slot}'"
+            if self._chance.random() < 0.7
+            else f"'{self._schema}', 0xff27{slot:02x}, 7"
+        )
         # One that changes nothing is not logged, and MySQL forgets it with its session.
         changes = [f"INSERT INTO {self._schema}.keyless VALUES ({slot}, {self._number})", *self._changes(slot)]
-        try:
-            self._write(xid, changes)
-        except pymysql.err.OperationalError as error:
-            # MySQL may know an xid for a while after a session that was not its own has decided it.
-            if error.args[0] != ER_XAER_DUPID:
-                raise
-            self.done["xid not free yet"] += 1
-            xid = f"'{self._schema}', 'once{self._number}'"
-            self._write(xid, changes)
-        self.undecided[slot] = xid
-        self.done["prepared"] += 1
-
-    def _write(self, xid: str, changes: list[str]) -> None:
         self._upstream.execute(
             "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
             f"XA START {xid}", *changes, f"XA END {xid}", f"XA PREPARE {xid}",
         )  # fmt: skip
+        self.undecided[slot] = xid
+        self.done["prepared"] += 1
 
     def decide(self, slot: int, *, commit: bool) -> None:
         """Commit or roll back what the slot has prepared."""
-        self._upstream.execute(f"XA {'COMMIT' if commit else 'ROLLBACK'} {self.undecided[slot]}")
+        what = "committed" if commit else "rolled back"
+        try:
+            self._upstream.execute(f"XA {'COMMIT' if commit else 'ROLLBACK'} {self.undecided[slot]}")
+        except pymysql.err.OperationalError as error:
+            # MySQL 9.7 was seen to forget a prepared transaction when it is restarted, its PREPARE in the binlog.
+            if error.args[0] != ER_XAER_NOTA or not self.restarted:
+                raise
+            what = "lost by the source"
         del self.undecided[slot]
-        self.done["committed" if commit else "rolled back"] += 1
+        self.done[what] += 1
 
     def _changes(self, slot: int) -> list[str]:
         chance, keyed, keyless = self._chance, f"{self._schema}.keyed", f"{self._schema}.keyless"
@@ -166,6 +168,7 @@ class XaChaos:
                     self._upstream.kill()
                     self._upstream.start()
                     self.restarts += 1
+                    self.workload.restarted = True
             last = self._process()
             last.wait_synced()
             for slot in list(self.workload.undecided):
@@ -179,7 +182,7 @@ class XaChaos:
             self._next.kill()
             self._next.communicate()
         identical(self._upstream, self._target, self._schema)
-        assert list(self._directory.rglob("*.xa")) == []
+        assert len(list(self._directory.rglob("*.xa"))) <= self.workload.done["lost by the source"]
 
     def _life(self) -> None:
         point = self._chance.choice((*XA_POINTS, *XA_POINTS, *OTHER_POINTS))
@@ -230,8 +233,7 @@ def test_random_xa_transactions_survive_a_few_deaths(
 def test_random_xa_transactions_survive_deaths_of_both_sides(
     flavor: Flavor, server: ServerFactory, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
-    # Otherwise MySQL was seen to forget what it had prepared, with the PREPARE in its binlog, when it is killed.
-    upstream = server(flavor, innodb_flush_log_at_trx_commit=1, sync_binlog=1)
+    upstream = server(flavor)
     seed = random.SystemRandom().randrange(2**32)
     chaos = run_chaos(upstream, target, schema(upstream, target), tmp_path, seed=seed, lives=80, own=True)
     record(
