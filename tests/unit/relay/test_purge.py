@@ -227,14 +227,17 @@ def test_the_same_server_that_came_back_keeps_the_earlier_of_two_files_of_one_na
 
 
 def test_a_task_that_is_created_while_a_file_is_removed_loses_nothing_that_it_has_seen(
-    root: Path, tmp_path: Path
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The purge has looked at the holds and not yet removed: who creates one waits for that, and keeps what is left."""
-    gate = tmp_path / "gate"
+    gate, struck = tmp_path / "gate", tmp_path / "struck"
+    monkeypatch.setenv("DM_FAULTS_LOG", str(struck))
     faults.arm(f"purge.decided=hang:{gate}")
     outcome: list[Purged] = []
     purging = threading.Thread(target=lambda: outcome.append(before(root, 9)))
     purging.start()
+    while not struck.exists():
+        threading.Event().wait(0.005)
     created = threading.Event()
     seen: list[int] = []
 
