@@ -203,28 +203,21 @@ def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
 
 
 def _foreign_keys(connection: Connection[Cursor], table: TableName, rename: Rename) -> frozenset[str]:
-    # Two plain queries instead of a join of the two views: MariaDB 10.11 was seen to crash under the join (segfault in
-    # Aria's drop of a temporary table, twice in hours of tests).
-    actions = {
-        name: f"{on_update} {on_delete}"
-        for name, on_update, on_delete in _rows(
-            connection,
-            "SELECT constraint_name, update_rule, delete_rule FROM information_schema.referential_constraints"
-            " WHERE constraint_schema = %s AND table_name = %s",
-            table,
-        )
-    }
     rows = _rows(
         connection,
-        "SELECT constraint_name, column_name, referenced_table_schema, referenced_table_name, referenced_column_name,"
-        " ordinal_position FROM information_schema.key_column_usage"
-        " WHERE table_schema = %s AND table_name = %s AND referenced_table_name IS NOT NULL",
+        "SELECT k.constraint_name, k.column_name, k.referenced_table_schema, k.referenced_table_name,"
+        " k.referenced_column_name, r.update_rule, r.delete_rule"
+        " FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r"
+        " ON r.constraint_schema = k.constraint_schema AND r.constraint_name = k.constraint_name"
+        " AND r.table_name = k.table_name"
+        " WHERE k.table_schema = %s AND k.table_name = %s AND k.referenced_table_name IS NOT NULL"
+        " ORDER BY k.constraint_name, k.ordinal_position",
         table,
     )
     keys: dict[str, tuple[list[str], list[str], str]] = {}
-    for name, column, parent_schema, parent, parent_column, _ in sorted(rows, key=lambda row: (row[0], row[5])):
+    for name, column, parent_schema, parent, parent_column, on_update, on_delete in rows:
         # RESTRICT and NO ACTION are the same to InnoDB, and the two flavours name different ones as the default.
-        rules = actions[name].replace("NO ACTION", "RESTRICT")
+        rules = f"{on_update} {on_delete}".replace("NO ACTION", "RESTRICT")
         target = rename(TableName(parent_schema, parent))
         columns, parent_columns, _ = keys.setdefault(name, ([], [], f"{target.sql} {rules}"))
         columns.append(column)
