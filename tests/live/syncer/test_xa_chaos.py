@@ -222,7 +222,7 @@ def run_chaos(
 def test_random_xa_transactions_survive_a_few_deaths(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
-    chaos = run_chaos(upstream, target, schema(upstream, target), tmp_path, seed=11, lives=6, own=False)
+    chaos = run_chaos(upstream, target, schema(upstream, target), tmp_path, seed=11, lives=4, own=False)
     assert chaos.fired
     assert chaos.workload.done["committed"]
     assert chaos.workload.done["rolled back"]
