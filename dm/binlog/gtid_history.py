@@ -13,7 +13,14 @@ from typing import Final
 from dm.binlog.boundary import INSIDE, TransactionBoundary
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.gtid_list import parse_gtid_list, parse_previous_gtids
-from dm.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, EventType, parse_header
+from dm.binlog.header import (
+    CHECKSUM_SIZE,
+    HEADER_SIZE,
+    LOG_EVENT_ARTIFICIAL_F,
+    ROWS_AND_THEIR_TEXT,
+    EventType,
+    parse_header,
+)
 from dm.binlog.transaction import parse_gtid_tagged, uuid_texts
 from dm.errors import DMError
 from dm.gtid import Flavor, Gtid, GtidFormatError, GtidSet
@@ -35,19 +42,7 @@ _SPECIAL: Final = frozenset(
 )
 
 # Inside a transaction these change nothing; most events of a busy source are these.
-_PLAIN: Final = frozenset(
-    {
-        EventType.TABLE_MAP,
-        EventType.WRITE_ROWS,
-        EventType.UPDATE_ROWS,
-        EventType.DELETE_ROWS,
-        EventType.WRITE_ROWS_V1,
-        EventType.UPDATE_ROWS_V1,
-        EventType.DELETE_ROWS_V1,
-        EventType.ROWS_QUERY,
-        EventType.MARIADB_ANNOTATE_ROWS,
-    }
-)
+_PLAIN: Final = ROWS_AND_THEIR_TEXT | {EventType.TABLE_MAP}
 
 
 def format_has_checksum(event: bytes) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from struct import Struct
 from typing import Final
 
-from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
+from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, ROWS_AND_THEIR_TEXT, EventType
 from dm.clock import Clock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
@@ -43,24 +43,14 @@ LOCK_NAME = ".relay.lock"
 LOOK_SECONDS = 1.0  # between two looks for damaged files
 
 size_end_flags = Struct("<IIH").unpack_from  # of the common header, at 9
-_COMMON: Final = frozenset(
-    {
-        EventType.GTID,
-        EventType.MARIADB_GTID,
-        EventType.QUERY,
-        EventType.TABLE_MAP,
-        EventType.WRITE_ROWS,
-        EventType.UPDATE_ROWS,
-        EventType.DELETE_ROWS,
-        EventType.WRITE_ROWS_V1,
-        EventType.UPDATE_ROWS_V1,
-        EventType.DELETE_ROWS_V1,
-        EventType.ROWS_QUERY,
-        EventType.MARIADB_ANNOTATE_ROWS,
-        EventType.XID,
-        EventType.TRANSACTION_PAYLOAD,
-    }
-)
+_COMMON: Final = ROWS_AND_THEIR_TEXT | {
+    EventType.GTID,
+    EventType.MARIADB_GTID,
+    EventType.QUERY,
+    EventType.TABLE_MAP,
+    EventType.XID,
+    EventType.TRANSACTION_PAYLOAD,
+}
 
 
 @contextmanager

@@ -12,19 +12,6 @@ from dm.binlog.transaction import parse_gtid_tagged
 from dm.errors import DMError
 from dm.relaylog.index import MARK_EVERY, TABLES_KEPT, FileIndex
 
-# Inside a transaction these say nothing that an index has; nearly all bytes of a busy source are theirs.
-SILENT: Final = frozenset(
-    {
-        EventType.WRITE_ROWS,
-        EventType.UPDATE_ROWS,
-        EventType.DELETE_ROWS,
-        EventType.WRITE_ROWS_V1,
-        EventType.UPDATE_ROWS_V1,
-        EventType.DELETE_ROWS_V1,
-        EventType.ROWS_QUERY,
-        EventType.MARIADB_ANNOTATE_ROWS,
-    }
-)
 _GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED, EventType.MARIADB_GTID})
 _BEFORE: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIST})
 _NOTED: Final = frozenset({EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD})

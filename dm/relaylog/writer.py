@@ -33,6 +33,7 @@ from dm.binlog.header import (
     HEADER_SIZE,
     LOG_EVENT_IGNORABLE_F,
     LOG_EVENT_RELAY_LOG_F,
+    ROWS_AND_THEIR_TEXT,
     EventType,
 )
 from dm.clock import Clock
@@ -42,7 +43,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.block_crcs import BlockCrcs
 from dm.relaylog.durability import Durability
 from dm.relaylog.index import BLOCK, FileIndex, write_index
-from dm.relaylog.index_builder import ID, SILENT, IndexBuilder
+from dm.relaylog.index_builder import ID, IndexBuilder
 from dm.relaylog.layout import SubDirectory, base_name, file_number, is_binlog_name
 from dm.relaylog.meta import write_meta
 from dm.relaylog.tap import Tap
@@ -163,7 +164,7 @@ class RelayWriter:
         kind = event[4]
         # Inside a transaction rows, and table maps of known tables, change nothing that is kept of a file.
         if boundary.state != INSIDE or (
-            kind not in SILENT and (kind != _TABLE_MAP or event[ID] not in self._table_ids)
+            kind not in ROWS_AND_THEIR_TEXT and (kind != _TABLE_MAP or event[ID] not in self._table_ids)
         ):
             self._feed(event, end)
         if self._waiting >= self._limit:

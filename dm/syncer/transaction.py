@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -57,7 +58,7 @@ class TransactionItems(Protocol):
 _counting = threading.Lock()
 
 
-class Readers:
+class Readers(ABC):
     """Counts who still needs the items of a transaction; the last one gives their memory back."""
 
     __slots__ = ("_quota", "_readers", "size")
@@ -82,8 +83,9 @@ class Readers:
             if self._quota is not None:
                 self._quota.release(self.size)
 
+    @abstractmethod
     def _forget(self) -> None:
-        raise NotImplementedError
+        """Let go of the items; nobody reads them any more."""
 
 
 class MemoryItems(Readers):

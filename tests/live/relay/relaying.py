@@ -21,7 +21,7 @@ from dm.config.source import SourceConfig
 from dm.demo.servers import ThrowawayServer
 from dm.position import Position
 from dm.relay.unit import RelayUnit
-from dm.relaylog.layout import RelayDirectory
+from dm.relaylog.layout import RelayDirectory, SubDirectory
 
 HEARTBEAT = 1.0
 PATIENCE = 25.0
@@ -58,10 +58,14 @@ def wait_until(done: Callable[[], bool], what: str) -> None:
         time.sleep(POLL)
 
 
-def last_directory(root: Path) -> Path:
+def newest(root: Path) -> SubDirectory:
     sub = RelayDirectory(root).last()
     assert sub is not None, f"{root} has no sub-directory"
-    return sub.path
+    return sub
+
+
+def last_directory(root: Path) -> Path:
+    return newest(root).path
 
 
 def has_reached(root: Path, server: ThrowawayServer) -> bool:

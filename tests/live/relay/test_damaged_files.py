@@ -15,7 +15,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.relaylog import damage
 from dm.relaylog.index import ANY_SIZE, read_index
-from dm.relaylog.layout import RelayDirectory, SubDirectory
+from dm.relaylog.layout import SubDirectory
 from dm.relaylog.relay_source import RelayEventSource
 from tests.live.relay.relaying import (
     Shown,
@@ -24,6 +24,7 @@ from tests.live.relay.relaying import (
     end_of,
     flush_logs,
     has_reached,
+    newest,
     read_to,
     relaying,
     source_of,
@@ -37,12 +38,6 @@ from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(1800)]
 SEED = 20261121
-
-
-def newest(root: Path) -> SubDirectory:
-    sub = RelayDirectory(root).last()
-    assert sub is not None
-    return sub
 
 
 def read(root: Path, server: ThrowawayServer, first: str) -> list[Shown]:

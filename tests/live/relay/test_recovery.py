@@ -16,7 +16,7 @@ from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.relaylog.hold import Hold
 from dm.relaylog.index import ANY_SIZE, FileIndex, read_index, write_index
-from dm.relaylog.layout import INDEX_NAME, RelayDirectory, SubDirectory
+from dm.relaylog.layout import INDEX_NAME, SubDirectory
 from dm.relaylog.meta import read_meta
 from dm.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON
@@ -28,6 +28,7 @@ from tests.live.relay.relaying import (
     differences,
     end_of,
     flush_logs,
+    newest,
     read_to,
     relaying,
     source_of,
@@ -40,12 +41,6 @@ from tests.testbed.fixtures import ServerFactory
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(1800)]
 SEED = 20261121
-
-
-def newest(root: Path) -> SubDirectory:
-    sub = RelayDirectory(root).last()
-    assert sub is not None
-    return sub
 
 
 def numbers(events: list[Shown]) -> list[int]:
