@@ -26,8 +26,8 @@ def one(tmp_path: Path) -> Iterator[TestHome]:
 
 def test_a_task_runs_through_its_units_and_can_be_paused_resumed_and_stopped(one: TestHome) -> None:
     one.ok("start-task", one.task(mode="all"))
-    until(lambda: one.stage() == ("Running", "Sync"))
-    assert one.trace("t") == ["Dump one", "Load one", "Sync one"]
+    until(lambda: one.trace("t") == ["Dump one", "Load one", "Sync one"])
+    assert one.stage() == ("Running", "Sync")
 
     one.ok("pause-task", "t")
     assert one.subtask()["stage"] == "Paused"
