@@ -36,8 +36,11 @@ class LaneRow:
 
 
 def read_position(uuid: object, name: object, offset: object, gtid: object) -> Position | None:
-    """A position from its four columns; None when no file is named."""
-    if not name:
+    """A position from its four columns; None when they are empty.
+
+    A task that starts at a GTID set has no file before its first event, and may end a run there.
+    """
+    if not name and not gtid:
         return None
     return Position(str(uuid), str(name), int(str(offset)), GtidSet.parse(str(gtid or "")))
 
