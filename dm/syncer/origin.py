@@ -135,14 +135,17 @@ class Origin:
     def switch_bound(self, start: Position, *applied: Position | None) -> Position | None:
         """Check that the server has all that may be at the target: `start`, and beyond it `applied`; raises DMError.
 
-        After a switch to another server its end bounds what may be applied already; None without a switch.
+        After a switch to another server its end bounds what may be applied already; None without a switch. A run that
+        goes back to the server of `start` has a switch behind it as well: the last run applied what it read elsewhere.
         """
         ours = start.gtid_set
+        servers = {start.server_uuid}
         for position in applied:
             if position is not None:
                 ours |= position.gtid_set
+                servers.add(position.server_uuid)
         end = self._settle(ours, start.server_uuid)
-        if start.server_uuid == self.facts.server_uuid:
+        if servers == {self.facts.server_uuid}:
             return None
         if not start.gtid_set:
             raise DMError("source-replaced", ours=start.server_uuid, theirs=self.facts.server_uuid, position=start)

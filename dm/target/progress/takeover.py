@@ -33,8 +33,12 @@ class Takeover:
         start = self.checkpoint.position
         bound = self.checkpoint.bound
         for row in self.rows:
-            if row.position is None or row.lane == KEYLESS or row.position.server_uuid != start.server_uuid:
-                continue  # of a server before a switch: the bound of the switch covers it
+            if row.position is None or row.lane == KEYLESS:
+                continue
+            if row.position.server_uuid != start.server_uuid and (
+                not start.gtid_set or start.gtid_set >= row.position.gtid_set
+            ):
+                continue  # left by a server before a switch that L is behind
             bound = row.position if bound is None else bound.join(row.position)
         if bound is None or start.covers(bound):
             return None
