@@ -348,6 +348,9 @@ CHAPTERS: Final = (
             "memory-quota": "ours: bytes of memory for what was read and is not applied yet, at least 1M; a transaction"
             " that is larger waits in files below `$DM_HOME/work`",
             "insert-mode": "ours: `insert`, or `replace` for DM 1.x's way of writing every INSERT as REPLACE",
+            "missing-row": "ours: what an UPDATE or DELETE does that finds no row, outside safe mode: `pause` the task,"
+            " or `count` it (`missingRows` of `query-status`, and a line in the log) and go on, as DM does; where the"
+            " table has no key it always pauses",
         },
         {"multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`", "safe-mode-duration": "none"},
     ),

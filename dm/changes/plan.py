@@ -31,7 +31,7 @@ from dm.changes.constant import ConstantColumn
 from dm.changes.fold import faithful, fold_for
 from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
 from dm.changes.target_table import TargetTable
-from dm.config.syncer import InsertMode
+from dm.config.syncer import InsertMode, MissingRow
 from dm.ident import TableName
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import Flavor
@@ -49,6 +49,7 @@ class PlanOptions:
     foreign_key_checks: bool = False
     insert_mode: InsertMode = "insert"
     multiple_rows: bool = True
+    missing_row: MissingRow = "pause"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,6 +71,7 @@ class TablePlan:
     unique_indexes: int
     zero_enums: tuple[int, ...]  # indexes in the row of ENUM columns: their error value needs a lenient statement
     insert_replaces: bool  # `insert-mode: replace`
+    counts_missing: bool  # `missing-row: count`
     upsert: bool  # REPLACE is not allowed
     updates_by_insert: bool  # INSERT .. ON DUPLICATE KEY UPDATE is allowed
     groupable: bool  # changes may share a statement and move over others
@@ -130,6 +132,7 @@ def build_plan(
         unique_indexes=len(uniques),
         zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
         insert_replaces=options.insert_mode == "replace" and keyed,
+        counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)),
         updates_by_insert=keyed and not extra and groupable,
         groupable=groupable,

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from dm.binlog.value import ABSENT, Row
+from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -91,6 +91,22 @@ def key_changed(plan: TablePlan, before: Row, after: Row) -> bool:
 def operation_of(change: RowChange) -> str:
     """The change's name in messages."""
     return {ChangeKind.INSERT: "INSERT", ChangeKind.UPDATE: "UPDATE", ChangeKind.DELETE: "DELETE"}[change.kind]
+
+
+_SHOWN: Final = 64
+
+
+def key_of(change: RowChange) -> str:
+    """The row that an UPDATE or DELETE looks for, in messages: column = value of its key at the target, cut short."""
+    plan, before = change.plan, change.before
+    if before is None or not plan.keyed:
+        return "(a table without a key: all values are compared)"
+    return ", ".join(f"{column.target.name} = {_shown(before[column.at])}" for column in plan.row_key)
+
+
+def _shown(value: Value) -> str:
+    text = repr(value.decode("utf-8", "backslashreplace")) if isinstance(value, bytes) else str(value)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
 
 
 # ---- statements ----

@@ -9,6 +9,7 @@ from dm.config.scalar import Flag, duration, one_of, size, whole
 from dm.config.section import Issue, Section
 
 InsertMode = Literal["insert", "replace"]
+MissingRow = Literal["pause", "count"]
 
 
 class SyncerConfig(Section):
@@ -35,6 +36,7 @@ class SyncerConfig(Section):
     safe_mode: Flag = False
     safe_mode_duration: Annotated[float, duration()] | None = None  # seconds; None: twice the flush interval
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
+    missing_row: Annotated[MissingRow, one_of(MissingRow)] = "pause"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
     def check(self) -> Iterator[Issue]:

@@ -20,9 +20,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "{operation} on {table} found no such row at the target",
-        "somebody else changed the target, or it did not start from the source's data: put the row back and resume, or "
-        "resume with `safe-mode: true` in `syncers` to let the source's rows win, or load the table again",
+        "{operation} on {table} found no such row at the target: {key}",
+        "somebody else changed the target, or it did not start from the source's data: put the row back as the source"
+        " had it and `dmctl resume-task`, or load the table again. Where the table has a key, `safe-mode: true` in"
+        " `syncers` lets the source's rows win, and `missing-row: count` counts such rows and goes on without them: "
+        + WITH_NEW_FILE,
     ),
     ErrorKind(
         "partial-row-image",

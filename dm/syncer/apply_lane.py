@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from dm import faults
+from dm.changes.row_change import RowChange
 from dm.clock import Clock
 from dm.errors import DMError
 from dm.position import Position
@@ -17,6 +18,7 @@ from dm.syncer.completion import CompletionTracker, Ticket
 from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneJob, LaneQueue
 from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.missing_rows import MissingRows
 from dm.syncer.operators import Place
 from dm.target.apply import apply_batch, apply_parts
 from dm.target.connection import TargetConnection
@@ -44,6 +46,7 @@ class ApplyLane:
         ordered: bool,
         gate: Gate,
         memory: MemoryQuota,
+        missing: MissingRows,
         clock: Clock,
         chance: random.Random,
         position_of: Callable[[Position], Position],
@@ -60,11 +63,13 @@ class ApplyLane:
         self._ordered = ordered
         self._gate = gate
         self._memory = memory
+        self._missing = missing
         self._clock = clock
         self._chance = chance
         self._position_of = position_of
         self._failed = failed
         self._began: float | None = None  # the batch under way
+        self._failed_change: RowChange | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
 
@@ -117,12 +122,19 @@ class ApplyLane:
         try:
             self._commit(jobs)
         except DMError as error:
-            # What failed is a change of this transaction, or of one behind it that was to be committed with it.
-            begin = jobs[0].ticket.begin
+            # Where no one change is to blame, it is this transaction, or one behind it to be committed with it.
+            begin = self._culprit(jobs).ticket.begin
             if begin is not None and not error.retryable:
                 error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
                 error.position = error.position or str(begin)
             raise
+
+    def _culprit(self, jobs: list[LaneJob]) -> LaneJob:
+        failed = self._failed_change
+        return next((job for job in jobs if any(change is failed for change in job.changes)), jobs[0])
+
+    def _note(self, change: RowChange) -> None:
+        self._failed_change = change
 
     def _commit(self, jobs: list[LaneJob]) -> None:
         changes = [change for job in jobs for change in job.changes]
@@ -140,7 +152,7 @@ class ApplyLane:
                 with self._gate.alone() if tries else self._gate.together():
                     faults.hit("syncer.before_begin")
                     if stream is None:
-                        applied = apply_batch(self._connection, changes, first=first, last=_last)
+                        applied = apply_batch(self._connection, changes, first=first, last=_last, failed=self._note)
                     else:
                         applied = apply_parts(self._connection, stream.parts, first=first, last=_last)
                     faults.hit("syncer.after_commit")
@@ -155,6 +167,7 @@ class ApplyLane:
                 self.retries += 1
         if stream is not None:
             stream.release()
+        self._missing.add(applied.missing, jobs[-1].end)
         self.rows += applied.changes
         self.batches += 1
 

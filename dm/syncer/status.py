@@ -13,6 +13,7 @@ from dm.syncer.completion import CompletionTracker
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.lanes import Lanes
 from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.missing_rows import MissingRows
 from dm.syncer.prepared_watch import PreparedWatch
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.reader import Reader
@@ -45,6 +46,7 @@ class RunningParts:
     reading: MemoryQuota  # of what was read
     spool: Spool
     prepared: PreparedWatch
+    missing: MissingRows
 
 
 def _waits(parts: RunningParts) -> str:
@@ -128,6 +130,7 @@ class SyncStatus:
             "safeModeRows": parts.safe_mode.rows,
             "conflicts": parts.lanes.conflicts,
             "batches": parts.lanes.batches,
+            **parts.missing.report,
             "retries": parts.lanes.retries,
             "memoryQuota": parts.memory_quota,
             "memoryUsed": parts.reading.used + parts.lanes.memory_used,

@@ -34,6 +34,7 @@ from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneQueue
 from dm.syncer.lanes import Lanes, Stopped
 from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.missing_rows import MissingRows
 from dm.syncer.open_items import OpenItems
 from dm.syncer.operators import Change, Operators, Request, checked, report
 from dm.syncer.origin import Origin, open_origin
@@ -93,6 +94,7 @@ class SyncUnit:
         self._changes = MemoryQuota(subtask.syncer.memory_quota // 4)
         self._queue = TransactionQueue(self._memory)
         self._lanes: Lanes | None = None
+        self._missing = MissingRows()
         self._connections: list[TargetConnection] = []
         self._claim: LaneClaim | None = None  # of the control lane, once it is ours
         self._change_operators: Callable[[Request], Change] | None = None
@@ -300,6 +302,7 @@ class SyncUnit:
                 foreign_key_checks=subtask.foreign_key_checks,
                 insert_mode=settings.insert_mode,
                 multiple_rows=bool(settings.multiple_rows),
+                missing_row=settings.missing_row,
             ),
             points=points,
             keyless_done=taken.keyless_done(),
@@ -345,6 +348,7 @@ class SyncUnit:
                 self._memory,
                 self._spool,
                 watch,
+                self._missing,
             )
         )
 
@@ -413,6 +417,7 @@ class SyncUnit:
                 ordered=ordered,
                 gate=gate,
                 memory=self._changes,
+                missing=self._missing,
                 clock=self._clock,
                 chance=random.Random(name),
                 position_of=keyless if ordered else above_checkpoint,

@@ -3,6 +3,8 @@
 The attempt with grouped statements checks every count. What differs, be it a count or an error, says nothing about
 which change is to blame, so the transaction is rolled back, the lane's row with it, and everything is done again one
 change at a time: that gives the serial result, or the error of the first change that can't be applied.
+
+An UPDATE or DELETE that finds no row is such an error, unless the plan says to count it (`missing-row: count`).
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from dataclasses import dataclass
 from dm import faults
 from dm.changes.grouped import grouped
 from dm.changes.row_change import RowChange
-from dm.changes.statement import ApplyStatement, operation_of, row_statements
+from dm.changes.statement import ApplyStatement, key_of, operation_of, row_statements
 from dm.errors import DMError
 from dm.target.connection import Outcome, TargetConnection
 
@@ -25,6 +27,7 @@ class Applied:
     changes: int
     statements: int
     row_by_row: bool  # the grouped attempt was not as expected
+    missing: Sequence[RowChange] = ()  # those that found no row, where that is only counted
 
 
 class _Unexpected(Exception):
@@ -37,18 +40,21 @@ def apply_batch(
     *,
     first: Callable[[], None] | None = None,
     last: Callable[[], None] | None = None,
+    failed: Callable[[RowChange], None] | None = None,
 ) -> Applied:
     """Apply the changes in one transaction; `first` is its first act (again after a roll-back), `last` its last.
 
-    Raises DMError with the transaction rolled back, except for `commit-outcome-unknown`.
+    Raises DMError with the transaction rolled back, except for `commit-outcome-unknown`; `failed` is told which change
+    it was, where one is to blame.
     """
     plan = grouped(changes, limit=connection.statement_bytes)
     try:
         _transaction(connection, lambda: _run_grouped(connection, plan), first, last)
         return Applied(len(changes), len(plan), row_by_row=False)
     except _Unexpected:
-        count = _transaction(connection, lambda: apply_serially(connection, changes), first, last)
-        return Applied(len(changes), count, row_by_row=True)
+        serial = _Serial(connection, failed)
+        count = _transaction(connection, lambda: serial.apply(changes), first, last)
+        return Applied(len(changes), count, True, serial.missing)
 
 
 def apply_parts(
@@ -69,24 +75,65 @@ def apply_parts(
             statements += _run_grouped(connection, grouped(part, limit=connection.statement_bytes))
         return statements
 
+    serial = _Serial(connection, None)
+
     def one_by_one() -> int:
-        return sum(apply_serially(connection, part) for part in parts())
+        return sum(serial.apply(part) for part in parts())
 
     try:
         statements = _transaction(connection, grouped_parts, first, last)
         return Applied(changes, statements, row_by_row=False)
     except _Unexpected:
         statements = _transaction(connection, one_by_one, first, last)
-        return Applied(changes, statements, row_by_row=True)
+        return Applied(changes, statements, True, serial.missing)
 
 
-def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> int:
-    """Apply the changes one by one inside the open transaction; gives the number of statements."""
-    count = 0
-    for change in changes:
-        for statement in row_statements(change):
-            count += _run_serial(connection, statement)
-    return count
+def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> Sequence[RowChange]:
+    """Apply the changes one by one inside the open transaction; gives those that found no row, if that is allowed."""
+    serial = _Serial(connection, None)
+    serial.apply(changes)
+    return serial.missing
+
+
+class _Serial:
+    """One change at a time: what every grouping must equal."""
+
+    def __init__(self, connection: TargetConnection, failed: Callable[[RowChange], None] | None) -> None:
+        self._connection = connection
+        self._failed = failed
+        self.missing: list[RowChange] = []
+
+    def apply(self, changes: Iterable[RowChange]) -> int:
+        """Apply the changes; gives the number of statements."""
+        count = 0
+        for change in changes:
+            try:
+                for statement in row_statements(change):
+                    count += self._run(statement)
+            except DMError:
+                if self._failed is not None:
+                    self._failed(change)
+                raise
+        return count
+
+    def _run(self, statement: ApplyStatement) -> int:
+        outcome = self._connection.run(statement.sql)
+        self._check(statement, outcome)
+        count = 1
+        for follow in statement.found if outcome.matched else statement.not_found:
+            count += self._run(follow)
+        return count
+
+    def _check(self, statement: ApplyStatement, outcome: Outcome) -> None:
+        expected, change = statement.expected, statement.changes[0]
+        found = expected.matched in (None, outcome.matched) and expected.affected in (None, outcome.affected)
+        if not found and change.plan.counts_missing:
+            self.missing.append(change)
+        elif not found:
+            target, operation = change.plan.target, operation_of(change)
+            raise DMError("row-missing", table=target, operation=operation, key=key_of(change))
+        elif expected.warnings not in (None, outcome.warnings):
+            raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
 
 
 def _transaction(
@@ -132,22 +179,3 @@ def _run_expected(connection: TargetConnection, statement: ApplyStatement) -> No
         raise _Unexpected
     for follow in statement.found if outcome.matched else statement.not_found:
         _run_expected(connection, follow)
-
-
-def _run_serial(connection: TargetConnection, statement: ApplyStatement) -> int:
-    outcome = connection.run(statement.sql)
-    _check(statement, outcome)
-    count = 1
-    for follow in statement.found if outcome.matched else statement.not_found:
-        count += _run_serial(connection, follow)
-    return count
-
-
-def _check(statement: ApplyStatement, outcome: Outcome) -> None:
-    expected, change = statement.expected, statement.changes[0]
-    if expected.warnings is not None and outcome.warnings != expected.warnings:
-        raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
-    if (expected.matched is not None and outcome.matched != expected.matched) or (
-        expected.affected is not None and outcome.affected != expected.affected
-    ):
-        raise DMError("row-missing", table=change.plan.target, operation=operation_of(change))

@@ -145,6 +145,7 @@ syncers:
     safe-mode: false
     safe-mode-duration: 10s
     insert-mode: replace
+    missing-row: count
     memory-quota: 64M
 validators:
   v:
