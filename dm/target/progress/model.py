@@ -6,6 +6,11 @@ sessions that outlive it and commit whenever they like, and a next run that fenc
 all states and returns the first violation: a statement outside safe mode that does not hit exactly one row, or an end
 state that differs from the source. Each safeguard can be taken away, and then there must be a violation; that is the
 proof that the model can see one.
+
+A history may hold a DDL event of several pieces, each with an intent (I6), and a person may at any moment, once, want
+something else in its place (I8). What was acknowledged must then be what happened: all of it, once, behind what the
+target had of the event before; and without it the event itself. Here no structure tells that a piece was executed
+already unless it is the one that was announced.
 """
 
 from __future__ import annotations
@@ -14,10 +19,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
-Safeguard = Literal["conflict detector", "bound", "epoch", "keyless position", "checkpoint behind commits"]
+Action = Literal["", "skip", "replace", "inject"]
+Safeguard = Literal[
+    "conflict detector", "bound", "epoch", "keyless position", "checkpoint behind commits",
+    "intent", "operator until its checkpoint", "operator before its event", "intent goes with its meaning",
+    "injection is recorded",
+]  # fmt: skip
 SAFEGUARDS: tuple[Safeguard, ...] = (
     "conflict detector", "bound", "epoch", "keyless position", "checkpoint behind commits",
 )  # fmt: skip
+DDL_SAFEGUARDS: tuple[tuple[Safeguard, Action], ...] = (
+    ("intent", ""),
+    ("intent", "replace"),
+    ("operator until its checkpoint", "skip"),
+    ("operator until its checkpoint", "replace"),
+    ("operator before its event", "skip"),
+    ("operator before its event", "replace"),
+    ("operator before its event", "inject"),
+    ("intent goes with its meaning", "replace"),
+    ("injection is recorded", "inject"),
+)
 
 QUEUE = 2  # jobs a lane may hold
 KEYLESS = 0  # lane 0 is the keyless lane; the others are workers
@@ -36,7 +57,13 @@ class Change(NamedTuple):
         return frozenset(key for key in (self.old, self.new) if key is not None)
 
 
-Transaction = tuple[Change, ...]
+class Statement(NamedTuple):
+    """A DDL event; each piece leaves its letter in the structure."""
+
+    pieces: str
+
+
+Transaction = tuple[Change, ...] | Statement
 
 # Insert, update in place, key move onto a row deleted just before, reuse of the freed key, keyless rows in between.
 HISTORY: tuple[Transaction, ...] = (
@@ -45,6 +72,44 @@ HISTORY: tuple[Transaction, ...] = (
     (Change("b", None, 0), Change("a", "b", 3)),
     (Change(None, "a", 4), Change(None, None, 2)),
 )
+
+# The same around a DDL event, and what a person may want instead or before.
+STATEMENT = Statement("pq")
+DDL_HISTORY: tuple[Transaction, ...] = (
+    (Change(None, "a", 1), Change(None, None, 1)),
+    STATEMENT,
+    (Change("a", "a", 2),),
+)
+REPLACEMENT, INJECTED = "rs", "ij"
+
+
+class Intent(NamedTuple):
+    """The piece that may be under way, by its number, and the structure before it."""
+
+    number: int
+    piece: str
+    before: str
+
+
+class Event(NamedTuple):
+    """What the target knows of the DDL event."""
+
+    structure: str = ""  # the pieces that were executed
+    intent: Intent | None = None
+    operator: Action = ""
+    injected: bool = False
+    before: str | None = None  # the structure when the operator was acknowledged
+    late: str = ""  # the piece in a session whose process is gone
+
+
+class Reading(NamedTuple):
+    """What a run makes of the DDL event."""
+
+    pieces: str
+    injecting: bool
+    intent: Intent | None  # of an older run, at this place
+    number: int = 0
+    announced: bool = False
 
 
 class Target(NamedTuple):
@@ -56,6 +121,7 @@ class Target(NamedTuple):
     positions: tuple[int, ...] = ()  # per lane
     checkpoint: int = 0  # L
     bound: int = 0  # B; 0 for none
+    event: Event | None = None  # where the history has one
 
 
 class Job(NamedTuple):
@@ -82,6 +148,8 @@ class Run(NamedTuple):
     next: tuple[int, int]  # transaction, change: what is dispatched next
     queues: tuple[tuple[Job, ...], ...]
     sessions: tuple[Session, ...] = ()
+    intent: Intent | None = None
+    reading: Reading | None = None
 
 
 class State(NamedTuple):
@@ -114,11 +182,14 @@ class Model:
     workers: int = 2
     crashes: int = 2
     without: Safeguard | None = None
+    action: Action = ""  # what a person wants done with the DDL event
 
     def explore(self, limit: int = 2_000_000) -> tuple[int, Violation | None]:
         """Walk all reachable states; gives their number and the first violation."""
         lanes = self.workers + 1
-        start = State(Target(epochs=(0,) * lanes, positions=(0,) * lanes), None, None, (), self.crashes)
+        event = Event() if STATEMENT in self.history else None
+        target = Target(epochs=(0,) * lanes, positions=(0,) * lanes, event=event)
+        start = State(target, None, None, (), self.crashes)
         seen = {start}
         todo = [start]
         while todo:
@@ -143,18 +214,38 @@ class Model:
     def _correct(self, target: Target) -> bool:
         rows: dict[str, int] = {}
         keyless = []
-        for change in (change for transaction in self.history for change in transaction):
+        changes = (one for one in self.history if not isinstance(one, Statement))
+        for change in (change for transaction in changes for change in transaction):
             if change.old is not None:
                 del rows[change.old]
             if change.new is not None:
                 rows[change.new] = change.value
             elif change.old is None:
                 keyless.append(change.value)
-        return target.rows == frozenset(rows.items()) and target.keyless == tuple(keyless)
+        rows_are_equal = target.rows == frozenset(rows.items()) and target.keyless == tuple(keyless)
+        return rows_are_equal and (target.event is None or self._as_wanted(target.event))
+
+    def _as_wanted(self, event: Event) -> bool:
+        if event.before is None:
+            return event.structure == STATEMENT.pieces
+        # A piece may have been under way in a session whose process was gone.
+        wanted = [event.before + self._meaning(self.action)]
+        if len(event.before) < len(STATEMENT.pieces) and self.action != "inject":
+            wanted.append(event.before + STATEMENT.pieces[len(event.before)] + self._meaning(self.action))
+        return event.structure in wanted
+
+    @staticmethod
+    def _meaning(action: Action) -> str:
+        pieces = STATEMENT.pieces
+        return {"": pieces, "skip": "", "replace": REPLACEMENT, "inject": INJECTED + pieces}[action]
 
     def _steps(self, state: State) -> Iterator[State]:
+        event = state.target.event
+        if event is not None:
+            yield from self._person_steps(state, event)
         if state.run is None:
-            yield from self._start(state)
+            if event is None or not event.late:  # the fence waits for it
+                yield from self._start(state)
         else:
             for target, run in self._run_steps(state.target, state.run, state.orphans):
                 yield state._replace(target=target, run=run)
@@ -172,6 +263,10 @@ class Model:
     @staticmethod
     def _crashes(state: State, run: Run) -> Iterator[State]:
         crashed = state._replace(run=None, crashes=state.crashes - 1)
+        event, reading = state.target.event, run.reading
+        if event is not None and reading is not None and reading.announced:
+            late = event._replace(late=reading.pieces[reading.number])
+            crashed = crashed._replace(target=state.target._replace(event=late))
         yield crashed._replace(orphans=state.orphans + run.sessions)
         if state.frozen is None and (run.sessions or any(run.queues)):
             yield crashed._replace(frozen=run)
@@ -191,11 +286,75 @@ class Model:
         target = target._replace(epochs=(epoch,) * len(target.epochs), bound=0 if self.without == "bound" else bound)
         keyless_done = 0 if self.without == "keyless position" else target.positions[KEYLESS]
         run = Run(epoch, bound, keyless_done, (target.checkpoint, 0), ((),) * len(target.epochs))
+        if target.event is not None and self.without != "intent":
+            run = run._replace(intent=target.event.intent)
         yield State(target, run, frozen, orphans, state.crashes)
 
     def _run_steps(self, target: Target, run: Run, orphans: tuple[Session, ...]) -> Iterator[tuple[Target, Run]]:
-        yield from ((target, following) for following in self._dispatch(run))
+        number = run.next[0]
+        if target.event is not None and number < len(self.history) and self.history[number] is STATEMENT:
+            yield from self._statement_steps(target, target.event, run)
+        else:
+            yield from ((target, following) for following in self._dispatch(run))
         yield from self._lane_steps(target, run, orphans)
+
+    def _person_steps(self, state: State, event: Event) -> Iterator[State]:
+        target, run = state.target, state.run
+        if event.late:
+            done = event._replace(structure=event.structure + event.late, late="")
+            yield state._replace(target=target._replace(event=done))
+            yield state._replace(target=target._replace(event=event._replace(late="")))  # it was not executed
+        place = self.history.index(STATEMENT)
+        if self.action == "" or event.before is not None or target.checkpoint > place:
+            return
+        if run is not None and self.without != "operator before its event":
+            if run.next[0] > place or run.reading is not None:
+                return  # it is too late
+        elif self.action == "inject" and (event.structure or event.late or event.intent):
+            return  # then the event's own pieces would have to be told apart by their structures
+        stored = event._replace(operator=self.action, before=event.structure)
+        if self.without != "intent goes with its meaning":
+            stored = stored._replace(intent=None)
+            run = None if run is None else run._replace(intent=None)
+        yield state._replace(target=target._replace(event=stored), run=run)
+
+    def _statement_steps(self, target: Target, event: Event, run: Run) -> Iterator[tuple[Target, Run]]:
+        """The barrier, then piece by piece: intent, execution; then the checkpoint behind it all."""
+        place, reading = run.next[0], run.reading
+        if reading is None:
+            if any(run.queues) or run.sessions or target.checkpoint < place:
+                return
+            inject = event.operator == "inject" and not event.injected
+            pieces = INJECTED if inject else self._meaning("" if event.operator == "inject" else event.operator)
+            if self.without == "operator until its checkpoint":
+                event = event._replace(operator="")
+            reading = Reading(pieces, inject, run.intent)
+            yield target._replace(event=event), run._replace(intent=None, reading=reading)
+            return
+        number, intent = reading.number, reading.intent
+        if number == len(reading.pieces):
+            if reading.injecting:
+                done = event._replace(intent=None, injected=self.without != "injection is recorded")
+                # This run knows it in any case.
+                reading = Reading(STATEMENT.pieces, injecting=False, intent=None)
+                yield target._replace(event=done), run._replace(reading=reading)
+                return
+            behind = target._replace(event=event._replace(intent=None, operator=""), checkpoint=place + 1)
+            yield behind, run._replace(next=(place + 1, 0), reading=None)
+            return
+        piece, following = reading.pieces[number], reading._replace(number=number + 1, announced=False)
+        if reading.announced:
+            executed = event._replace(structure=event.structure + piece)
+            yield target._replace(event=executed), run._replace(reading=following)
+            return
+        if intent is not None and number <= intent.number:
+            if number < intent.number or event.structure == intent.before + intent.piece:
+                yield target, run._replace(reading=following)
+                return
+            if event.structure != intent.before:
+                raise _Wrong("the structure is neither as before the piece nor as after it")
+        announced = event._replace(intent=Intent(number, piece, event.structure))
+        yield target._replace(event=announced), run._replace(reading=reading._replace(announced=True))
 
     def _lane_steps(self, target: Target, run: Run, orphans: tuple[Session, ...]) -> Iterator[tuple[Target, Run]]:
         busy = {session.lane for session in run.sessions}
@@ -224,9 +383,11 @@ class Model:
         number, index = run.next
         if number == len(self.history):
             return
-        change = self.history[number][index]
+        transaction = self.history[number]
+        assert not isinstance(transaction, Statement)
+        change = transaction[index]
         position = number + 1
-        following = (number, index + 1) if index + 1 < len(self.history[number]) else (number + 1, 0)
+        following = (number, index + 1) if index + 1 < len(transaction) else (number + 1, 0)
         run = run._replace(next=following)
         if not change.keys:
             if position > run.keyless_done:

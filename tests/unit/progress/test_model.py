@@ -5,7 +5,16 @@ from __future__ import annotations
 
 import pytest
 
-from dm.target.progress.model import HISTORY, SAFEGUARDS, Model, Safeguard, without
+from dm.target.progress.model import (
+    DDL_HISTORY,
+    DDL_SAFEGUARDS,
+    HISTORY,
+    SAFEGUARDS,
+    Action,
+    Model,
+    Safeguard,
+    without,
+)
 
 
 @pytest.mark.parametrize(("transactions", "crashes"), [(4, 1), pytest.param(3, 2, marks=pytest.mark.chaos)])
@@ -18,4 +27,18 @@ def test_no_order_of_steps_and_crashes_loses_or_doubles_a_row(transactions: int,
 @pytest.mark.parametrize("safeguard", SAFEGUARDS)
 def test_without_a_safeguard_some_order_goes_wrong(safeguard: Safeguard) -> None:
     _, violation = without(Model(history=HISTORY[:3], crashes=2), safeguard).explore()
+    assert violation is not None
+
+
+@pytest.mark.parametrize("action", ["", "skip", "replace", "inject"])
+def test_a_ddl_event_means_what_a_person_was_told_it_means_whatever_crashes(action: Action) -> None:
+    states, violation = Model(history=DDL_HISTORY, crashes=3, action=action).explore()
+    assert violation is None
+    assert states > 3_000, "the model became too small to mean anything"
+
+
+@pytest.mark.parametrize(("safeguard", "action"), DDL_SAFEGUARDS)
+def test_without_a_safeguard_of_ddl_and_operators_some_order_goes_wrong(safeguard: Safeguard, action: Action) -> None:
+    model = Model(history=DDL_HISTORY, workers=1, action=action)
+    _, violation = without(model, safeguard).explore()
     assert violation is not None
