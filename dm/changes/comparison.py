@@ -8,6 +8,7 @@ row, so every column is compared for the same bytes:
   column is indexed the plain comparison stands beside it, so that the index can be used.
 - JSON compares numbers by value (1 = 1.0); its printed form does not. The literal takes the way through the type.
 - A FLOAT is compared with the exact decimal expansion of its double, which the literal encoder gives.
+- MySQL compares the 64th member of a SET, the sign of its number, with no positive one.
 - 0 and -0 are equal to MySQL: the printed sign tells them apart. MariaDB stores 0 for both.
 - Geometries and vectors are compared as bytes, since `=` knows them as shapes or not at all.
 """
@@ -26,7 +27,7 @@ from dm.sql.context import Flavor
 Comparison = Callable[[Value], bytes]
 
 _SIMPLE = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year", "enum", "set"}
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year", "enum"}
     | {"date", "time", "datetime", "timestamp", "uuid", "inet4", "inet6"}
 )
 
@@ -40,6 +41,8 @@ def exact(column: MappedColumn, flavor: Flavor, *, table: TableName, indexed: bo
         return _null_safe(table, column, _floating(column, signed_zero=flavor == "mysql"))
     if base == "json":
         return _null_safe(table, column, _json(column))
+    if base == "set":
+        return _null_safe(table, column, _members(column))
     if base in _SIMPLE or base in BYTES or base in CHARACTERS:
         return _null_safe(table, column, _plain(column))
     return _null_safe(table, column, _hexadecimal(column))
@@ -63,6 +66,17 @@ def _plain(column: MappedColumn) -> Comparison:
 
     def compare(value: Value) -> bytes:
         return start + encode(value)
+
+    return compare
+
+
+def _members(column: MappedColumn) -> Comparison:
+    """Of a SET."""
+    plain, start, encode = column.sql + b"=", b"CAST(" + column.sql + b" AS UNSIGNED)=", column.encode
+
+    def compare(value: Value) -> bytes:
+        literal = encode(value)
+        return (start if literal.isdigit() and int(literal) >> 63 else plain) + literal
 
     return compare
 

@@ -37,6 +37,8 @@ def _point(x: float) -> bytes:
     return struct.pack("<IBIdd", 0, 1, 1, x, 2.0)
 
 
+_MEMBERS = tuple(f"m{number}" for number in range(64))
+_QUOTED = ",".join(f"'{name}'" for name in _MEMBERS)
 _TEXT = {"charset": "utf8mb4", "collation": "utf8mb4_general_ci"}
 
 
@@ -105,6 +107,7 @@ TWINS = {
     ),
     "enum renumbered": Twins("ENUM('b','c','a')", Column("v", "enum", members=("a", "b"), charset="utf8mb4"), 1, 2),
     "set": Twins("SET('a','b','c')", Column("v", "set", members=("a", "b", "c"), charset="utf8mb4"), 0, 7),
+    "64 members": Twins(f"SET({_QUOTED})", Column("v", "set", members=_MEMBERS, charset="utf8mb4"), 2**63 + 1, 1),
     "set renumbered": Twins("SET('c','b','a')", Column("v", "set", members=("a", "b"), charset="utf8mb4"), 1, 3),
     "enum into text": Twins("VARCHAR(9)", Column("v", "enum", members=("a", "A"), charset="utf8mb4"), 1, 2),
     "json": Twins("JSON", Column("v", "json"), '{"a": 1, "b": "é\\n"}', '{"a": 1, "b": "É\\n"}'),
