@@ -153,14 +153,23 @@ def purge_relay(
 
 
 @app.command("check-task")
-def check_task(file: FileArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
+def check_task(
+    file: FileArgument,
+    start_time: Annotated[
+        str | None, typer.Option("--start-time", help="say where `start-task --start-time` would begin")
+    ] = None,
+    output: OutputOption = None,
+    addr: AddrOption = None,
+) -> None:
     """Check whether a task can run, and list what it does not migrate."""
-    answer = client_of(addr).post("/api/v1/tasks/check", read_config_file(file))
+    answer = client_of(addr).post("/api/v1/tasks/check", {"file": read_config_file(file), "start_time": start_time})
     if as_json(output):
         printer.print_json(answer)
     else:
         _warn(answer)
         printer.check_table(answer)
+        for name, position in answer["startPositions"].items():
+            printer.say(f"source {name} begins at {position}")
     if not answer["summary"]["passed"]:
         raise typer.Exit(PRECHECK_FAILED)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.position import TimePlace
+from dm.position import Position, TimePlace
 from dm.relaylog import time_search as relay_search
 from dm.relaylog.layout import RelayDirectory
 from dm.target.connection import TargetConnection
@@ -86,6 +86,11 @@ def _begins_earlier(there: TimePlace, stored: TimePlace) -> bool:
     return there.known or (one.server_uuid == other.server_uuid and one.order < other.order)
 
 
+def before_all_binlogs(source: str, start: Position) -> str:
+    """The warning that the time lies before all there is."""
+    return f"source {source}: no binlog is as old as the start time; it begins at {start}"
+
+
 def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     """Make the place the task's checkpoint; gives warnings."""
     start = place.position
@@ -96,7 +101,7 @@ def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
         connection.close()
     warnings: list[str] = []
     if not place.known:
-        warnings.append(f"source {config.source_id}: no binlog is as old as the start time; it begins at {start}")
+        warnings.append(before_all_binlogs(config.source_id, start))
     if before is None or before.server_uuid != start.server_uuid:
         return warnings
     if before.order < start.order:

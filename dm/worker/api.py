@@ -55,6 +55,13 @@ class Files(_Body):
     files: list[File]
 
 
+class Check(_Body):
+    """A task file and where it would start."""
+
+    file: File
+    start_time: str | None = None
+
+
 class Start(_Body):
     """A task file and how to start it."""
 
@@ -183,8 +190,8 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
         return {"result": True, "msg": "", "taskName": operations.task_name_of(body.config_file())}
 
     @app.post("/api/v1/tasks/check", response_model=None)
-    def check(body: File) -> Answer:
-        return operations.check_task(body.config_file())
+    def check(body: Check) -> Answer:
+        return operations.check_task(body.file.config_file(), start_time=body.start_time)
 
     @app.get("/api/v1/tasks", response_model=None)
     def tasks() -> Answer:

@@ -22,7 +22,7 @@ from dm.errors import DMError
 from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
 from dm.task.precheck.result import CheckResult, summary
-from dm.task.start_time import StartTime
+from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
@@ -180,11 +180,21 @@ class Operations:
 
     # tasks
 
-    def check_task(self, file: ConfigFile) -> Answer:
-        """`check-task`: the prechecks, nothing else."""
+    def check_task(self, file: ConfigFile, *, start_time: str | None = None) -> Answer:
+        """`check-task`: the prechecks and, with a start time, where the task would begin; changes nothing."""
         config, warnings = self._parse_task(file)
-        results = self._servers.check(config, _sources_of(config, ()))
-        return {"result": True, "msg": "", **summary(results), "warnings": [*warnings]}
+        wanted = _sources_of(config, ())
+        when = None if start_time is None else StartTime.parse(start_time)
+        results = self._servers.check(config if when is None else _without_meta(config), wanted)
+        starts: dict[str, JSON] = {}
+        if when is not None and all(result.state != "failure" for result in results):
+            directories = self._loop.call(lambda: {name: self._supervisor.relay_directory(name) for name in wanted})
+            for source in wanted:
+                place = self._servers.place_of(config.subtask(source), when, directories[source])
+                starts[source] = str(place.position)
+                if not place.known:
+                    warnings.append(before_all_binlogs(source, place.position))
+        return {"result": True, "msg": "", **summary(results), "warnings": [*warnings], "startPositions": starts}
 
     def start_task(
         self, file: ConfigFile, sources: Sequence[str], *, remove_meta: bool, start_time: str | None = None

@@ -203,6 +203,19 @@ def test_a_start_time_is_said_and_makes_the_checkpoint(one: Source) -> None:
     assert (one.home.directory / "begun").read_text() == 2 * begun
 
 
+def test_check_task_says_where_a_start_time_lies_and_holds_nothing(one: Source) -> None:
+    file = one.home.task(one.task, sources=(one.name,))
+    said = one.dmctl("check-task", file, "--start-time", "2026-11-21T10:00:00")
+    assert (said.status, f"source {one.name} begins at (mysql-bin.000003, 154)" in said.err) == (OK, True)
+    assert one.ok("check-task", file, "--start-time", "2026-11-21T10:00:00")["startPositions"] == {
+        one.name: "(mysql-bin.000003, 154)"
+    }
+    assert one.ok("check-task", file)["startPositions"] == {}
+    assert one.held() == []
+    done = one.dmctl("check-task", file, "--start-time", "yesterday")
+    assert (done.status, "'yesterday' is not a start time" in done.err) == (BAD_USAGE, True)
+
+
 def test_a_start_time_that_can_not_be(one: Source) -> None:
     done = one.dmctl("start-task", one.home.task(one.task, sources=(one.name,)), "--start-time", "yesterday")
     assert (done.status, "'yesterday' is not a start time" in done.err) == (BAD_USAGE, True)
