@@ -36,7 +36,7 @@ from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
 from dm.changes.keys import WILD, Key, keys_of, table_key
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import RowChange
+from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import (
     ANY,
     ApplyStatement,
@@ -50,8 +50,6 @@ from dm.changes.statement import (
 )
 
 DEFAULT_BYTES: Final = 1 << 20
-# Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
-DEFAULT_ROWS: Final = 500
 
 _ONE_ROW: Final = b" LIMIT 1"
 
@@ -61,6 +59,7 @@ _INSERT: Final = "insert"
 _REPLACE: Final = "replace"
 _UPDATE: Final = "update"  # INSERT .. ON DUPLICATE KEY UPDATE
 _DELETE: Final = "delete"
+_NOTHING: Final = "nothing"  # a DELETE that must find no row
 
 
 @dataclass(slots=True, eq=False)
@@ -79,9 +78,8 @@ class _Group:
 class _Batch:
     """The statements of one batch, in order, and which of them touched a key last."""
 
-    def __init__(self, limit: int, rows: int) -> None:
+    def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._rows = rows
         self._done: list[_Group | list[ApplyStatement]] = []
         self._open: dict[tuple[int, str, bool], int] = {}
         self._last: dict[Key, int] = {}
@@ -103,6 +101,8 @@ class _Batch:
             self._append(row_statements(change), (*keys, table_key(plan.target)))
         elif change.before is None:
             self._insert(change, keys)
+        elif change.kind is ChangeKind.NOTHING:
+            self._join(_NOTHING, change, change.before, _key_values(plan, plan.row_key, change.before), keys)
         elif change.after is None:
             self._delete(change, change.before, keys)
         else:
@@ -127,7 +127,10 @@ class _Batch:
 
     def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
-        by_insert = plan.updates_by_insert and not change.safe and not key_changed(plan, before, after)
+        # A row that stays as it was can't be counted in an INSERT .. ON DUPLICATE KEY UPDATE.
+        by_insert = (
+            plan.updates_by_insert and not change.safe and not key_changed(plan, before, after) and before != after
+        )
         rendered = _whole(plan, after) if plan.keyed and (change.safe or by_insert) else None
         if rendered is None:
             single = row_statements(change)
@@ -155,7 +158,7 @@ class _Batch:
         if at > after and at > self._floor:
             group = self._done[at]
             assert isinstance(group, _Group)
-            if group.size + len(rendered) < self._limit and len(group.rows) < self._rows:
+            if group.size + len(rendered) < self._limit and len(group.rows) < plan.statement_rows:
                 group.changes.append(change)
                 group.rows.append(rendered)
                 group.images.append(image)
@@ -187,11 +190,9 @@ class _Batch:
         return result
 
 
-def grouped(
-    changes: Iterable[RowChange], *, limit: int = DEFAULT_BYTES, rows: int = DEFAULT_ROWS
-) -> list[ApplyStatement]:
+def grouped(changes: Iterable[RowChange], *, limit: int = DEFAULT_BYTES) -> list[ApplyStatement]:
     """The changes in as few statements as the rule allows, none much longer than `limit` bytes."""
-    batch = _Batch(limit, rows)
+    batch = _Batch(limit)
     for change in changes:
         batch.add(change)
     return batch.statements()
@@ -199,9 +200,12 @@ def grouped(
 
 def _statement(group: _Group) -> ApplyStatement:
     plan, changes, count = group.plan, tuple(group.changes), len(group.rows)
+    if group.verb is _NOTHING:
+        return ApplyStatement(_delete(group, plan.row_key), Expected(affected=0), changes)
     if group.verb is _DELETE:
         expected = ANY if group.safe else Expected(affected=count)
-        return ApplyStatement(_delete(group), expected, changes)
+        columns = plan.row_key if group.safe else plan.row_key + plan.verified
+        return ApplyStatement(_delete(group, columns), expected, changes)
     head = insert_head(plan, b"REPLACE" if group.verb is _REPLACE else b"INSERT", plan.columns)
     sql = head + b",".join(group.rows)
     if group.verb is _UPDATE:
@@ -211,17 +215,16 @@ def _statement(group: _Group) -> ApplyStatement:
     return ApplyStatement(sql, Expected(affected=count), changes)
 
 
-def _delete(group: _Group) -> bytes:
+def _delete(group: _Group, columns: tuple[MappedColumn, ...]) -> bytes:
+    """DELETE of the rows that have the images' values in these columns, the row key's first."""
     plan = group.plan
     if len(group.images) == 1:
         # MariaDB reads the whole table for a list of one tuple: `(a,b) IN ((1,2))`, but not for two (10.11, EXPLAIN).
-        columns = plan.row_key if group.safe else plan.row_key + plan.verified
         where = b" AND ".join([column.sql + b"=" + known(plan, column, group.images[0]) for column in columns])
         return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
     where = _names(plan.row_key) + b" IN (" + b",".join(group.rows) + b")"
-    if plan.verified and not group.safe:
+    if len(columns) > len(plan.row_key):
         # The first condition is for the optimizer, which makes ranges of a key's own columns only.
-        columns = plan.row_key + plan.verified
         where += b" AND " + _names(columns) + b" IN ("
         where += b",".join([_key_values(plan, columns, image) for image in group.images]) + b")"
     return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where

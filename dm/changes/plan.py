@@ -14,6 +14,8 @@ What may not be done to a table, and why:
 - INSERT .. ON DUPLICATE KEY UPDATE, with columns the source lacks (they may have no default), or with triggers, which
   would see an INSERT.
 - Changing the order of changes, if triggers or checked foreign keys make one row's change depend on other rows.
+- Leaving out what a later change of the row makes up for (`compact`), if the target might have refused it: each column
+  must have the source's own type there, and nothing there may judge or compute values.
 """
 
 from __future__ import annotations
@@ -28,14 +30,18 @@ from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
 from dm.changes.constant import ConstantColumn
-from dm.changes.fold import faithful, fold_for
+from dm.changes.fold import INTEGERS, faithful, fold_for
 from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
 from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode, MissingRow
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import Flavor
 
+# Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
+STATEMENT_ROWS: Final = 500
+_LONG_TYPES: Final = frozenset({"text", "mediumtext", "longtext", "blob", "mediumblob", "longblob", "json"})
 # The beginning of a number or a string; functions and expressions begin with a word or a parenthesis.
 _LITERAL: Final = re.compile(r"[-+]?\.?\d|'|\"|_\w+\s*['\"]|[bxn]'|(?:true|false)$", re.IGNORECASE)
 
@@ -49,6 +55,7 @@ class PlanOptions:
     foreign_key_checks: bool = False
     insert_mode: InsertMode = "insert"
     multiple_rows: bool = True
+    compact: bool = False
     missing_row: MissingRow = "pause"
 
 
@@ -75,6 +82,10 @@ class TablePlan:
     upsert: bool  # REPLACE is not allowed
     updates_by_insert: bool  # INSERT .. ON DUPLICATE KEY UPDATE is allowed
     groupable: bool  # changes may share a statement and move over others
+    statement_rows: int  # how many rows may share a statement
+    compacts: bool  # changes of one row may become one
+    forgets_rows: bool  # INSERT and DELETE of one row may become none
+    long_columns: tuple[int, ...]  # indexes in the row of columns that may exceed a packet
     defaults_agree: frozenset[int]  # indexes in the row of columns that may be left out of an INSERT
     constants: Row = ()  # what routes extract: to be put behind every row image
 
@@ -99,7 +110,8 @@ def build_plan(
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
     indexed = {name.lower() for index in schema.indexes for name in index.columns}
     keyed = bool(row_key)
-    groupable = options.multiple_rows and not target.triggers and not checked
+    groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
+    compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
     functions = [_index_key(schema.name, index, by_name, options.weights, wild=checked) for index in uniques]
     if checked:
         functions += _reference_keys(target, by_name, options.weights)
@@ -134,8 +146,12 @@ def build_plan(
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)),
-        updates_by_insert=keyed and not extra and groupable,
+        updates_by_insert=keyed and not extra and groupable and options.multiple_rows,
         groupable=groupable,
+        statement_rows=STATEMENT_ROWS if options.multiple_rows else 1,
+        compacts=compacts,
+        forgets_rows=compacts and len(uniques) == 1 and not schema.partitions,
+        long_columns=tuple(column.at for column in written if column.source.base in _LONG_TYPES),
         defaults_agree=frozenset(
             column.at
             for column in written
@@ -143,6 +159,35 @@ def build_plan(
         ),
         constants=tuple(constant.value for constant in constants),
     )
+
+
+def _same_values(schema: TableSchema, mapped: Sequence[MappedColumn], constant_from: int) -> bool:
+    """Whether the target takes every row that the source had, as far as the row alone decides."""
+    if schema.checks or len(mapped) != len(schema.columns):
+        return False
+    if any(part.column is None for index in schema.unique_indexes for part in index.parts):
+        return False
+    return all(
+        column.written and (column.at >= constant_from or _same_type(column.source, column.target)) for column in mapped
+    )
+
+
+def _same_type(source: Column, target: Column) -> bool:
+    if source.nullable and not target.nullable:
+        return False
+    one, other = (
+        (column.base, _size(column), column.unsigned, column.charset, column.members) for column in (source, target)
+    )
+    return one == other
+
+
+def _size(column: Column) -> tuple[int | None, int | None]:
+    """What limits the column's values; a width that is only for display does not."""
+    if column.base in INTEGERS or column.base == "year" or column.base in _LONG_TYPES:
+        return None, None
+    if column.base in ("float", "double"):
+        return column.length, column.decimals
+    return column.length or (10 if column.base == "decimal" else 1), column.decimals or 0
 
 
 def _constant(column: Column) -> bool:
@@ -187,7 +232,11 @@ def _reference_keys(
     """With foreign keys checked: the keys by which children name this table's rows, and those of its own parents."""
     name = target.schema.name
     functions = []
-    unique = {tuple(sorted(c.lower() for c in index.columns)) for index in target.schema.unique_indexes}
+    unique = {
+        tuple(sorted(column.lower() for column in index.columns))
+        for index in target.schema.unique_indexes
+        if all(part.prefix is None for part in index.parts)
+    }
     for columns in target.referenced:
         if tuple(sorted(column.lower() for column in columns)) not in unique:
             functions.append(

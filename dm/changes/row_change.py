@@ -18,6 +18,7 @@ class ChangeKind(IntEnum):
     INSERT = 1
     UPDATE = 2
     DELETE = 3
+    NOTHING = 4  # an INSERT and the DELETE of its row, merged: `before` must not be there
 
 
 @dataclass(slots=True)

@@ -24,7 +24,7 @@ from typing import Final
 from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.plan import TablePlan
-from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_change import RowChange
 from dm.errors import DMError
 
 
@@ -90,7 +90,7 @@ def key_changed(plan: TablePlan, before: Row, after: Row) -> bool:
 
 def operation_of(change: RowChange) -> str:
     """The change's name in messages."""
-    return {ChangeKind.INSERT: "INSERT", ChangeKind.UPDATE: "UPDATE", ChangeKind.DELETE: "DELETE"}[change.kind]
+    return change.kind.name
 
 
 _SHOWN: Final = 64

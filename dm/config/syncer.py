@@ -24,8 +24,6 @@ class SyncerConfig(Section):
         "enable-ansi-quotes": "leave it out: the source says it with each statement",
         "enable-gtid": "set `enable-gtid` in the source file",
     }
-    without_effect: ClassVar = {"compact": "every change of a row is applied"}
-    idle_values: ClassVar = {"compact": ("false",)}
 
     worker_count: Annotated[int, whole(1, 1024)] = 16
     batch: Annotated[int, whole(1, 100_000)] = 100

@@ -54,6 +54,7 @@ class ApplyLane:
     ) -> None:
         self.queue = queue
         self.rows = 0
+        self.compacted = 0
         self.batches = 0
         self.retries = 0
         self._connection = connection
@@ -169,6 +170,7 @@ class ApplyLane:
             stream.release()
         self._missing.add(applied.missing, jobs[-1].end)
         self.rows += applied.changes
+        self.compacted += applied.compacted
         self.batches += 1
 
 

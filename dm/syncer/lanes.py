@@ -166,6 +166,11 @@ class Lanes:
         return sum(lane.rows for lane in (*self._workers, self._keyless))
 
     @property
+    def compacted(self) -> int:
+        """Of these, changes that a later one of the same row stood for (`compact`)."""
+        return sum(lane.compacted for lane in (*self._workers, self._keyless))
+
+    @property
     def batches(self) -> int:
         """Target transactions committed in this run."""
         return sum(lane.batches for lane in (*self._workers, self._keyless))

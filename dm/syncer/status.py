@@ -130,6 +130,7 @@ class SyncStatus:
             "safeModeRows": parts.safe_mode.rows,
             "conflicts": parts.lanes.conflicts,
             "batches": parts.lanes.batches,
+            "compactedRows": parts.lanes.compacted,
             **parts.missing.report,
             "retries": parts.lanes.retries,
             "memoryQuota": parts.memory_quota,

@@ -302,6 +302,7 @@ class SyncUnit:
                 foreign_key_checks=subtask.foreign_key_checks,
                 insert_mode=settings.insert_mode,
                 multiple_rows=bool(settings.multiple_rows),
+                compact=self._compacts(connections[CONTROL].flavor == origin.facts.flavor),
                 missing_row=settings.missing_row,
             ),
             points=points,
@@ -386,6 +387,10 @@ class SyncUnit:
         self._prepared.settled(position)
         if self._hold is not None:
             self._hold.keep_from(position)
+
+    def _compacts(self, same_family: bool) -> bool:
+        """Whether what a row held in between may be left out: not where only the target might have refused it."""
+        return self._subtask.syncer.compact and same_family and "sql_mode" not in self._subtask.target.session
 
     def _open_lanes(
         self,

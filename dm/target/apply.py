@@ -1,5 +1,7 @@
 """One batch of changes as one target transaction: in few statements if the target is as expected, else row by row.
 
+With `compact` the changes of one row are merged first, for the attempt only.
+
 The attempt with grouped statements checks every count. What differs, be it a count or an error, says nothing about
 which change is to blame, so the transaction is rolled back, the lane's row with it, and everything is done again one
 change at a time: that gives the serial result, or the error of the first change that can't be applied.
@@ -13,6 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from dm import faults
+from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_statements
@@ -28,6 +31,7 @@ class Applied:
     statements: int
     row_by_row: bool  # the grouped attempt was not as expected
     missing: Sequence[RowChange] = ()  # those that found no row, where that is only counted
+    compacted: int = 0  # changes that others of the same row stood for
 
 
 class _Unexpected(Exception):
@@ -47,10 +51,11 @@ def apply_batch(
     Raises DMError with the transaction rolled back, except for `commit-outcome-unknown`; `failed` is told which change
     it was, where one is to blame.
     """
-    plan = grouped(changes, limit=connection.statement_bytes)
+    left = compacted(changes, limit=connection.statement_bytes)
+    plan = grouped(left, limit=connection.statement_bytes)
     try:
         _transaction(connection, lambda: _run_grouped(connection, plan), first, last)
-        return Applied(len(changes), len(plan), row_by_row=False)
+        return Applied(len(changes), len(plan), row_by_row=False, compacted=len(changes) - len(left))
     except _Unexpected:
         serial = _Serial(connection, failed)
         count = _transaction(connection, lambda: serial.apply(changes), first, last)
@@ -65,14 +70,17 @@ def apply_parts(
     last: Callable[[], None] | None = None,
 ) -> Applied:
     """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
-    changes = 0
+    changes = merged = 0
+    limit = connection.statement_bytes
 
     def grouped_parts() -> int:
-        nonlocal changes
-        changes = statements = 0
+        nonlocal changes, merged
+        changes = merged = statements = 0
         for part in parts():
+            left = compacted(part, limit=limit)
             changes += len(part)
-            statements += _run_grouped(connection, grouped(part, limit=connection.statement_bytes))
+            merged += len(part) - len(left)
+            statements += _run_grouped(connection, grouped(left, limit=limit))
         return statements
 
     serial = _Serial(connection, None)
@@ -82,7 +90,7 @@ def apply_parts(
 
     try:
         statements = _transaction(connection, grouped_parts, first, last)
-        return Applied(changes, statements, row_by_row=False)
+        return Applied(changes, statements, row_by_row=False, compacted=merged)
     except _Unexpected:
         statements = _transaction(connection, one_by_one, first, last)
         return Applied(changes, statements, True, serial.missing)

@@ -23,7 +23,6 @@ ABORTED: Final = {
     1614: "transaction branch rolled back because of a deadlock",
     3101: "rolled back by the group",
     3572: "a lock is held (NOWAIT)",
-    4025: "rolled back by the cluster",
 }
 
 # The session is gone.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions
@@ -102,5 +103,6 @@ def test_nothing_moves_where_triggers_or_foreign_keys_look_on() -> None:
 def test_statements_stay_below_their_limits() -> None:
     changes = [insert(ONE, at, b"x" * 100) for at in range(50)]
     assert all(len(sql) < 700 for sql in sql_of(changes, limit=500))
-    assert len(sql_of(changes, rows=10)) == 5
+    ten = replace(ONE, statement_rows=10)
+    assert len(sql_of([insert(ten, at, b"x") for at in range(50)])) == 5
     assert len(sql_of([insert(ONE, 1, b"x" * 9000)], limit=500)) == 1

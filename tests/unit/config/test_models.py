@@ -174,7 +174,6 @@ def test_every_key_can_be_set() -> None:
         ("mydumpers.d.statement-size", 20909),
         ("loaders.l.pool-size", 20909),
         ("loaders.l.dir", 20909),
-        ("syncers.s.compact", 20909),
         ("validators", 20909),
     ]
     subtask = read.subtask("mysql-01")

@@ -22,7 +22,6 @@ READS: Mapping[tuple[str, str], str] = {
     ("TaskConfig", "trash-table-rules"): r"\.trash_table_rules\b",
     ("DumperConfig", "statement-size"): r"\.statement_size\b",
     ("LoaderConfig", "dir"): r"\bloader\.dir\b",
-    ("SyncerConfig", "compact"): r"\.compact\b",
     ("ValidatorConfig", ""): r"\.validator\b",
 }
 

@@ -1,0 +1,124 @@
+"""`compact`: several changes of one row within a batch become one, if nobody can tell.
+
+    INSERT, UPDATE   INSERT of the new values          DELETE, INSERT   UPDATE
+    UPDATE, UPDATE   UPDATE from the first to the last  INSERT, DELETE   nothing, if there is no such row
+    UPDATE, DELETE   DELETE                             safe mode        the last REPLACE, or DELETE
+
+DM's compactor looks at the primary key alone and puts the result at the end of its buffer, where another change may
+have taken a value of a second unique key meanwhile. Here the rule of `grouped.py` holds: the second change moves to the
+place of the first, so between the two nothing may share a key with it. Both have the same values in the columns of
+*all* unique keys, in every image: what may collide is then the same for the one change that is left as for each of the
+two.
+
+Errors are part of the result. A change that disappears would have failed in one of these ways, and each is excluded:
+
+- a key is taken, or the row is not there: the change that is left finds the same, or the count of its statement shows
+  it. "Nothing" is a DELETE that must not find the row; that says all there is to say if there is one unique key and
+  no partition that is missing.
+- the target can't hold a value that only an image in the middle had: `plan.compacts` demands that every column of the
+  target has the source's own type, and no CHECK and no generated column that could judge the value.
+- a statement exceeds `max_allowed_packet`: long images are left alone.
+
+Whatever else is not as expected ends the attempt; the changes as they came are then applied one by one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.keys import WILD, Key, keys_of
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.statement import has_zero_enum
+
+
+def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:
+    """The changes with those of one row merged; `limit`: the bytes a statement may have without a thought."""
+    if not any(change.plan.compacts for change in changes):
+        return changes
+    return _Compactor(limit).run(changes)
+
+
+class _Compactor:
+    """One batch: what is left so far, and which of it touched a key last."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._left: list[RowChange] = []
+        self._last: dict[Key, int] = {}
+        self._floor = 0  # what stands before this place is left alone
+        self._safe: bool | None = None
+
+    def run(self, changes: Iterable[RowChange]) -> list[RowChange]:
+        """Take all changes; gives what is left."""
+        for change in changes:
+            self._add(change)
+        return self._left
+
+    def _add(self, change: RowChange) -> None:
+        left, plan = self._left, change.plan
+        keys = keys_of(change)
+        if change.safe is not self._safe:
+            self._safe, self._floor = change.safe, len(left)
+        if not plan.groupable or WILD in keys:
+            left.append(change)
+            self._floor = len(left)
+            return
+        at = self._last.get(keys[0], -1) if plan.compacts and keys else -1
+        if at >= self._floor and left[at].plan is plan and all(self._last.get(key) == at for key in keys):
+            merged = self._merged(left[at], change)
+            if merged is not None:
+                merged.keys = keys_of(left[at])
+                left[at] = merged
+                return
+        for key in keys:
+            self._last[key] = len(left)
+        left.append(change)
+
+    def _merged(self, first: RowChange, second: RowChange) -> RowChange | None:
+        plan = first.plan
+        images = [image for one in (first, second) for image in (one.before, one.after) if image is not None]
+        if not self._alike(plan, images):
+            return None
+        return _safe_merge(plan, second) if first.safe else _merge(plan, first, second)
+
+    def _alike(self, plan: TablePlan, images: Sequence[Row]) -> bool:
+        """Whether the images have the same keys, are whole, and are nothing special to write."""
+        one = images[0]
+        for image in images:
+            if any(image[at] != one[at] for at in plan.key_columns):
+                return False
+            if ABSENT in image or (plan.zero_enums and has_zero_enum(plan, image)):
+                return False
+            # A byte takes two digits as hexadecimal, or an escape.
+            if plan.long_columns and 3 * sum(_length(image, at) for at in plan.long_columns) > self._limit:
+                return False
+        return True
+
+
+def _length(image: Row, at: int) -> int:
+    value = image[at]
+    return len(value) if isinstance(value, (bytes, str)) else 0
+
+
+def _merge(plan: TablePlan, first: RowChange, second: RowChange) -> RowChange | None:
+    kinds = first.kind, second.kind
+    if kinds == (ChangeKind.INSERT, ChangeKind.UPDATE):
+        return RowChange(plan, ChangeKind.INSERT, None, second.after, False)
+    if kinds in ((ChangeKind.UPDATE, ChangeKind.UPDATE), (ChangeKind.DELETE, ChangeKind.INSERT)):
+        return RowChange(plan, ChangeKind.UPDATE, first.before, second.after, False)
+    if kinds == (ChangeKind.UPDATE, ChangeKind.DELETE):
+        return RowChange(plan, ChangeKind.DELETE, first.before, None, False)
+    if kinds == (ChangeKind.INSERT, ChangeKind.DELETE) and plan.forgets_rows and not plan.insert_replaces:
+        return RowChange(plan, ChangeKind.NOTHING, first.after, None, False)
+    return None  # what the source can't have done, or what a row beside this one has a part in
+
+
+def _safe_merge(plan: TablePlan, second: RowChange) -> RowChange | None:
+    """In safe mode a change only says what the row shall be; a REPLACE also removes who holds another key of it."""
+    if second.after is not None:
+        return RowChange(plan, ChangeKind.INSERT, None, second.after, True)
+    if plan.forgets_rows:
+        return RowChange(plan, ChangeKind.DELETE, second.before, None, True)
+    return None
