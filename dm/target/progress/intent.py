@@ -1,4 +1,10 @@
-"""DDL intents: what was about to be executed, so that a restart can tell whether it happened (invariant I6)."""
+"""DDL intents: what was about to be executed, so that a restart can tell whether it happened (invariant I6).
+
+A piece was executed or it was not: the target has the structure from before, or another one. What that other one is
+exactly, the source's text does not always say: a server rounds a default to the column's digits, leaves out the part of
+an index that a new type makes needless. So where the structure is neither the one expected nor the one from before,
+outlines are compared that leave such things out, if by them before and after differ at all.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +52,12 @@ class Intent:
             return Outcome.UNCLEAR if not _same(now, self.before) else Outcome.NOT_DONE
         if _same(now, self.after):
             return Outcome.DONE
-        return Outcome.NOT_DONE if _same(now, self.before) else Outcome.UNCLEAR
+        if _same(now, self.before):
+            return Outcome.NOT_DONE
+        before, after, found = _outlines(self.before), _outlines(self.after), _outlines(now)
+        if before == after or found not in (before, after):
+            return Outcome.UNCLEAR
+        return Outcome.DONE if found == after else Outcome.NOT_DONE
 
 
 def _same(left: Structures, right: Structures) -> bool:
@@ -60,6 +71,20 @@ def _same(left: Structures, right: Structures) -> bool:
         elif not same_structure(schema, other):
             return False
     return True
+
+
+def _outlines(structures: Structures) -> dict[TableName, object]:
+    return {table: None if schema is None else _outline(schema) for table, schema in structures.items()}
+
+
+def _outline(schema: TableSchema) -> object:
+    """Columns with their kinds, and what is indexed; database defaults where it stands for a database."""
+    columns = [
+        (column.name.lower(), column.base, column.decimals or 0, column.unsigned, column.nullable, column.generated)
+        for column in schema.columns
+    ]
+    indexes = sorted((index.kind, tuple(name.lower() for name in index.columns)) for index in schema.indexes)
+    return columns, indexes, None if schema.name.table else (schema.charset, schema.collation)
 
 
 def _dump(structures: Structures) -> str:

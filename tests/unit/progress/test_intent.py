@@ -1,0 +1,48 @@
+"""What a restart concludes of a piece of DDL from the structure that it finds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dm.ident import TableName
+from dm.position import Position
+from dm.schema.table import Column, Index, IndexPart, TableSchema
+from dm.target.progress.intent import Intent, Outcome
+
+TABLE = TableName("s", "t")
+BEFORE = TableSchema(TABLE, (Column("a", "int"),), (Index("a", "index", (IndexPart("a"),)),))
+# ADD COLUMN d DATETIME(2) DEFAULT '2024-02-31 23:59:59.999999', which the server rounds to the next day.
+AFTER = replace(
+    BEFORE, columns=(*BEFORE.columns, Column("d", "datetime", decimals=2, default="'2024-02-31 23:59:59.999999'"))
+)
+ROUNDED = replace(
+    BEFORE, columns=(*BEFORE.columns, Column("d", "datetime", decimals=2, default="'2024-03-03 00:00:00.00'"))
+)
+
+
+def outcome(before: TableSchema | None, after: TableSchema | None, now: TableSchema | None) -> Outcome:
+    return Intent(Position("", "", 4), 0, "", 1, {TABLE: before}, {TABLE: after}).outcome({TABLE: now})
+
+
+def test_a_structure_as_before_or_as_expected_decides() -> None:
+    assert outcome(BEFORE, AFTER, AFTER) is Outcome.DONE
+    assert outcome(BEFORE, AFTER, BEFORE) is Outcome.NOT_DONE
+    assert outcome(None, AFTER, None) is Outcome.NOT_DONE
+
+
+def test_a_default_that_the_server_rounds_leaves_no_doubt() -> None:
+    assert outcome(BEFORE, AFTER, ROUNDED) is Outcome.DONE
+    assert outcome(None, AFTER, ROUNDED) is Outcome.DONE
+    assert outcome(ROUNDED, BEFORE, AFTER) is Outcome.NOT_DONE
+
+
+def test_a_third_structure_is_somebody_elses() -> None:
+    third = replace(AFTER, columns=(*AFTER.columns, Column("x", "int")))
+    assert outcome(BEFORE, AFTER, third) is Outcome.UNCLEAR
+    assert outcome(BEFORE, AFTER, None) is Outcome.UNCLEAR
+    assert outcome(None, AFTER, BEFORE) is Outcome.UNCLEAR
+
+
+def test_where_only_a_default_changes_only_the_default_can_tell() -> None:
+    other = replace(ROUNDED, columns=(BEFORE.columns[0], replace(ROUNDED.columns[1], default="'2030-01-01'")))
+    assert outcome(other, AFTER, ROUNDED) is Outcome.UNCLEAR
