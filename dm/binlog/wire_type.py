@@ -75,7 +75,9 @@ NUMERIC: Final = frozenset(
         WireCode.FLOAT, WireCode.DOUBLE, WireCode.DECIMAL,
     )
 )  # fmt: skip
-CHARACTER: Final = frozenset((WireCode.STRING, WireCode.VAR_STRING, WireCode.VARCHAR, WireCode.BLOB))
+CHARACTER: Final = frozenset(
+    (WireCode.STRING, WireCode.VAR_STRING, WireCode.VARCHAR, WireCode.BLOB, WireCode.VECTOR)
+)  # is_character_type of MySQL's log_event.cc
 # MariaDB counts GEOMETRY and COMPRESSED columns among the character columns of its optional metadata too.
 MARIADB_CHARACTER: Final = CHARACTER | {WireCode.GEOMETRY, WireCode.VARCHAR_COMPRESSED, WireCode.BLOB_COMPRESSED}
 

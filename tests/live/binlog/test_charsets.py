@@ -9,6 +9,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -55,6 +56,24 @@ def test_texts_in_every_character_set_arrive(
     report = compare(pair_tables([upstream], [name]), target)
     assert report.identical, str(report)
     assert report.rows == len(charsets) * len(_TEXTS)
+
+
+def test_character_sets_are_counted_past_columns_that_only_look_like_text(
+    mysql: ThrowawayServer, park: ServerPark, schema: SchemaFactory
+) -> None:
+    target = park.shared("mysql", "target")
+    name = schema(mysql, target)
+    with running_sync(subtask_for(mysql, target, name, task=name)) as sync:
+        sync.wait_synced()
+        mysql.execute(
+            f"CREATE TABLE {name}.t (b BLOB, v VECTOR(3), g GEOMETRY, j JSON, c CHAR(9) CHARACTER SET gbk,"
+            " e ENUM('ä'), w VARCHAR(9) CHARACTER SET latin1, x VARCHAR(9)) CHARACTER SET utf8mb4",
+            f"INSERT INTO {name}.t VALUES (x'ff', TO_VECTOR('[1,2,3]'), POINT(1, 2), '[]', '中', 'ä', 'é', 'é')",
+        )
+        sync.wait_synced()
+    report = compare(pair_tables([mysql], [name]), target)
+    assert report.identical, str(report)
+    assert report.rows == 1
 
 
 def test_every_collation_of_the_servers_is_known(flavor: Flavor, upstream: ThrowawayServer) -> None:
