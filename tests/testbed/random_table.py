@@ -230,8 +230,8 @@ def _add_prefix_key(table: Table, kind: str, chance: random.Random, *, nullable:
 
 def _with_attributes(column: Column, chance: random.Random) -> Column:
     plain = [value for value in column.values if _PLAIN.fullmatch(value)]
-    # What a geometry column without NULL has by default is no geometry, and no statement can write it.
-    nullable = chance.random() < 0.6 or column.values[0].startswith(("POINT", "ST_"))
+    # What a geometry or a vector has by default, where NULL is not allowed, no statement can write.
+    nullable = chance.random() < 0.6 or column.values[0].startswith(("POINT", "ST_", "TO_V"))
     default = chance.choice(plain) if plain and chance.random() < 0.4 else ""
     return replace(column, nullable=nullable, default=default)
 
