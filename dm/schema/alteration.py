@@ -15,7 +15,7 @@ from dm.schema.column_definition import Definition, read_default, read_definitio
 from dm.schema.column_type import CHARACTER_TYPES, TEXT_SIZES, sized
 from dm.schema.draft import Refused, TableDraft
 from dm.schema.index_definition import IndexDefinition, read_foreign_key, read_index
-from dm.schema.parse import charset_options, check_name, options_of
+from dm.schema.parse import charset_options, check_name, engine_name, options_of, words_of
 from dm.schema.partition import after_operation
 from dm.schema.table import Column
 from dm.sql.cursor import Cursor
@@ -119,7 +119,10 @@ def _adjust(draft: TableDraft, operation: Operation, cursor: Cursor, renamed: di
     """ALTER COLUMN, which counts over a definition in the same statement."""
     if not isinstance(operation, AlterDefault | AlterVisibility):
         return
-    column = _column(draft, renamed.get(operation.column.lower(), operation.column))
+    name = renamed.get(operation.column.lower(), operation.column)
+    if isinstance(operation, AlterDefault) and operation.if_exists and draft.position(name) is None:
+        return
+    column = _column(draft, name)
     if isinstance(operation, AlterVisibility):
         draft.replace_column(replace(column, invisible=operation.invisible))
     elif not column.auto_increment:  # which no default can have
@@ -132,6 +135,8 @@ def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
     if isinstance(operation, AddIndex):
         definition = index_of(operation, cursor)
         name = "PRIMARY" if definition.kind == "primary" else definition.name
+        if name is None and operation.if_not_exists:
+            name = definition.parts[0].column  # what the server would call it
         if name is not None and draft.index(name) is not None:
             if operation.if_not_exists:
                 return
@@ -145,7 +150,9 @@ def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
         ):
             draft.add_foreign_key(key, index)
     elif isinstance(operation, AddCheck):
-        draft.add_check(check_name(operation.definition), cursor.context.flavor)
+        name, columns = check_name(operation.definition), words_of(operation.definition)
+        if not (operation.if_not_exists and name is not None and name.lower() in map(str.lower, draft.checks)):
+            draft.add_check(name, columns, cursor.context.flavor)
 
 
 def recoded(column: Column, text: Collated) -> Column:
@@ -178,7 +185,7 @@ def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, data
         draft.charset, draft.collation = charset_options(options, draft.collated, cursor.context)
         for option in options:
             if option.name in ("ENGINE", "TYPE"):
-                draft.engine = option.value
+                draft.engine = engine_name(option.value)
 
 
 def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, database: Collated) -> None:

@@ -36,6 +36,10 @@ _WITHOUT_LENGTH: Final = {
     "MULTILINESTRING": "multilinestring", "MULTIPOLYGON": "multipolygon", "GEOMETRYCOLLECTION": "geometrycollection",
     "GEOMCOLLECTION": "geometrycollection", "UUID": "uuid", "INET6": "inet6", "INET4": "inet4",
 }  # fmt: skip
+_GEOMETRIES: Final = frozenset(
+    {"GEOMETRY", "POINT", "LINESTRING", "POLYGON", "MULTIPOINT", "MULTILINESTRING", "MULTIPOLYGON"}
+    | {"GEOMETRYCOLLECTION", "GEOMCOLLECTION"}
+)
 
 
 @dataclass(slots=True)
@@ -171,6 +175,8 @@ def _read(cursor: Cursor, word: str) -> DataType:
     if word in _INTEGERS:
         return DataType(_INTEGERS[word], _length(cursor))
     if word in _WITHOUT_LENGTH:
+        if word in _GEOMETRIES and cursor.context.flavor == "mariadb":
+            _lengths(cursor)  # taken and forgotten
         return DataType(_WITHOUT_LENGTH[word])
     if word in ("BOOL", "BOOLEAN"):
         return DataType("tinyint", 1)

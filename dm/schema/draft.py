@@ -18,6 +18,9 @@ from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import Flavor
 from dm.sql.operation import Place
 
+# Engines that read a FOREIGN KEY clause, make the index for it and forget the rest.
+_WITHOUT_FOREIGN_KEYS = frozenset({"myisam", "aria", "memory", "csv", "archive", "blackhole", "mrg_myisam", "rocksdb"})
+
 
 class Refused(Exception):
     """An operation that the structure does not allow, in words."""
@@ -49,6 +52,8 @@ class TableDraft:
         self.indexes: list[Index] = list(schema.indexes)
         self.foreign_keys: list[ForeignKey] = list(schema.foreign_keys)
         self.checks: list[str] = list(schema.checks)
+        self.check_words: list[tuple[str, ...]] = list(schema.check_words)
+        self.check_words += [()] * (len(self.checks) - len(self.check_words))
         self.partitions: list[str] = list(schema.partitions)
         self.charset = schema.charset
         self.collation = schema.collation
@@ -66,12 +71,13 @@ class TableDraft:
                 for column in self.columns
             ),
             tuple(self.indexes),
-            tuple(self.foreign_keys),
+            () if self.engine in _WITHOUT_FOREIGN_KEYS else tuple(self.foreign_keys),
             self.charset or None,
             self.collation or None,
             self.engine,
             tuple(self.checks),
             tuple(self.partitions),
+            tuple(self.check_words),
         )
 
     def _refuse(self, why: str) -> None:
@@ -115,7 +121,7 @@ class TableDraft:
         if definition.parent is not None:
             self.add_foreign_key(*definition.foreign_key())
         for name in definition.checks:
-            self.add_column_check(name, flavor)
+            self.add_column_check(name, (definition.column.name.lower(),), flavor)
 
     def drop_column(self, name: str, *, keep_indexes: bool = False) -> None:
         """DROP COLUMN: it leaves its indexes, and an index without columns goes.
@@ -124,6 +130,9 @@ class TableDraft:
         """
         at = self._at(name)
         gone = self.columns.pop(at).name.lower()
+        # The source ran it, so a CHECK that says this column says no other; it goes with it.
+        for check in [name for name, words in zip(self.checks, self.check_words, strict=True) if gone in words]:
+            self.drop_check(check)
         if keep_indexes:
             return
         kept = []
@@ -168,6 +177,7 @@ class TableDraft:
             )
             for index in self.indexes
         ]
+        self.check_words = [tuple(translation.get(word, word).lower() for word in words) for words in self.check_words]
         self.foreign_keys = [
             replace(
                 key,
@@ -218,7 +228,7 @@ class TableDraft:
         ]
         return replace(key, name=f"{prefix}{max(numbers, default=0) + 1}")
 
-    def add_check(self, name: str | None, flavor: Flavor) -> None:
+    def add_check(self, name: str | None, words: tuple[str, ...], flavor: Flavor) -> None:
         """ADD CHECK; servers number those without a name."""
         taken = {check.lower() for check in self.checks}
         if name is None:
@@ -227,11 +237,12 @@ class TableDraft:
         elif name.lower() in taken:
             self._refuse(f"there is a check {name} already")
         self.checks.append(name)
+        self.check_words.append(words)
 
-    def add_column_check(self, name: str | None, flavor: Flavor) -> None:
+    def add_column_check(self, name: str | None, words: tuple[str, ...], flavor: Flavor) -> None:
         """A CHECK in a column's definition: in MariaDB it belongs to the column and has no name."""
         if flavor == "mysql":
-            self.add_check(name, flavor)
+            self.add_check(name, words, flavor)
 
     def drop_index(self, name: str) -> None:
         """DROP INDEX."""
@@ -250,10 +261,11 @@ class TableDraft:
 
     def drop_check(self, name: str) -> None:
         """DROP CHECK."""
-        checks = [check for check in self.checks if check.lower() != name.lower()]
-        if len(checks) == len(self.checks):
+        at = next((at for at, check in enumerate(self.checks) if check.lower() == name.lower()), None)
+        if at is None:
             self._refuse(f"there is no check {name}")
-        self.checks = checks
+        else:
+            del self.checks[at], self.check_words[at]
 
     def drop_constraint(self, name: str) -> None:
         """DROP CONSTRAINT, whatever kind of constraint has the name."""

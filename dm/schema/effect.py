@@ -151,13 +151,16 @@ def _named_index(schema: TableSchema, name: str) -> Index | None:
     return next((index for index in schema.indexes if index.name.lower() == name.lower()), None)
 
 
-def _shown_index(schema: TableSchema, operation: AddIndex, cursor: Cursor) -> bool:
+def _shown_index(schema: TableSchema, operation: AddIndex, cursor: Cursor, source: TableSchema | None) -> bool:
     definition = index_of(operation, cursor)
     wanted = index_form(definition.named(()), schema)
     if definition.kind != "primary" and definition.name is not None:
         there = _named_index(schema, definition.name)
         return there is not None and index_form(there, schema) == wanted
-    return any(index_form(index, schema) == wanted for index in schema.indexes)
+    # The source may have had one like it before, and made another one with a number in its name.
+    alike = [index for index in schema.indexes if index_form(index, schema) == wanted]
+    before = [] if source is None else [one for one in source.indexes if index_form(one, source) == wanted]
+    return len(alike) > len(before)
 
 
 def _shown_partitions(schema: TableSchema, operation: OtherAlter, cursor: Cursor) -> bool:
@@ -174,7 +177,7 @@ def _shown_partitions(schema: TableSchema, operation: OtherAlter, cursor: Cursor
     return False
 
 
-def _shown(schema: TableSchema, operation: Operation, cursor: Cursor) -> bool:
+def _shown(schema: TableSchema, operation: Operation, cursor: Cursor, source: TableSchema | None) -> bool:
     """Whether the structure is as if this operation had been done."""
     if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
         name = operation.name if isinstance(operation, ChangeColumn) else operation.column
@@ -188,7 +191,7 @@ def _shown(schema: TableSchema, operation: Operation, cursor: Cursor) -> bool:
     if isinstance(operation, RenameColumn):
         return schema.column(operation.column) is None and schema.column(operation.name) is not None
     if isinstance(operation, AddIndex):
-        return _shown_index(schema, operation, cursor)
+        return _shown_index(schema, operation, cursor, source)
     if isinstance(operation, DropIndex):
         return _named_index(schema, operation.name) is None
     if isinstance(operation, DropPrimaryKey):
@@ -197,7 +200,11 @@ def _shown(schema: TableSchema, operation: Operation, cursor: Cursor) -> bool:
         return _named_index(schema, operation.index) is None and _named_index(schema, operation.name) is not None
     if isinstance(operation, AddForeignKey):
         key, _ = read_foreign_key(operation.definition, cursor)
-        return key_form(key) in [key_form(other) for other in schema.foreign_keys]
+        alike = [other for other in schema.foreign_keys if key_form(other) == key_form(key)]
+        # Here the parent has the target's name, at the source another one.
+        known = () if source is None else source.foreign_keys
+        before = [other for other in known if key_form(replace(other, parent=key.parent)) == key_form(key)]
+        return len(alike) > len(before)
     if isinstance(operation, DropForeignKey | DropConstraint):
         names = [key.name for key in schema.foreign_keys]
         if isinstance(operation, DropConstraint):
@@ -224,8 +231,11 @@ def _create_effective(tables: Structures, operation: CreateTable, cursor: Cursor
     return same_structure(read_create(operation, _database(tables, operation.table.schema), cursor), there)
 
 
-def already_effective(tables: Structures, piece: Piece) -> bool:
-    """Whether the target's structures already are what the piece would make, so that it need not be run."""
+def already_effective(tables: Structures, piece: Piece, source: TableSchema | None = None) -> bool:
+    """Whether the target's structures already are what the piece would make, so that it need not be run.
+
+    `source` is the source's table before the piece, where it is known.
+    """
     cursor = Cursor(Clause(piece.text), piece.context)
     first = piece.operations[0] if piece.operations else None
     if isinstance(first, CreateTable):
@@ -245,4 +255,4 @@ def already_effective(tables: Structures, piece: Piece) -> bool:
     schema = tables.get(piece.table)
     if schema is None or not piece.operations or idempotent(piece):
         return False
-    return all(_shown(schema, operation, cursor) for operation in piece.operations)
+    return all(_shown(schema, operation, cursor, source) for operation in piece.operations)

@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.schema.alteration import alter
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused, TableDraft, renamed
-from dm.schema.parse import charset_options, options_of, read_create
+from dm.schema.parse import charset_options, options_of, read_create, server_collation
 from dm.schema.table import TableSchema
 from dm.sql.context import Flavor
 from dm.sql.cursor import Clause, Cursor
@@ -94,7 +94,8 @@ def _database(operation: CreateDatabase | AlterDatabase, around: Surroundings, c
     if isinstance(operation, CreateDatabase):
         if there is not None and operation.if_not_exists:
             return {}
-        inherited = around.database("")
+        told = cursor.context.server_collation is not None
+        inherited = server_collation(cursor.context) if told else around.database("")
     else:
         inherited = around.database(operation.name.schema)
     inner = cursor.within(operation.options)

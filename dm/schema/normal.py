@@ -12,6 +12,7 @@ from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Final
 
 from dm.errors import DMError
+from dm.schema.charset import bytes_per_character
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.token import Token, tokenize
@@ -23,6 +24,10 @@ _NUMBERS: Final = frozenset(
 _WITHOUT_LENGTH: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _TEMPORAL: Final = frozenset({"date", "time", "datetime", "timestamp"})
 _NOW: Final = frozenset({"current_timestamp", "now", "localtime", "localtimestamp"})
+# The longest part of an index: InnoDB by row format, MyISAM, Aria (handler::max_key_part_length of both servers).
+_PART_BYTES: Final = (3072, 767, 1000, 2000, 2300)
+_TINY: Final = 255
+_POINT_BYTES: Final = 25  # MAX_LEN_GEOM_POINT_FIELD of MariaDB's sql_const.h
 _EXPRESSION: Final = "(expression)"
 
 
@@ -146,12 +151,25 @@ def _same_if_known(one: str | None, other: str | None) -> bool:
     return one is None or other is None or one.lower() == other.lower()
 
 
+def _longest(index: Index, column: Column, prefix: int | None) -> bool:
+    """Whether the server cut a part of an index down to this: what is too long for a plain index is no error."""
+    if prefix is None:
+        return False
+    if column.base == "point":
+        return prefix == _POINT_BYTES
+    if column.base in ("tinyblob", "tinytext"):
+        return prefix >= _TINY // bytes_per_character(column.charset)
+    if index.kind != "index":
+        return False
+    return any(prefix == limit // bytes_per_character(column.charset) for limit in _PART_BYTES)
+
+
 def _parts(index: Index, schema: TableSchema) -> tuple[tuple[str | None, int | None, bool], ...]:
     found = []
     for part in index.parts:
         prefix = part.prefix
         column = None if part.column is None else schema.column(part.column)
-        if column is not None and prefix == column.length:
+        if column is not None and (prefix == column.length or _longest(index, column, prefix)):
             prefix = None  # a prefix of the full length is none
         found.append((None if part.column is None else part.column.lower(), prefix, part.descending))
     return tuple(found)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from dm.errors import DMError
 from dm.schema.charset import Collated, collated, default_collation
 from dm.schema.column_definition import read_definition
@@ -16,9 +18,17 @@ from dm.sql.grammar import parse
 from dm.sql.operation import CreateTable
 from dm.sql.option import TableOption, read_table_options
 
+_ENGINE_ALIASES: Final = {"heap": "memory", "merge": "mrg_myisam", "ndb": "ndbcluster", "innobase": "innodb"}
+_ENGINES: Final = frozenset(
+    {"innodb", "myisam", "memory", "csv", "archive", "blackhole", "mrg_myisam", "aria", "federated", "ndbcluster",
+     "example", "rocksdb", "tokudb", "spider", "connect", "columnstore", "s3", "mroonga", "sequence", "oqgraph"},
+)  # fmt: skip
+
 
 def server_collation(context: SourceContext) -> Collated:
-    """What a schema has when nothing tells; utf8mb4 is the servers' default of today."""
+    """What a schema has when nothing tells: the session's collation_server, else the servers' default of today."""
+    if context.server_collation is not None:
+        return collated(None, context.server_collation, Collated("utf8mb4", ""), context)
     return Collated("utf8mb4", default_collation("utf8mb4", context))
 
 
@@ -45,9 +55,23 @@ def options_of(clause: Clause, cursor: Cursor) -> tuple[list[TableOption], Claus
     return options, inner.rest()
 
 
+def engine_name(name: str) -> str | None:
+    """The engine's own name; None for one that is unknown here, since the server then takes another one."""
+    lowered = name.lower()
+    lowered = _ENGINE_ALIASES.get(lowered, lowered)
+    return lowered if lowered in _ENGINES else None
+
+
+def words_of(element: Clause) -> tuple[str, ...]:
+    """Every word of a constraint that could be a column."""
+    return tuple(dict.fromkeys(token.text.lower() for token in element.tokens if token.kind in ("word", "name")))
+
+
 def check_name(element: Clause) -> str | None:
     """The name of a CHECK constraint, if it has one."""
     tokens = element.tokens
+    if [token.upper for token in tokens[:4]] == ["CONSTRAINT", "IF", "NOT", "EXISTS"]:
+        tokens = tokens[:1] + tokens[4:]
     if tokens and tokens[0].upper == "CONSTRAINT" and tokens[1].upper != "CHECK":
         return tokens[1].text
     return None
@@ -69,7 +93,7 @@ def _fill(draft: TableDraft, body: Clause, cursor: Cursor) -> None:
                 draft.foreign_keys.append(draft.named_key(key))
                 indexes.append(index)
             for check in definition.checks:
-                draft.add_column_check(check, cursor.context.flavor)
+                draft.add_column_check(check, words_of(element), cursor.context.flavor)
         elif kind == "index":
             indexes.append(read_index(element, cursor))
         elif kind == "foreign key":
@@ -77,7 +101,7 @@ def _fill(draft: TableDraft, body: Clause, cursor: Cursor) -> None:
             draft.foreign_keys.append(draft.named_key(key))
             indexes.append(index)
         elif kind == "check":
-            draft.add_check(check_name(element), cursor.context.flavor)
+            draft.add_check(check_name(element), words_of(element), cursor.context.flavor)
         else:
             inner.fail("application-time periods are not supported")
     for number, index in enumerate(indexes):
@@ -98,7 +122,7 @@ def read_create(operation: CreateTable, inherited: Collated, cursor: Cursor) -> 
     """The structure that a CREATE TABLE with a body makes."""
     options, partitioning = options_of(operation.options, cursor)
     text = charset_options(options, inherited, cursor.context)
-    engine = next((option.value for option in options if option.name in ("ENGINE", "TYPE")), None)
+    engine = next((engine_name(option.value) for option in options if option.name in ("ENGINE", "TYPE")), None)
     draft = TableDraft(
         TableSchema(operation.table, (), charset=text.charset, collation=text.collation, engine=engine),
     )

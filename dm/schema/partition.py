@@ -65,12 +65,16 @@ def after_operation(partitions: Sequence[str], clause: Clause, cursor: Cursor) -
     inner.at += 2
     if not inner.accept("NO_WRITE_TO_BINLOG"):
         inner.accept("LOCAL")
-    inner.accept("IF", "NOT", "EXISTS")
+    if_not_exists = inner.accept("IF", "NOT", "EXISTS")
     inner.accept("IF", "EXISTS")
     if verb == "ADD":
         if inner.accept("PARTITIONS"):
             return (*now, *_numbered(inner.number(), len(now)))
-        return (*now, *_listed(inner.skip_group(), cursor))
+        new = _listed(inner.skip_group(), cursor)
+        there = {name.lower() for name in now}
+        if if_not_exists and any(name.lower() in there for name in new):
+            return tuple(now)  # MariaDB leaves all of them out when one is there
+        return (*now, *new)
     if verb == "COALESCE":
         return tuple(now[: max(0, len(now) - inner.number())])
     if verb == "REORGANIZE" and inner.done:

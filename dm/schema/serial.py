@@ -35,6 +35,7 @@ def schema_to_json(schema: TableSchema) -> str:
             "engine": schema.engine,
             "checks": list(schema.checks),
             "partitions": list(schema.partitions),
+            "check_words": [list(words) for words in schema.check_words],
         },
         separators=(",", ":"),
     )
@@ -78,6 +79,7 @@ def schema_from_json(text: str) -> TableSchema:
             data["engine"],
             tuple(data["checks"]),
             tuple(data["partitions"]),
+            tuple(tuple(words) for words in data.get("check_words", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DMError("structure-not-understood", statement=text[:200], why="its stored form is damaged") from error

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from dm.ident import TableName
@@ -93,6 +93,8 @@ class TableSchema:
     engine: str | None = None
     checks: tuple[str, ...] = ()  # names of CHECK constraints
     partitions: tuple[str, ...] = ()  # names of partitions, in order; empty for a table without
+    # Words of each CHECK, lower case: columns that it may be about. Not compared: servers print expressions their way.
+    check_words: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
 
     def column(self, name: str) -> Column | None:
         """The column of that name; column names compare without case, as in the servers."""

@@ -73,6 +73,8 @@ def definition_kind(cursor: Cursor) -> str:
     if cursor.word() == "CONSTRAINT":
         # The name may be missing: CONSTRAINT CHECK (..), CONSTRAINT UNIQUE (..).
         ahead = 1 if cursor.word(1) in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK") else 2
+        if cursor.word(1) == "IF" and cursor.word(2) == "NOT" and cursor.word(3) == "EXISTS":
+            ahead = 5  # MariaDB's CONSTRAINT IF NOT EXISTS name
     word = cursor.word(ahead)
     if word == "FOREIGN":
         return "foreign key"
@@ -133,7 +135,7 @@ def _table_element(element: Clause, cursor: Cursor, names: list[NameRef]) -> Alt
     if kind == "foreign key":
         names += references(element, cursor)
         return AddForeignKey(element, if_not_exists)
-    return AddCheck(element)
+    return AddCheck(element, if_not_exists)
 
 
 def references(clause: Clause, cursor: Cursor) -> list[NameRef]:
@@ -190,6 +192,8 @@ def _drop(cursor: Cursor) -> AlterOperation:
     elif cursor.accept("FOREIGN", "KEY"):
         if_exists = _if_exists(cursor)
         operation = DropForeignKey(cursor.name(), if_exists)
+    elif cursor.accept("CONSTRAINT", "PRIMARY", "KEY"):
+        operation = DropPrimaryKey()
     elif word := cursor.accept_any("CONSTRAINT", "CHECK"):
         if_exists = _if_exists(cursor)
         name = cursor.name()
@@ -211,14 +215,14 @@ def _alter(cursor: Cursor) -> AlterOperation:
     if cursor.word() in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
         return OtherAlter(cursor.rest())
     cursor.accept("COLUMN")
-    _if_exists(cursor)
+    if_exists = _if_exists(cursor)
     column = cursor.name()
     if cursor.accept("DROP", "DEFAULT"):
-        return AlterDefault(column, Clause(cursor.clause.text))
+        return AlterDefault(column, Clause(cursor.clause.text), if_exists)
     cursor.expect("SET")
     if cursor.accept("DEFAULT"):
         default = cursor.rest()
-        return AlterDefault(column, default)
+        return AlterDefault(column, default, if_exists)
     word = cursor.accept_any("VISIBLE", "INVISIBLE")
     if not word:
         cursor.fail("expected DEFAULT, VISIBLE or INVISIBLE")
@@ -340,7 +344,11 @@ def _cut_partitioning(part: Clause) -> tuple[Clause, Clause]:
 
 def _continues_order(part: Clause) -> bool:
     """Whether this is one more column of an ORDER BY, not an operation."""
-    tokens = part.tokens
+    tokens = list(part.tokens)
+    while len(tokens) > 2 and tokens[0].kind in ("word", "name") and tokens[1].upper == ".":
+        del tokens[:2]  # t.column, d.t.column
+    if len(tokens) == 2 and tokens[1].upper not in ("ASC", "DESC"):
+        return False
     return 0 < len(tokens) <= 2 and tokens[0].kind in ("word", "name") and tokens[0].upper not in ("FORCE", "ENGINE")
 
 

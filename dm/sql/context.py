@@ -26,6 +26,7 @@ class SourceContext:
     explicit_defaults_for_timestamp: bool = True
     lower_case_names: bool = False  # lower_case_table_names=1: table maps spell every name in lower case
     utf8mb4_collation: str | None = None  # default_collation_for_utf8mb4 of the session, where the event tells it
+    server_collation: str | None = None  # collation_server of the session: CREATE DATABASE takes it
 
     @classmethod
     def of_sql_mode(cls, flavor: Flavor, version: int, schema: str, sql_mode: int) -> Self:

@@ -167,6 +167,8 @@ def _depends(
     if isinstance(operations[one], DropColumn) and isinstance(operations[other], AddColumn):
         # As one statement the new column takes the old one's place in the indexes; alone, dropping it drops them.
         return bool(earlier.removes & later.makes)
+    if isinstance(operations[one], AddColumn) and later.subject in earlier.makes:
+        return True
     if earlier.subject is not None and earlier.subject == later.subject:
         return True  # a new definition and ALTER COLUMN: which of the two counts is the server's to say
     if isinstance(operations[one], AddIndex | AddForeignKey | AddCheck) and later.subject in earlier.needs:

@@ -97,9 +97,11 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
         cursor.fail("a CREATE TABLE .. SELECT in statement format cannot be replicated")
     if options and options[-1].name == "START TRANSACTION":
         # MySQL writes CREATE TABLE .. SELECT as this statement and the rows, one transaction (sql/sql_table.cc). The
-        # target gets the table at once and the rows as rows.
-        clause = Clause(clause.text, clause.tokens[:-2])
-        text = text[: clause.tokens[-1].end] if clause.tokens else text[: body.tokens[-1].end] + ")"
+        # target gets the table at once and the rows as rows. Partitions stand behind these words.
+        at = next(index for index, token in enumerate(clause.tokens) if token.upper == "START")
+        start, end = clause.tokens[at].start, clause.tokens[at + 1].end
+        clause = Clause(clause.text, clause.tokens[:at] + clause.tokens[at + 2 :])
+        text = (text[:start] + " " * (end - start) + text[end:]).rstrip()
     operation = CreateTable(subject.name, body, clause, None, if_not_exists, or_replace)
     return Parsed("CREATE TABLE", text, (operation,), tuple(names))
 

@@ -134,6 +134,7 @@ class AlterDefault:
 
     column: str
     default: Clause
+    if_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +169,7 @@ class AddCheck:
     """ADD CHECK."""
 
     definition: Clause
+    if_not_exists: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,7 +338,7 @@ class DdlLane:
                 return
             if outcome is Outcome.UNCLEAR or (not effect.visible(piece) and not effect.idempotent(piece)):
                 raise DMError("ddl-outcome-unclear", statement=_shorten(routed), position=end)
-        if effect.already_effective(now, target_piece):
+        if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
             self.already_effective += 1
             return
         after = effect.expected_after(now, target_piece)

@@ -1,13 +1,19 @@
 """The one target session that executes DDL, in the state the source's session had.
 
 A statement's meaning depends on its session: sql_mode decides how it is read and which defaults are legal, timestamp
-and time zone decide what CURRENT_TIMESTAMP defaults become. All of it is in the query event (MySQL: Query_log_event's
-status variables) and is set here for this statement only.
+and time zone decide what CURRENT_TIMESTAMP and the default of a TIMESTAMP column become, collations what a literal and
+a schema that names none have. All of it is in the query event (MySQL: Query_log_event's status variables) and is set
+here, each time all of it, so that nothing of the statement before stays.
+
+What only says whether a statement is allowed (strict modes, zero dates, foreign keys without their parent) is set to
+allow it: the source has run it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from typing import Final
 
 from dm.binlog.reader import Query
 from dm.errors import DMError
@@ -15,21 +21,43 @@ from dm.ident import TableName
 from dm.schema.charset import Collated
 from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
+from dm.syncer.query_context import explicit_defaults_for_timestamp
 from dm.target.connection import TargetConnection
+from dm.upstream.facts import ServerFacts
 
 LOCK_TRIES = 10
 LOCK_RETRY_SECONDS = 1.0
 
 # Modes that change what a definition means; what quotes and backslashes mean is resolved in the text already.
-_MODES = {1: "REAL_AS_FLOAT", 2: "PIPES_AS_CONCAT", 8: "IGNORE_SPACE"}
+_MODES: Final = {
+    1 << 0: "REAL_AS_FLOAT",
+    1 << 1: "PIPES_AS_CONCAT",
+    1 << 3: "IGNORE_SPACE",
+    1 << 6: "NO_UNSIGNED_SUBTRACTION",
+    1 << 7: "NO_DIR_IN_CREATE",
+    1 << 29: "HIGH_NOT_PRECEDENCE",
+    1 << 30: "NO_ENGINE_SUBSTITUTION",
+}
+_OWN_MODES: Final = {
+    "mysql": {1 << 32: "TIME_TRUNCATE_FRACTIONAL"},
+    "mariadb": {1 << 32: "EMPTY_STRING_IS_NULL", 1 << 34: "TIME_ROUND_FRACTIONAL"},
+}
+_OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
+_UTC: Final = ("UTC", "GMT", "Etc/UTC")
+_DATABASE: Final = re.compile(r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+# Collations that both flavours number alike; above stand each one's own, and 255 is MySQL's.
+_SHARED_COLLATIONS: Final = range(1, 248)
 
 
 class DdlSession:
     """Executes DDL statements; holds the lock of the DDL lane."""
 
-    def __init__(self, connection: TargetConnection, pause: Callable[[float], bool]) -> None:
+    def __init__(self, connection: TargetConnection, facts: ServerFacts, pause: Callable[[float], bool]) -> None:
         self._connection = connection
+        self._facts = facts  # of the source
         self._pause = pause  # waits that many seconds; True when the run is told to stop
+        variables = "SELECT @@collation_connection, @@collation_server, @@system_time_zone"
+        self._collation_connection, self._collation_server, self._system_zone = map(str, connection.query(variables)[0])
 
     @property
     def connection_id(self) -> int:
@@ -38,11 +66,15 @@ class DdlSession:
 
     def execute(self, statement: str, query: Query) -> None:
         """Run one statement as the source ran it; raises DMError."""
-        modes = ["ALLOW_INVALID_DATES", "NO_AUTO_VALUE_ON_ZERO"]
-        modes += [mode for bit, mode in _MODES.items() if (query.sql_mode or 0) & bit]
-        self._connection.execute(
-            "SET SESSION sql_mode = %s, SESSION timestamp = %s", (",".join(modes), query.timestamp)
-        )
+        self._connection.execute(*self._settings(statement, query))
+        try:
+            self._run(statement)
+        finally:
+            if self._connection.alive:
+                # Under a collation of UCS-2 even the literals of the next SET would be read otherwise.
+                self._connection.execute(f"SET SESSION collation_connection = {self._collation_connection}")
+
+    def _run(self, statement: str) -> None:
         for left in reversed(range(LOCK_TRIES)):
             try:
                 self._connection.execute(statement.encode())
@@ -51,6 +83,51 @@ class DdlSession:
                 # No lock was to be had and nothing was executed: DDL is atomic (MySQL 8.0, MariaDB 10.6).
                 if error.name != "transaction-aborted" or left == 0 or self._pause(LOCK_RETRY_SECONDS):
                     raise
+
+    def _settings(self, statement: str, query: Query) -> tuple[str, list[object]]:
+        """The SET statement and its values."""
+        bits, flavor = query.sql_mode or 0, self._connection.flavor
+        modes = ["ALLOW_INVALID_DATES", "NO_AUTO_VALUE_ON_ZERO"]
+        modes += [mode for bit, mode in _MODES.items() if bits & bit]
+        if flavor == self._facts.flavor:
+            modes += [mode for bit, mode in _OWN_MODES[flavor].items() if bits & bit]
+        increment, offset = query.session.auto_increment or (1, 1)
+        values: dict[str, object] = {
+            "sql_mode": ",".join(modes),
+            "timestamp": f"{query.timestamp}.{query.microseconds or 0:06d}",
+            "time_zone": self._time_zone(query.time_zone or "+00:00"),
+            "auto_increment_increment": increment,
+            "auto_increment_offset": offset,
+            "collation_connection": self._collation_connection,
+            "collation_server": self._collation_server,
+        }
+        if query.charset is not None:
+            _, connection, server = query.charset
+            if self._known(connection):
+                values["collation_connection"] = connection
+            if _DATABASE.match(statement) and self._known(server):
+                values["collation_server"] = server
+        explicit = explicit_defaults_for_timestamp(self._facts, query)
+        if explicit is not None:
+            values["explicit_defaults_for_timestamp"] = int(explicit)
+        if flavor == "mysql" and self._facts.flavor == "mysql":
+            values["default_collation_for_utf8mb4"] = query.default_collation_for_utf8mb4 or _OF_UTF8MB4
+        # A number of seconds and a collation's number are no strings to the server.
+        settings = [f"SESSION {name} = {_placeholder(name, value)}" for name, value in values.items()]
+        return f"SET {', '.join(settings)}", list(values.values())
+
+    def _time_zone(self, name: str) -> str:
+        """The name that the source's zone has here; the target refuses one that it does not know, and says so."""
+        if name != "SYSTEM" or self._facts.system_time_zone == self._system_zone:
+            return name
+        if self._facts.system_time_zone in _UTC:
+            return "+00:00"
+        # Short names such as EST do not say when the clock is changed, so none is tried.
+        return f"SYSTEM, {self._facts.system_time_zone} at the source"
+
+    def _known(self, collation: int) -> bool:
+        """Whether a number of the source's means the same collation here."""
+        return collation in _SHARED_COLLATIONS or self._facts.flavor == self._connection.flavor
 
     def database(self, schema: str) -> TableSchema | None:
         """The schema's defaults, in the form structures have; None when there is no such schema."""
@@ -64,3 +141,7 @@ class DdlSession:
     def close(self) -> None:
         """End the session."""
         self._connection.close()
+
+
+def _placeholder(name: str, value: object) -> str:
+    return "CAST(%s AS DECIMAL(20,6))" if name == "timestamp" else "%s"

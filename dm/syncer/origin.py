@@ -28,6 +28,7 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
+from dm.syncer.query_context import query_context
 from dm.target.progress.checkpoint import Checkpoint
 from dm.target.progress.takeover import Takeover
 from dm.upstream.address import SourceAddresses, open_at
@@ -177,13 +178,7 @@ class Origin:
 
     def context_of(self, query: Query) -> SourceContext:
         """What the text of a query event depends on."""
-        context = SourceContext.of_sql_mode(self.facts.flavor, self.facts.version, query.schema, query.sql_mode or 0)
-        explicit = query.session.explicit_defaults_for_timestamp
-        return replace(
-            context,
-            lower_case_names=self.facts.lower_case_table_names == 1,
-            explicit_defaults_for_timestamp=context.explicit_defaults_for_timestamp if explicit is None else explicit,
-        )
+        return query_context(self.facts, query)
 
     @property
     def plain_context(self) -> SourceContext:

@@ -315,7 +315,7 @@ class SyncUnit:
             targets,
             lanes,
             progress,
-            DdlSession(connections[DDL], lambda seconds: self._clock.wait(stop, seconds)),
+            DdlSession(connections[DDL], origin.facts, lambda seconds: self._clock.wait(stop, seconds)),
             context_of=origin.context_of,
             points=points,
             intent=taken.intent,

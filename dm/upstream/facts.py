@@ -54,6 +54,7 @@ class ServerFacts:
     gtid_ordered: bool  # numbers only grow, per domain: always on MySQL, where they form sets; MariaDB's strict mode
     lower_case_table_names: int
     time_zone: str
+    system_time_zone: str  # what the server calls the zone that SYSTEM stands for, found when it started
     sql_mode: str
 
     @property
@@ -85,6 +86,7 @@ _WANTED = (
     "gtid_domain_id",
     "lower_case_table_names",
     "time_zone",
+    "system_time_zone",
     "sql_mode",
 )
 
@@ -117,6 +119,7 @@ def read_facts(connection: Connection) -> ServerFacts:
         gtid_ordered=flavor == "mysql" or found.get("gtid_strict_mode", "OFF") == "ON",
         lower_case_table_names=int(found.get("lower_case_table_names", "0")),
         time_zone=found["time_zone"],
+        system_time_zone=found.get("system_time_zone", ""),
         sql_mode=found["sql_mode"],
     )
 

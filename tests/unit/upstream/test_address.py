@@ -30,6 +30,7 @@ MYSQL = ServerFacts(
     gtid_ordered=True,
     lower_case_table_names=0,
     time_zone="SYSTEM",
+    system_time_zone="UTC",
     sql_mode="",
 )
 MARIADB = replace(MYSQL, flavor="mariadb", server_uuid="0-2")

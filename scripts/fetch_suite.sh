@@ -1,0 +1,37 @@
+#!/bin/sh
+# Puts files of MariaDB's own test suite (Debian's package mariadb-test-data) below the cache directory:
+#   fetch_suite.sh NAME PATTERN     unpacks what matches the pattern into .cache/NAME
+#
+# Nothing is installed and no copy stands in this repository: tests read the files where they are. The result appears by
+# one rename: a tree that exists is complete.
+set -eu
+
+cache=${DM_CACHE:-$(cd "$(dirname "$0")/.." && pwd)/.cache}
+name=$1
+pattern=$2
+tree=$cache/$name
+
+say() { printf '%s\n' "fetch_suite: $*" >&2; }
+
+[ ! -d "$tree" ] || exit 0
+
+mkdir -p "$cache"
+work=$(mktemp -d "$cache/$name.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/tree"
+
+download() { (cd "$work" && apt-get -qq -o APT::Sandbox::User= download mariadb-test-data); }
+
+say "downloading mariadb-test-data for $name"
+if ! download 2>"$work/why"; then
+    if [ "$(id -u)" -ne 0 ]; then
+        say "apt does not know the package; run apt-get update as root first: $(cat "$work/why")"
+        exit 1
+    fi
+    apt-get -qq update
+    download
+fi
+dpkg-deb --fsys-tarfile "$work"/*.deb | tar -x -C "$work/tree" --wildcards "$pattern"
+chmod 755 "$work/tree"
+mv -T "$work/tree" "$tree" 2>/dev/null || [ -d "$tree" ] # another installation may have been faster
+say "$name is in place"
