@@ -115,6 +115,29 @@ def test_a_kill_around_a_ddl_neither_repeats_nor_forgets_it(
     assert report.identical, str(report)
 
 
+@pytest.mark.ci_flavor("mariadb")
+def test_a_kill_between_a_table_and_the_rows_it_was_created_with(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)", f"INSERT INTO {name}.t VALUES (1, 1)")
+    subtask = subtask_for(upstream, target, name, task=name)
+    armed = SyncProcess(subtask, faults="syncer.before_begin=kill@1")
+    try:
+        armed.wait_synced()
+        upstream.execute(f"CREATE TABLE {name}.copied SELECT id, v, 'x' AS w FROM {name}.t")
+        assert armed.wait_killed()
+    finally:
+        armed.close()
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.copied VALUES (2, 2, 'y')")
+        sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), target)
+    assert report.identical, str(report)
+
+
 def test_a_sql_pattern_for_all_schemas_lets_a_statement_pass_unexecuted(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
