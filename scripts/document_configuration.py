@@ -155,10 +155,11 @@ CHAPTERS: Final = (
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
             "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
             "clean-dump-file": "remove the dump files when they are loaded",
-            "online-ddl": UNUSED + ": tables of gh-ost and pt-osc are followed like all others",
-            "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`",
-            "shadow-table-rules": UNUSED,
-            "trash-table-rules": UNUSED,
+            "online-ddl": "whether tables of gh-ost and pt-osc are left out and what is done to them is done to the real"
+            " table, see [ddl.md](ddl.md)",
+            "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`, both mean `online-ddl: true`",
+            "shadow-table-rules": "expressions (RE2) of the names of ghost tables; their group is the real table's name",
+            "trash-table-rules": "the same of the other tables that such a tool makes or leaves behind",
             "collation_compatible": "`loose`; `strict` is refused",
             "experimental": "see below",
             "target-database": "the target, see [Endpoint](#endpoint-from-and-target-database)",
@@ -351,6 +352,9 @@ CHAPTERS: Final = (
             "memory-quota": "ours: bytes of memory for what was read and is not applied yet, at least 1M; a transaction"
             " that is larger waits in files below `$DM_HOME/work`",
             "insert-mode": "ours: `insert`, or `replace` for DM 1.x's way of writing every INSERT as REPLACE",
+            "atomic-transactions": "ours: a transaction of the source is one of the target, or shares one with its"
+            " neighbours, so that readers there see nothing that no reader of the source could see. One session applies"
+            " everything in order; `worker-count` has no effect then",
             "missing-row": "ours: what an UPDATE or DELETE does that finds no row, outside safe mode: `pause` the task,"
             " or `count` it (`missingRows` of `query-status`, and a line in the log) and go on, as DM does; where the"
             " table has no key it always pauses",

@@ -41,7 +41,6 @@ CheckingItem = Literal[
 
 NAME_LIMIT = 38  # the longest name of a meta table is the task's name and 25 characters more, and 64 are possible
 
-_ONLINE_DDL = "tables of gh-ost and pt-osc are followed like all others"
 _TASK_NAME = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9_.-]{{0,{NAME_LIMIT - 1}}}")
 
 
@@ -148,12 +147,9 @@ class TaskConfig(Section):
     without_effect: ClassVar = {
         "timezone": "sessions use UTC on both sides, so TIMESTAMP values stay the same instant; only texts that"
         " expression filters compare with a TIMESTAMP are read in it",
-        "online-ddl": _ONLINE_DDL,
-        "shadow-table-rules": _ONLINE_DDL,
-        "trash-table-rules": _ONLINE_DDL,
         "validators": "nothing is validated continuously; compare the tables, for example with CHECKSUM TABLE",
     }
-    idle_values: ClassVar = {"timezone": ("", "utc", "etc/utc", "+00:00"), "online-ddl": ("false",)}
+    idle_values: ClassVar = {"timezone": ("", "utc", "etc/utc", "+00:00")}
 
     name: Annotated[str, checked(_task_name)]
     task_mode: Annotated[TaskMode, one_of(TaskMode, "config-task-mode")]

@@ -10,6 +10,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.ident import TableName
 from dm.rules.block_allow import TableSelection
 from dm.rules.event_filter import EventFilter, Verdict
+from dm.rules.online_tables import OnlineTables
 from dm.rules.router import ExtractedColumn, Router
 from dm.rules.row_filter import RowFilter
 from dm.rules.texts import TextOracle
@@ -30,6 +31,11 @@ class TableRules:
         self._selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
         self._router = Router(subtask.routes, case_sensitive=case_sensitive, source_id=subtask.source.source_id)
         self._filter = EventFilter(subtask.filters, case_sensitive=case_sensitive)
+        self.online = (
+            OnlineTables(subtask.shadow_table_rules, subtask.trash_table_rules)
+            if subtask.online_ddl
+            else OnlineTables()
+        )
         self._expressions = subtask.expression_filters
         self._case_sensitive = case_sensitive
         self._zone = subtask.timezone
@@ -38,12 +44,19 @@ class TableRules:
         self._rows: dict[tuple[TableName, RowEvent], Verdict] = {}
 
     def wanted(self, table: TableName) -> bool:
-        """Whether the block-allow-list lets a table take part; an empty table asks for the schema as a whole."""
+        """Whether the rows of a table are migrated; an empty table asks for the schema as a whole.
+
+        The block-allow-list decides. Tables of an online DDL tool never take part.
+        """
         known = self._wanted.get(table)
         if known is None:
-            known = self._selection.wanted(table)
+            known = self._selection.wanted(table) and self.online.kind(table) == "real"
             _keep(self._wanted, table, known)
         return known
+
+    def followed(self, table: TableName) -> bool:
+        """Whether the statements on a table count: those on its ghost do where those on the real table do."""
+        return self._selection.wanted(self.online.real(table))
 
     def route(self, table: TableName) -> TableName:
         """The target's name of a source table; raises DMError `route-ambiguous`."""

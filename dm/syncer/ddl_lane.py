@@ -8,9 +8,7 @@ of a dump, brought it there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from dm import faults
 from dm.binlog.check import mismatch
@@ -29,8 +27,10 @@ from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_session import DdlSession
+from dm.syncer.ddl_step import Step
 from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.lanes import Lanes
+from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
@@ -45,23 +45,6 @@ _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 _HARMLESS = (0, 1051)
 
 
-_NO_QUERY = Query("", b"", QuerySession(), 0, 0, 0, 0)
-
-
-@dataclass(slots=True)
-class Step:
-    """One piece and what is to be done with it.
-
-    `track`: follow it; follow it or, where that is impossible, know its tables no more; know them no more; or leave
-    what is known.
-    """
-
-    piece: Piece
-    execute: bool  # False: only track it
-    track: Literal["yes", "if possible", "forget", "no"] = "yes"
-    query: Query = field(default_factory=lambda: _NO_QUERY)  # whose session it is executed in
-
-
 class DdlLane:
     """Takes query events that are no transaction control."""
 
@@ -73,6 +56,7 @@ class DdlLane:
         lanes: Lanes,
         progress: ProgressWriter,
         session: DdlSession,
+        online: OnlineDdl,
         *,
         context_of: Callable[[Query], SourceContext],
         points: dict[TableName, Position],
@@ -86,6 +70,7 @@ class DdlLane:
         self._lanes = lanes
         self._progress = progress
         self._session = session
+        self._online = online
         self._context_of = context_of
         self._points = points
         self._intent = intent
@@ -98,6 +83,7 @@ class DdlLane:
 
     def steps(self, query: Query, transaction: SourceTransaction, operator: Operator | None = None) -> list[Step]:
         """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
+        self._online.begin()
         if operator is not None:
             return self._instead(operator, query, transaction)
         text = query.readable
@@ -132,34 +118,46 @@ class DdlLane:
             pieces = split(text, context) if classify(text, context).kind == "ddl" else []
         except DMError:
             return []  # what can't be read can't be followed; rows that do not fit what is known then pause
-        # What failed at the source may be done in part there.
-        return [
-            Step(piece, execute=False, track="if possible" if query.error_code in _HARMLESS else "forget")
-            for piece in pieces
-            if any(self._rules.wanted(table) for table in piece.tables)
-            and not any(self._read_behind(table, transaction) for table in _changed(piece))
-        ]
+        steps: list[Step] = []
+        for piece in pieces:
+            if not any(self._rules.followed(table) for table in piece.tables):
+                continue
+            behind = self._all_behind(_changed(piece), transaction)
+            step = Step(piece, execute=False, track="if possible")
+            if self._online.concerns(piece):
+                step = self._online.dismissed(piece)
+                step.kept = behind
+            elif behind:
+                continue
+            if query.error_code not in _HARMLESS:
+                step.track = "forget"  # what failed at the source may be done in part there
+            steps.append(step)
+        return steps
 
     def stated(self, operator: Operator, transaction: SourceTransaction) -> list[Step]:
         """The statements of an operator, under the same rules and routes as those of the source."""
         steps: list[Step] = []
         for text in operator.statements:
             query = Query("", text.encode(), QuerySession(), transaction.timestamp, 0, 0, 0)
-            steps += self._understood(query, text, transaction)
+            steps += self._understood(query, text, transaction, by_hand=True)
         return steps
 
-    def _understood(self, query: Query, text: str, transaction: SourceTransaction) -> list[Step]:
+    def _understood(
+        self, query: Query, text: str, transaction: SourceTransaction, *, by_hand: bool = False
+    ) -> list[Step]:
         context = self._context_of(query)
         statement = classify(text, context)
         if statement.kind == "dml" and self._concerns(query, statement.tables):
             raise DMError("statement-dml", statement=_shorten(text))
         if statement.kind != "ddl":
             return []
-        steps = [step for piece in split(text, context) for step in self._steps_of(piece, text, transaction)]
+        steps = [
+            step.within(query)
+            for piece in split(text, context)
+            for step in self._steps_of(piece, text, query, transaction, by_hand=by_hand)
+        ]
         if steps and query.error_code not in _HARMLESS:
             raise DMError("statement-failed-at-source", statement=_shorten(text), code=query.error_code)
-        for step in steps:
-            step.query = query
         return steps
 
     def _foreign_dml(self, query: Query) -> bool:
@@ -176,14 +174,25 @@ class DdlLane:
         others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
         return any(self._rules.wanted(TableName(schema, "")) for schema in others)
 
-    def _steps_of(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[Step]:
-        wanted = [self._rules.wanted(table) for table in piece.tables]
-        if not any(wanted):
+    def _steps_of(
+        self, piece: Piece, text: str, query: Query, transaction: SourceTransaction, *, by_hand: bool
+    ) -> list[Step]:
+        followed = [self._rules.followed(table) for table in piece.tables]
+        if not any(followed):
             return []
-        if not all(wanted):
+        if not all(followed):
             raise DMError("ddl-partly-wanted", statement=_shorten(piece.text))
+        if self._online.concerns(piece):
+            behind = self._all_behind(piece.tables, transaction)
+            return self._online.steps(piece, query, lambda one: self._on_real(one, one.text, transaction), behind)
+        if not by_hand:
+            self._online.guard(piece)
+        self._online.passed(piece)
+        return self._on_real(piece, text, transaction)
+
+    def _on_real(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[Step]:
         changed = _changed(piece)
-        behind = {table for table in changed if self._read_behind(table, transaction)}
+        behind = self._all_behind(changed, transaction)
         if changed and len(behind) == len(changed):
             return []
         if behind:
@@ -197,10 +206,10 @@ class DdlLane:
             return [Step(part, self._executed(part, text)) for part in separate(piece)]
         return [Step(piece, self._executed(piece, text))]
 
-    def _beside(self, piece: Piece, changed: Sequence[TableName], behind: set[TableName]) -> list[Step]:
+    def _beside(self, piece: Piece, changed: Sequence[TableName], behind: frozenset[TableName]) -> list[Step]:
         """What is left of a statement, some of whose tables the dump read behind it.
 
-        A schema change by a copy (gh-ost, pt-online-schema-change) ends with RENAME t TO old, copy TO t. If that falls
+        A schema change by a copy, under names that no rule tells, ends with RENAME t TO old, copy TO t. If that falls
         into the dump, t and old have points behind it, and the copy, which the dump never saw, only has to go.
         """
         left = [table for table in changed if table not in behind]
@@ -218,6 +227,9 @@ class DdlLane:
         """Whether the dump read the table, or found it gone, behind this statement."""
         point = self._points.get(table)
         return point is not None and point.has_processed(transaction.gtid, transaction.end)
+
+    def _all_behind(self, tables: Iterable[TableName], transaction: SourceTransaction) -> frozenset[TableName]:
+        return frozenset(table for table in tables if self._read_behind(table, transaction))
 
     def _executed(self, piece: Piece, text: str) -> bool:
         """Whether the event filter lets the piece be executed, under every name its operations have."""
@@ -238,6 +250,7 @@ class DdlLane:
         They happen at the target, not at the source; they are tracked only where the rows that follow prove that what
         is known of the source's table is wrong, and right with them.
         """
+        self._online.begin()
         steps = self.stated(operator, transaction)
         intent = self._stand_still(transaction.end)
         before = set(self._tracker.tables())
@@ -257,6 +270,8 @@ class DdlLane:
         intent = self._stand_still(end)
         before = set(self._tracker.tables())
         for number, step in enumerate(steps):
+            if step.cut_over is not None:
+                self._online.prove(step.cut_over, end)
             if step.execute:
                 self._execute(step.query, number, step.piece, end, intent)
             self._track(step)
@@ -274,6 +289,12 @@ class DdlLane:
     def _track(self, step: Step) -> None:
         if step.track == "no":
             return
+        kept = [schema for table in step.kept if (schema := self._tracker.get(table)) is not None]
+        self._follow(step)
+        for schema in kept:
+            self._tracker.set(schema)
+
+    def _follow(self, step: Step) -> None:
         try:
             if step.track != "forget":
                 self._tracker.apply(step.piece)
@@ -343,7 +364,9 @@ class DdlLane:
             {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()},
             gone,
             injected,
+            self._online.changes,
         )
+        self._online.stored()
 
     def _execute(self, query: Query, number: int, piece: Piece, end: Position, intent: Intent | None) -> None:
         if intent is not None and number < intent.piece:
@@ -361,6 +384,7 @@ class DdlLane:
                 return
             if outcome is Outcome.UNCLEAR or (not effect.visible(piece) and not effect.idempotent(piece)):
                 raise DMError("ddl-outcome-unclear", statement=_shorten(routed), position=end)
+        self._refuse_successor(piece, now, end)
         if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
             self.already_effective += 1
             return
@@ -383,6 +407,24 @@ class DdlLane:
             self.running = None
         self.executed += 1
         faults.hit("syncer.after_ddl")
+
+    def _refuse_successor(self, piece: Piece, now: Mapping[TableName, TableSchema | None], end: Position) -> None:
+        """A table that an online DDL moved away at the source is still at the target, with its rows."""
+        moved = self._online.moved_to(piece)
+        if moved is None:
+            return
+        real, trash = moved
+        target = self._rules.route(real)
+        if now.get(target) is not None:
+            raise DMError(
+                "online-ddl-table-moved",
+                position=end,
+                real=real,
+                trash=trash,
+                target=target,
+                target_sql=target.sql,
+                statement=_shorten(piece.text),
+            )
 
     def _structures_of(self, target_piece: Piece) -> dict[TableName, TableSchema | None]:
         """The tables that the piece names, and the schemas whose defaults they inherit."""

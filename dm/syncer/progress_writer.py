@@ -19,6 +19,7 @@ from dm.syncer.operators import Change, Operators, Request
 from dm.syncer.safe_mode import SafeMode
 from dm.target.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.target.progress.intent import Intent, write_intent, write_refusal
+from dm.target.progress.online import OnlineRecord
 from dm.target.progress.operators import Operator, change_operators
 
 INTERVAL_SECONDS = 1.0
@@ -106,14 +107,15 @@ class ProgressWriter:
         tables: Mapping[TableName, TablePoint],
         gone: Iterable[TableName],
         injected: Operator | None = None,
+        online: Mapping[TableName, OnlineRecord | None] | None = None,
     ) -> None:
-        """Store the point behind a DDL, the structures it left and the end of its intent.
+        """Store the point behind a DDL, the structures and records it left and the end of its intent.
 
         With `injected` it was no event's but an operator's, which is done now.
         """
         with self._lock:
             done = None if injected is None else self._operators.injected(injected)
-            self._store(position, tables, gone, clear_intent=True, injected=done)
+            self._store(position, tables, gone, clear_intent=True, injected=done, online=online)
 
     def write_found(self, table: TableName, point: TablePoint) -> None:
         """Store a structure that was found on the way; it is the one at L too, since a DDL moves L behind itself."""
@@ -154,6 +156,7 @@ class ProgressWriter:
         *,
         clear_intent: bool,
         injected: Operator | None = None,
+        online: Mapping[TableName, OnlineRecord | None] | None = None,
     ) -> None:
         faults.hit("syncer.before_checkpoint")
         bound = self._safe_mode.bound_behind(position)
@@ -161,7 +164,14 @@ class ProgressWriter:
         self._began = self._clock.monotonic()
         outdated = self._operators.outdated(position)
         self._writer.write(
-            position, bound, tables, gone, clear_intent=clear_intent, outdated=outdated, injected=injected
+            position,
+            bound,
+            tables,
+            gone,
+            clear_intent=clear_intent,
+            outdated=outdated,
+            injected=injected,
+            online=online,
         )
         self._operators.forget(outdated)
         self._began = None

@@ -35,6 +35,7 @@ from dm.syncer.lane import LaneQueue
 from dm.syncer.lanes import Lanes, Stopped
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.missing_rows import MissingRows
+from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.open_items import OpenItems
 from dm.syncer.operators import Change, Operators, Request, checked, report
 from dm.syncer.origin import Origin, open_origin
@@ -52,6 +53,7 @@ from dm.target.connection import READ_TIMEOUT, TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence, lock_holder
 from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
+from dm.target.progress.online import read_online
 from dm.target.progress.operators import read_operators
 from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.target.progress.takeover import Takeover, store_bound, take_over
@@ -315,7 +317,8 @@ class SyncUnit:
             targets,
             lanes,
             progress,
-            DdlSession(connections[DDL], origin.facts, lambda seconds: self._clock.wait(stop, seconds)),
+            DdlSession(connections[DDL], lambda seconds: self._clock.wait(stop, seconds)),
+            OnlineDdl.of(rules.online, read_online(connections[CONTROL], taken.claims[CONTROL].key), tracker),
             context_of=origin.context_of,
             points=points,
             intent=taken.intent,

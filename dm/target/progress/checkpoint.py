@@ -16,6 +16,7 @@ from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 from dm.target.connection import TargetConnection
 from dm.target.progress.lanes import LaneClaim, position_columns, read_position
+from dm.target.progress.online import OnlineRecord, write_online
 from dm.target.progress.operators import Operator, put_operator, remove_operators
 from dm.target.progress.tables import SubtaskKey, existing_tables
 
@@ -155,10 +156,12 @@ class CheckpointWriter:
         clear_intent: bool = False,
         outdated: Sequence[Operator] = (),
         injected: Operator | None = None,
+        online: Mapping[TableName, OnlineRecord | None] | None = None,
     ) -> None:
         """Store L and B and, behind a DDL, the changed structures and the end of its intent, in one transaction.
 
-        With it go operators that nobody needs behind L, and that the statements of one were executed.
+        With it go operators that nobody needs behind L, that the statements of one were executed, and what changed
+        about online DDL (None: nothing is to be known any more).
         """
         key = self.claim.key
         try:
@@ -174,6 +177,7 @@ class CheckpointWriter:
             remove_operators(self.connection, key, outdated)
             if injected is not None:
                 put_operator(self.connection, key, injected)
+            write_online(self.connection, key, online or {})
             self.connection.commit()
         except DMError:
             self.connection.rollback()

@@ -3,8 +3,9 @@
 Behind the new L may lie what earlier runs have done, and a run that begins there would do it again. So everything that
 says how far they came is kept beside it: B becomes the old L joined with the old B (the lanes' rows are joined with it
 by each start), so keyed tables are in safe mode until they are past it; and the row of the keyless lane, which is read
-exactly, says what the old L said, where that is more. Structures belong to the old L and go; the syncer finds those of
-the new place as it does for a task that begins (DM deletes its table points too).
+exactly, says what the old L said, where that is more. What a run that kept transactions whole has done beyond the old L
+goes the same two ways, and its lane's row is emptied: keyed tables are to be done again. Structures belong to the old L and go; the syncer finds those of
+the new place as it does for a task that begins (DM deletes its table points too). So does what was noted of online DDL.
 
 Nobody may write progress meanwhile: the control lane's lock is taken, and whoever holds it lets us refuse.
 """
@@ -19,7 +20,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, read_checkpoint, write_global
-from dm.target.progress.lanes import CONTROL, KEYLESS, position_columns, raise_epoch
+from dm.target.progress.lanes import ATOMIC, CONTROL, KEYLESS, position_columns, raise_epoch
 from dm.target.progress.tables import SubtaskKey, create_tables
 
 _LOCK_SECONDS = 3  # a run that has just ended is given time to be gone
@@ -45,13 +46,19 @@ def begin_at(connection: TargetConnection, key: SubtaskKey, start: Position) -> 
         _, rows = raise_epoch(connection, key, [CONTROL, KEYLESS])
         before = read_checkpoint(connection, key)
         keyless = next((row.position for row in rows if row.lane == KEYLESS), None)
+        atomic = next((row.position for row in rows if row.lane == ATOMIC), None)
         try:
             connection.begin()
             connection.execute(f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND NOT is_global", (key.source_id,))
             connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
-            write_global(connection, key, start, None if before is None else _bound(start, before))
-            if before is not None:
-                _write_keyless(connection, key, _done(before.position, keyless))
+            connection.execute(f"DELETE FROM {key.online.sql} WHERE id = %s", (key.source_id,))
+            if before is None:
+                write_global(connection, key, start, None)
+            else:
+                whole = _done(before.position, atomic)
+                write_global(connection, key, start, _bound(start, before, whole))
+                _write_exact(connection, key, KEYLESS, _done(before.position, keyless).join(whole))
+                _write_exact(connection, key, ATOMIC, None)
             connection.commit()
         except DMError:
             connection.rollback()
@@ -59,23 +66,23 @@ def begin_at(connection: TargetConnection, key: SubtaskKey, start: Position) -> 
     return None if before is None else before.position
 
 
-def _bound(start: Position, before: Checkpoint) -> Position | None:
-    bound = before.position if before.bound is None else before.bound.join(before.position)
+def _bound(start: Position, before: Checkpoint, whole: Position) -> Position | None:
+    bound = whole if before.bound is None else before.bound.join(whole)
     return None if start.covers(bound) else bound
 
 
-def _done(checkpoint: Position, keyless: Position | None) -> Position:
-    """How far the keyless lane is: its row holds what lies above the checkpoint, so the two together are exact."""
-    if keyless is None:
+def _done(checkpoint: Position, lane: Position | None) -> Position:
+    """How far a lane is: its row holds what lies above the checkpoint, so the two together are exact."""
+    if lane is None:
         return checkpoint
-    whole = replace(keyless, gtid_set=keyless.gtid_set | checkpoint.gtid_set)
+    whole = replace(lane, gtid_set=lane.gtid_set | checkpoint.gtid_set)
     return checkpoint if checkpoint.covers(whole) else whole
 
 
-def _write_keyless(connection: TargetConnection, key: SubtaskKey, done: Position) -> None:
+def _write_exact(connection: TargetConnection, key: SubtaskKey, lane: str, done: Position | None) -> None:
     name, offset, gtid_set, uuid = position_columns(done)
     connection.execute(
         f"UPDATE {key.worker.sql} SET binlog_name = %s, binlog_pos = %s, binlog_gtid = %s, server_uuid = %s"
         " WHERE id = %s AND lane = %s",
-        (name, offset, gtid_set, uuid, key.source_id, KEYLESS),
+        (name, offset, gtid_set, uuid, key.source_id, lane),
     )

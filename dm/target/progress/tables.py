@@ -45,6 +45,11 @@ class SubtaskKey:
         """What a person wants done with single events."""
         return self.table("syncer_operator")
 
+    @property
+    def online(self) -> TableName:
+        """DM's table of what online DDL tools do to their ghost tables."""
+        return self.table("onlineddl")
+
     def lock_name(self, lane: str) -> str:
         """The name of the lock a lane's session holds; server-wide and at most 64 characters, hence the digest."""
         digest = hashlib.sha256("\0".join((self.meta_schema, self.task, self.source_id)).encode()).hexdigest()
@@ -111,6 +116,16 @@ _OPERATOR = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id, server_uuid, binlog_name, binlog_pos)
 ) ENGINE=InnoDB {charset}"""
 
+# DM's columns; `ddls` holds more than DM's (see `online.py`), so it is longer.
+_ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    ghost_schema VARCHAR(128) NOT NULL,
+    ghost_table VARCHAR(128) NOT NULL,
+    ddls LONGTEXT NOT NULL,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    UNIQUE KEY uk_id_schema_table (id, ghost_schema, ghost_table)
+) ENGINE=InnoDB {charset}"""
+
 
 def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     """Create what is missing; safe to repeat and to race."""
@@ -120,6 +135,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
         (key.worker, _WORKER),
         (key.intent, _INTENT),
         (key.operator, _OPERATOR),
+        (key.online, _ONLINE),
     )
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=_CHARSET))
@@ -128,8 +144,8 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
-    own = [key.checkpoint, key.worker, key.intent, key.operator]
-    wanted = [*own, key.table("loader_checkpoint"), key.table("onlineddl")]
+    own = [key.checkpoint, key.worker, key.intent, key.operator, key.online]
+    wanted = [*own, key.table("loader_checkpoint")]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )

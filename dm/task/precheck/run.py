@@ -11,7 +11,7 @@ from typing import Literal
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.target.connection import TargetConnection
-from dm.task.precheck import access, binlog, tables
+from dm.task.precheck import access, binlog, online, tables
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.context import Answers, Check, Context
 from dm.task.precheck.result import CheckResult
@@ -44,6 +44,7 @@ ITEMS: tuple[Item, ...] = (
     Item("dump_privilege", "dump", access.dump),
     Item("target_privilege", "always", access.target, "target"),
     Item("table_schema", "always", tables.structures, "both"),
+    Item("online_ddl", "sync", online.online_ddl),
     Item("meta_position", "sync", binlog.start_point),
     Item("conn_number", "always", access.connections, "both"),
     Item("not_migrated", "always", tables.not_migrated),

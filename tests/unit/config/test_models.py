@@ -146,6 +146,7 @@ syncers:
     safe-mode-duration: 10s
     insert-mode: replace
     missing-row: count
+    atomic-transactions: true
     memory-quota: 64M
 validators:
   v:
@@ -168,8 +169,6 @@ def test_every_key_can_be_set() -> None:
     ]
     read = task(EVERY_TASK_KEY)
     assert [(warning.path, warning.code) for warning in read.warnings] == [
-        ("shadow-table-rules", 20909),
-        ("trash-table-rules", 20909),
         ("mysql-instances[0].loader-thread", 20909),
         ("mydumpers.d.statement-size", 20909),
         ("loaders.l.pool-size", 20909),
@@ -185,7 +184,6 @@ def test_every_key_can_be_set() -> None:
     ("line", "path"),
     [
         ("timezone: Asia/Shanghai", "timezone"),
-        ("online-ddl: true", "online-ddl"),
         ("    mydumper: {extra-args: -s 100000}", "mysql-instances[0].mydumper.statement-size"),
     ],
 )

@@ -17,9 +17,6 @@ from tests.unit.docs.document import ROOT
 READS: Mapping[tuple[str, str], str] = {
     ("SourceConfig", "enable"): r"\b(?:source|config)\.enable\b",
     ("Checker", "check-interval"): r"checker\.check_interval\b",
-    ("TaskConfig", "online-ddl"): r"\.online_ddl\b",
-    ("TaskConfig", "shadow-table-rules"): r"\.shadow_table_rules\b",
-    ("TaskConfig", "trash-table-rules"): r"\.trash_table_rules\b",
     ("DumperConfig", "statement-size"): r"\.statement_size\b",
     ("LoaderConfig", "dir"): r"\bloader\.dir\b",
     ("ValidatorConfig", ""): r"\.validator\b",

@@ -12,8 +12,10 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
+from dm.rules.online_tables import OnlineTables
 from dm.sql.context import SourceContext
 from dm.syncer.ddl_lane import DdlLane
+from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.transaction import SourceTransaction
 
 PLACE = Position("uuid", "binlog.000001", 100, GtidSet.empty("mysql"))
@@ -25,6 +27,8 @@ class Rules:
 
     def wanted(self, table: TableName) -> bool:
         return table.schema == "d"
+
+    followed = wanted
 
     def ddl_event(self, table: TableName, event: str, sql: str, **_: object) -> str:
         return "do"
@@ -39,6 +43,7 @@ def lane() -> DdlLane:
     return DdlLane(
         cast(Any, Rules()),
         *(nothing,) * 5,
+        OnlineDdl.of(OnlineTables(), {}, nothing),
         context_of=lambda query: SourceContext("mysql", 90704, query.schema),
         points={},
         intent=None,
