@@ -37,7 +37,8 @@ from tests.testbed.random_table import Column, Table, draw_table
 from tests.testbed.sync import SyncProcess, prepared, subtask_for
 
 WORKERS = 16
-START_SECONDS = 30.0  # of a life, until it follows; one that is not left alone may also end before
+SYNC_SECONDS = 300.0  # on a machine that has other things to do
+START_SECONDS = 60.0  # of a life, until it follows; one that is not left alone may also end before
 # Transactions of different lanes meet in another order each time.
 DELAYS = """
 import random, time
@@ -162,7 +163,7 @@ class Convergence:
     def _play(self) -> None:
         process = self._process("")
         try:
-            process.wait_synced()  # the task's start is stored before the first table is made
+            process.wait_synced(SYNC_SECONDS)  # the task's start is stored before the first table is made
             self._execute("SET SESSION sql_mode = ''")
             for _ in range(self._first_tables):
                 self._create_table()
@@ -228,7 +229,7 @@ class Convergence:
             proxy.truncate(chance.randrange(1, 20_000), chance.choice(DIRECTIONS))
 
     def _bury(self, process: SyncProcess) -> None:
-        code = process.process.wait(30)
+        code = process.process.wait(SYNC_SECONDS)
         errors = "" if code == -signal.SIGKILL else process.errors()
         process.close()
         self._count(self._seen)
@@ -248,7 +249,7 @@ class Convergence:
 
     def _last(self, process: SyncProcess) -> None:
         try:
-            self._count(process.wait_synced(120))
+            self._count(process.wait_synced(SYNC_SECONDS))
         except AssertionError as error:
             self.result.problem = str(error)
             return
