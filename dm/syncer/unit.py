@@ -317,7 +317,7 @@ class SyncUnit:
             targets,
             lanes,
             progress,
-            DdlSession(connections[DDL], lambda seconds: self._clock.wait(stop, seconds)),
+            DdlSession(connections[DDL], origin.facts, lambda seconds: self._clock.wait(stop, seconds)),
             OnlineDdl.of(rules.online, read_online(connections[CONTROL], taken.claims[CONTROL].key), tracker),
             context_of=origin.context_of,
             points=points,
