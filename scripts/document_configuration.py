@@ -160,7 +160,7 @@ CHAPTERS: Final = (
             "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`, both mean `online-ddl: true`",
             "shadow-table-rules": "expressions (RE2) of the names of ghost tables; their group is the real table's name",
             "trash-table-rules": "the same of the other tables that such a tool makes or leaves behind",
-            "collation_compatible": "`loose`; `strict` is refused",
+            "collation_compatible": "`loose`; `strict`: in DDL a character set without a collation gets the source's",
             "experimental": "see below",
             "target-database": "the target, see [Endpoint](#endpoint-from-and-target-database)",
             "mysql-instances": "list of the sources, see [mysql-instances](#mysql-instances)",

@@ -193,9 +193,6 @@ class TaskConfig(Section):
                 yield Issue("config-online-scheme", "online-ddl-scheme", "`gh-ost` or `pt`", details=value)
             hint = "use `online-ddl: true`"
             yield Issue("config-deprecated-key", "online-ddl-scheme", "", hint, True, {"key": "online-ddl-scheme"})
-        if self.collation_compatible == "strict":
-            hint = "leave it out, and create the tables with the wanted collations at the target"
-            yield Issue("config-refused-value", "collation_compatible", "`loose`", hint, details={"value": "'strict'"})
         if self.foreign_key_checks:
             for instance in self.mysql_instances:
                 syncer = self.syncer_of(instance)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from dm.schema.charset import Collated, bytes_per_character
 from dm.schema.column_definition import Definition, read_default, read_definition
@@ -173,6 +174,11 @@ def converted(column: Column, text: Collated) -> Column:
     return recoded(replace(column, base=base), text)
 
 
+def _to_default(operation: TableOptions) -> bool:
+    words = [token.upper for token in operation.options.tokens if token.upper != "="]
+    return any(word in ("SET", "CHARSET") and following == "DEFAULT" for word, following in pairwise(words))
+
+
 def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, database: Collated) -> None:
     if isinstance(operation, ConvertCharset):
         options, _ = options_of(operation.options, cursor)
@@ -182,7 +188,8 @@ def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, data
         draft.charset, draft.collation = text
     elif isinstance(operation, TableOptions):
         options, _ = options_of(operation.options, cursor)
-        draft.charset, draft.collation = charset_options(options, draft.collated, cursor.context)
+        inherited = database if _to_default(operation) else draft.collated
+        draft.charset, draft.collation = charset_options(options, inherited, cursor.context)
         for option in options:
             if option.name in ("ENGINE", "TYPE"):
                 draft.engine = engine_name(option.value)
@@ -195,8 +202,11 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
         for operation in operations:
             if isinstance(operation, kinds):
                 _drop(draft, operation, again)
-    # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says beside it; in MySQL the later of the two counts.
-    first = [one for one in operations if isinstance(one, ConvertCharset)] if cursor.context.flavor == "mariadb" else []
+    # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says beside it; in MySQL the later of the two counts, and the
+    # schema's (CHARACTER SET DEFAULT) over both.
+    to_default = any(isinstance(one, TableOptions) and _to_default(one) for one in operations)
+    convert_first = to_default or cursor.context.flavor == "mariadb"
+    first = [one for one in operations if isinstance(one, ConvertCharset)] if convert_first else []
     for operation in [*first, *(one for one in operations if one not in first)]:
         _table_options(draft, operation, cursor, database)
     renames = _renames(draft, operations)

@@ -25,6 +25,9 @@ _DEFAULTS: Final = {
     "tis620": "tis620_thai_ci",
     "ujis": "ujis_japanese_ci",
 }
+# MariaDB changed character_set_collations in 11.5 (MDEV-25829).
+_UCA1400_SINCE: Final = 110501
+_UNICODE: Final = frozenset({"ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4"})
 _BYTES_PER_CHARACTER: Final = {
     "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
     "ujis": 3, "utf16": 4, "utf16le": 4, "utf32": 4, "utf8mb3": 3, "utf8mb4": 4,
@@ -54,7 +57,10 @@ def default_collation(charset: str, context: SourceContext) -> str:
         if context.utf8mb4_collation is not None:
             return context.utf8mb4_collation
         # MySQL changed it in 8.0 (Reference Manual, "The utf8mb4 Character Set").
-        return "utf8mb4_0900_ai_ci" if context.flavor == "mysql" and context.version >= 80000 else "utf8mb4_general_ci"
+        if context.flavor == "mysql" and context.version >= 80000:
+            return "utf8mb4_0900_ai_ci"
+    if charset in _UNICODE and context.flavor == "mariadb" and context.version >= _UCA1400_SINCE:
+        return f"{charset}_uca1400_ai_ci"
     return _DEFAULTS.get(charset, f"{charset}_general_ci")
 
 

@@ -17,6 +17,9 @@ _WITH_VALUE = (
 _NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 
+_LARGEST_VARCHAR = 65535
+
+
 @dataclass(slots=True)
 class Definition:
     """A column as it is defined, and what its definition adds to the table."""
@@ -190,6 +193,11 @@ def _sized(data_type: DataType, charset: str | None) -> None:
     if data_type.base in ("text", "blob") and data_type.length is not None:
         data_type.base = sized(data_type.base, data_type.length * bytes_per_character(charset))
         data_type.length = None
+    elif data_type.base in ("varchar", "varbinary") and data_type.length is not None:
+        size = data_type.length * bytes_per_character(charset)
+        if size > _LARGEST_VARCHAR:  # no error without strict mode (prepare_blob_field in sql/sql_table.cc of both)
+            data_type.base = sized("text" if data_type.base == "varchar" else "blob", size)
+            data_type.length = None
 
 
 def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Cursor) -> Definition:

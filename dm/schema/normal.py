@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from ipaddress import ip_address
 from typing import Final
 
 from dm.errors import DMError
@@ -23,6 +24,7 @@ _NUMBERS: Final = frozenset(
 )
 _WITHOUT_LENGTH: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _TEMPORAL: Final = frozenset({"date", "time", "datetime", "timestamp"})
+_ADDRESSES: Final = frozenset({"inet4", "inet6", "uuid"})
 _NOW: Final = frozenset({"current_timestamp", "now", "localtime", "localtimestamp"})
 # The longest part of an index: InnoDB by row format, MyISAM, Aria (handler::max_key_part_length of both servers).
 _PART_BYTES: Final = (3072, 767, 1000, 2000, 2300)
@@ -95,6 +97,14 @@ def _number(column: Column, text: str) -> str:
         return text
 
 
+def _address(text: str) -> str:
+    """An address or UUID as its type stores it, however it is written."""
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        return text.replace("-", "").lower()
+
+
 def _default(column: Column) -> str | None:
     if column.default is None:
         return None
@@ -118,6 +128,8 @@ def _default(column: Column) -> str | None:
         while parts and parts[-1] == 0:
             parts.pop()
         return ("-" if literal.startswith("-") else "") + ":".join(map(str, parts))
+    if column.base in _ADDRESSES:
+        return _address(literal)
     if column.base == "binary":
         return literal.rstrip("\0")
     return literal

@@ -19,6 +19,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema import effect
+from dm.schema.collation_text import with_collations
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns
@@ -63,6 +64,7 @@ class DdlLane:
         intent: Intent | None,
         dumped_until: Position | None,
         forget: Callable[[], None],
+        strict_collations: bool = False,
     ) -> None:
         self._rules = rules
         self._tracker = tracker
@@ -77,6 +79,7 @@ class DdlLane:
         # The end of the dump's window. After a crash the bound is no further than the last DDL, so it finds none.
         self._dumped_until = dumped_until
         self._forget = forget
+        self._strict_collations = strict_collations
         self.executed = 0
         self.already_effective = 0
         self.running: str | None = None  # the statement under way, for the status
@@ -372,7 +375,8 @@ class DdlLane:
         if intent is not None and number < intent.piece:
             return  # a later piece was announced, so this one is done
         refuse_renaming(piece, self._rules, end)
-        target_piece = piece.route(self._rules.route)
+        collated = with_collations(piece, self._session.context) if self._strict_collations else piece
+        target_piece = collated.route(self._rules.route)
         routed = target_piece.text
         now = self._structures_of(target_piece)
         if creates_shard(piece, self._rules, now, end):

@@ -21,6 +21,7 @@ from dm.ident import TableName
 from dm.schema.charset import Collated
 from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
+from dm.sql.context import SourceContext
 from dm.syncer.query_context import explicit_defaults_for_timestamp
 from dm.target.connection import TargetConnection
 from dm.upstream.facts import ServerFacts
@@ -63,6 +64,11 @@ class DdlSession:
     def connection_id(self) -> int:
         """The target's number of this session."""
         return self._connection.connection_id
+
+    @property
+    def context(self) -> SourceContext:
+        """How the target reads a statement."""
+        return SourceContext(self._connection.flavor, self._connection.version, "")
 
     def execute(self, statement: str, query: Query) -> None:
         """Run one statement as the source ran it; raises DMError."""

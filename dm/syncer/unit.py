@@ -324,6 +324,7 @@ class SyncUnit:
             intent=taken.intent,
             dumped_until=taken.bound() if taken.checkpoint is not None else None,
             forget=rows.forget,
+            strict_collations=subtask.collation_compatible == "strict",
         )
         self._spool.wipe()
         source: EventSource = origin.event_source()
