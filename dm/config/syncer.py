@@ -35,6 +35,7 @@ class SyncerConfig(Section):
     safe_mode_duration: Annotated[float, duration()] | None = None  # seconds; None: twice the flush interval
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
     missing_row: Annotated[MissingRow, one_of(MissingRow)] = "pause"
+    atomic_transactions: Flag = False
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
     def check(self) -> Iterator[Issue]:

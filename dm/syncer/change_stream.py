@@ -28,6 +28,8 @@ class ChangeStream:
         last: int,
         tables: Mapping[int, SourceTable],
         memory: MemoryQuota,
+        *,
+        safe: bool,
     ) -> None:
         self._transaction = transaction
         self._items = transaction.items
@@ -35,6 +37,7 @@ class ChangeStream:
         self._last = last
         self._tables = {key: table.for_another_thread() for key, table in tables.items()}
         self._memory = memory
+        self._safe = safe
         self._items.hold()
 
     def parts(self) -> Iterator[list[RowChange]]:
@@ -47,7 +50,7 @@ class ChangeStream:
             table = self._tables.get(id(item.table_map))
             if table is None or not table.wanted_kinds[item.rows.kind]:
                 continue
-            changes = table.keyless_changes(item, self._transaction)
+            changes = table.ordered_changes(item, self._transaction, safe=self._safe)
             part += changes
             cost += DECODED_FACTOR * len(item.rows.data) + CHANGE_COST * len(changes)
             if cost >= PART_COST:

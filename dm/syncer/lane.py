@@ -70,7 +70,8 @@ class LaneQueue:
     def take(self, limit: int, *, whole_jobs: bool) -> list[LaneJob]:
         """Wait for work and take up to `limit` changes; empty when the lane is closed.
 
-        With `whole_jobs` one job is one batch however large it is: what the source committed at once stays together.
+        A job is never divided: what the source committed at once stays together where all of it is one job. With
+        `whole_jobs` none is joined with another either; a stream never is.
         """
         with self._changed:
             while not self._jobs and not self._closed:
@@ -79,8 +80,8 @@ class LaneQueue:
                 return []
             taken = [self._jobs.popleft()]
             count = taken[0].count
-            if not whole_jobs:
-                while self._jobs and count + self._jobs[0].count <= limit:
+            if not whole_jobs and taken[0].stream is None:
+                while self._jobs and self._jobs[0].stream is None and count + self._jobs[0].count <= limit:
                     taken.append(self._jobs.popleft())
                     count += taken[-1].count
             self._waiting -= count

@@ -115,13 +115,11 @@ class Origin:
         def here(position: Position) -> Position:
             return position if position.server_uuid == self.facts.server_uuid else self._placed(position)
 
-        done = taken.keyless_done()
         tables = {
             name: replace(table, point=None if table.point is None or start.covers(table.point) else here(table.point))
             for name, table in checkpoint.tables.items()
         }
-        taken = taken.with_keyless_done(None if done is None else here(done))
-        return replace(checkpoint, position=here(start), tables=tables), taken
+        return replace(checkpoint, position=here(start), tables=tables), taken.with_exact_lanes(here)
 
     def _placed(self, start: Position) -> Position:
         """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the place."""

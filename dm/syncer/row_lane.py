@@ -46,6 +46,8 @@ class RowLane:
         options: PlanOptions,
         points: dict[TableName, Position],
         keyless_done: Position | None,
+        atomic: bool = False,
+        atomic_done: Position | None = None,
         oracle: TextOracle | None = None,
     ) -> None:
         self._rules = rules
@@ -57,6 +59,8 @@ class RowLane:
         self._options = options
         self.points = points
         self._keyless_done = keyless_done
+        self._atomic = atomic  # every table goes to the ordered lane
+        self._atomic_done = atomic_done
         self._oracle = oracle
         self._tables: dict[int, SourceTable] = {}
         # Of the transaction under way, behind its last DDL.
@@ -70,8 +74,13 @@ class RowLane:
         self._tables.clear()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
-        """Place the changes of keyed tables among these row events, collect those of keyless ones; gives how many."""
+        """Place the changes that go to any lane among these row events, collect those of the ordered one.
+
+        Gives how many were placed.
+        """
         gtid, end = transaction.gtid, transaction.end
+        if self._atomic and self._atomic_done is not None and self._atomic_done.has_processed(gtid, end):
+            return 0  # I9
         safe = self._safe_mode.covers_change(transaction.begin)
         place = self._lanes.place
         given = 0
@@ -83,8 +92,8 @@ class RowLane:
             if not table.wanted_kinds[kind] or (table.point is not None and table.point.has_processed(gtid, end)):
                 continue
             plan = table.plan
-            if not plan.keyed:
-                self._collect(table, item, transaction)
+            if self._atomic or not plan.keyed:
+                self._collect(table, item, transaction, safe=safe)
                 continue
             pairs = table.pairs(item, transaction, safe=safe)
             cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
@@ -98,16 +107,16 @@ class RowLane:
             self._safe_mode.rows += given
         return given
 
-    def _collect(self, table: SourceTable, item: RowsItem, transaction: SourceTransaction) -> None:
+    def _collect(self, table: SourceTable, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> None:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
         # the same transactions may come in another order, so each one is asked about.
-        done = self._keyless_done
+        done = self._keyless_done if not table.plan.keyed else None
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
-            self.skipped_keyless += len(table.keyless_changes(item, transaction))
+            self.skipped_keyless += len(table.ordered_changes(item, transaction, safe=False))
             return
         self._keyless_tables[id(item.table_map)] = table
         if self._keyless_cost < PART_COST:
-            changes = table.keyless_changes(item, transaction)
+            changes = table.ordered_changes(item, transaction, safe=safe)
             self._keyless += changes
             self._keyless_cost += DECODED_FACTOR * len(item.rows.data) + CHANGE_COST * len(changes)
         else:
@@ -123,7 +132,8 @@ class RowLane:
         changes, cost, tables = self._keyless, self._keyless_cost, self._keyless_tables
         self._keyless, self._keyless_cost, self._keyless_tables = [], 0, {}
         if cost >= PART_COST:
-            stream = ChangeStream(transaction, first, last, tables, self._lanes.memory)
+            safe = self._safe_mode.covers_change(transaction.begin)
+            stream = ChangeStream(transaction, first, last, tables, self._lanes.memory, safe=safe)
             self._lanes.stream_keyless(stream, ticket, transaction.end)
             return 1
         if changes:

@@ -48,12 +48,13 @@ class SourceTable:
             error.position = error.position or str(transaction.end)
             raise
 
-    def keyless_changes(self, item: RowsItem, transaction: SourceTransaction) -> list[RowChange]:
-        """The wanted changes of an event of a keyless table; those are never applied idempotently."""
+    def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
+        """The wanted changes of an event of a table that goes to the ordered lane; what must not, is never `safe`."""
         kind = item.rows.kind
+        safe = safe and self.plan.keyed
         return [
-            RowChange(self.plan, KINDS[kind], before, after, False)
-            for before, after in self.pairs(item, transaction, safe=False)
+            RowChange(self.plan, KINDS[kind], before, after, safe)
+            for before, after in self.pairs(item, transaction, safe=safe)
             if self.row_filter is None or not self.row_filter(kind, before, after)
         ]
 

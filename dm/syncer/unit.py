@@ -52,7 +52,7 @@ from dm.syncer.structures import Structures
 from dm.target.connection import READ_TIMEOUT, TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence, lock_holder
-from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
+from dm.target.progress.lanes import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.target.progress.online import read_online
 from dm.target.progress.operators import read_operators
 from dm.target.progress.tables import SubtaskKey, create_tables
@@ -205,7 +205,9 @@ class SyncUnit:
                 connection.close()
 
     def _connect(self) -> dict[str, TargetConnection]:
-        lanes = [CONTROL, DDL, KEYLESS, *(worker_lane(number) for number in range(self._subtask.syncer.worker_count))]
+        settings = self._subtask.syncer
+        workers = [worker_lane(number) for number in range(settings.worker_count)]
+        lanes = [CONTROL, DDL, *([ATOMIC] if settings.atomic_transactions else [KEYLESS, *workers])]
         connections: dict[str, TargetConnection] = {}
         try:
             for lane in lanes:
@@ -309,6 +311,8 @@ class SyncUnit:
             ),
             points=points,
             keyless_done=taken.keyless_done(),
+            atomic=settings.atomic_transactions,
+            atomic_done=taken.atomic_done(),
             oracle=weights,
         )
         ddl = DdlLane(
@@ -410,9 +414,10 @@ class SyncUnit:
             # The set up to `end` without what L holds: the two together are exact, and the row stays small.
             return replace(end, gtid_set=end.gtid_set - progress.stored.gtid_set)
 
-        done = taken.keyless_done()
+        atomic = settings.atomic_transactions
+        done = taken.atomic_done() if atomic else taken.keyless_done()
 
-        def keyless(end: Position) -> Position:
+        def exact(end: Position) -> Position:
             # After a switch of servers the transactions done may still lie ahead, in another order.
             return above_checkpoint(end if done is None else replace(end, gtid_set=end.gtid_set | done.gtid_set))
 
@@ -423,20 +428,21 @@ class SyncUnit:
                 LaneQueue(max(settings.queue_size, settings.batch)),
                 completions,
                 batch=settings.batch,
-                ordered=ordered,
+                # Whole transactions may share one of the target; keyless rows of many have no gain from it.
+                ordered=ordered and not atomic,
                 gate=gate,
                 memory=self._changes,
                 missing=self._missing,
                 clock=self._clock,
                 chance=random.Random(name),
-                position_of=keyless if ordered else above_checkpoint,
+                position_of=exact if ordered else above_checkpoint,
                 failed=self._fail,
             )
 
-        workers = [lane(worker_lane(number), ordered=False) for number in range(settings.worker_count)]
+        count = 0 if atomic else settings.worker_count
         return Lanes(
-            workers,
-            lane(KEYLESS, ordered=True),
+            [lane(worker_lane(number), ordered=False) for number in range(count)],
+            lane(ATOMIC if atomic else KEYLESS, ordered=True),
             ConflictDetector(settings.worker_count),
             memory=self._changes,
             key_bytes=settings.memory_quota // 4,

@@ -18,6 +18,7 @@ from dm.target.progress.tables import SubtaskKey
 CONTROL = "control"
 DDL = "ddl"
 KEYLESS = "keyless"
+ATOMIC = "atomic"
 
 
 def worker_lane(number: int) -> str:

@@ -5,7 +5,7 @@ See I1 and I3 of `protocol.py`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dm import faults
@@ -14,7 +14,7 @@ from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, read_checkpoint
 from dm.target.progress.fence import Fence
 from dm.target.progress.intent import Intent, read_intent
-from dm.target.progress.lanes import CONTROL, DDL, KEYLESS, LaneClaim, LaneRow, raise_epoch, read_lanes
+from dm.target.progress.lanes import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, LaneRow, raise_epoch, read_lanes
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,21 +45,35 @@ class Takeover:
         return replace(bound, gtid_set=bound.gtid_set | start.gtid_set)
 
     def keyless_done(self) -> Position | None:
-        """The exact position of the keyless lane; None when it never committed or L is beyond it."""
-        if self.checkpoint is None:
+        """Up to where changes of keyless tables are done, exactly; None when that is not beyond L."""
+        return self._exact(KEYLESS, ATOMIC)
+
+    def atomic_done(self) -> Position | None:
+        """Up to where everything is done, by a run that kept transactions whole; None when that is not beyond L."""
+        return self._exact(ATOMIC)
+
+    def _exact(self, *lanes: str) -> Position | None:
+        found: Position | None = None
+        for row in self.rows:
+            done = self._beyond(row) if row.lane in lanes else None
+            if done is not None:
+                found = done if found is None else found.join(done)
+        return found
+
+    def _beyond(self, row: LaneRow) -> Position | None:
+        if self.checkpoint is None or row.position is None:
             return None
         start = self.checkpoint.position
-        for row in self.rows:
-            if row.lane == KEYLESS and row.position is not None:
-                done = replace(row.position, gtid_set=row.position.gtid_set | start.gtid_set)
-                return None if start.covers(done) else done
-        return None
+        done = replace(row.position, gtid_set=row.position.gtid_set | start.gtid_set)
+        return None if start.covers(done) else done
 
-    def with_keyless_done(self, done: Position | None) -> Takeover:
-        """The same with another form of the keyless lane's position."""
-        if done is None:
-            return self
-        return replace(self, rows=[replace(row, position=done) if row.lane == KEYLESS else row for row in self.rows])
+    def with_exact_lanes(self, here: Callable[[Position], Position]) -> Takeover:
+        """The same with another form of the positions that are read exactly."""
+        rows = []
+        for row in self.rows:
+            done = self._beyond(row) if row.lane in (KEYLESS, ATOMIC) else None
+            rows.append(row if done is None else replace(row, position=here(done)))
+        return replace(self, rows=rows)
 
 
 def take_over(connections: Mapping[str, TargetConnection], fence: Fence) -> Takeover:

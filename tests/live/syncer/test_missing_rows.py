@@ -21,6 +21,7 @@ def _create(name: str, *servers: ThrowawayServer) -> None:
         )
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_the_task_pauses_with_place_and_key_of_the_row(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -50,6 +51,7 @@ def test_the_task_pauses_with_place_and_key_of_the_row(
     assert target.query(f"SELECT id, c FROM {name}.t ORDER BY id") == ((1, 2), (2, 2))
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_such_rows_are_counted_where_the_task_file_says_so_but_never_those_without_a_key(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -83,6 +85,7 @@ def test_such_rows_are_counted_where_the_task_file_says_so_but_never_those_witho
     assert "without a key" in error.message
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_safe_mode_does_not_find_is_not_missing(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
