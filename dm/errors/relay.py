@@ -144,8 +144,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "medium",
         "the source's binlog files have another name: {now} follows {before}",
-        "the relay goes on by GTID in a new sub-directory by itself; a task that reads from the source itself needs a"
-        " relay for that (`dmctl start-relay`)",
+        "nothing: relay and tasks go on by GTID by themselves, the relay in a new sub-directory",
         retryable=True,
     ),
     ErrorKind(

@@ -8,12 +8,16 @@ full. Otherwise the reader has to start again from its own checkpoint, and gets 
 
 So it is with the two addresses of a source that has a standby: behind them are two servers, and the way from one to the
 other is a new start. Every event is checked against its checksum before it is handed out.
+
+A source whose `log_bin` was changed goes on in files of another name. Where its index has both, its own dump leads
+from one to the other. Where it knows the old ones no more, only the GTID set of a start tells what follows, as behind
+another server. Without GTIDs the places of the two have no order, and the task pauses.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -29,7 +33,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.unit import JSON
 from dm.upstream.address import SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
-from dm.upstream.facts import ServerFacts, binlog_end
+from dm.upstream.facts import ServerFacts, binlog_end, binlog_files
 from dm.upstream.gtid_history import gtids_before
 from dm.upstream.lineage import can_follow, expect_all, explained
 from dm.upstream.replica_identity import ReplicaIdentity
@@ -39,7 +43,7 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
 
 # What can heal, but not inside this stream: its reader has to start again from its checkpoint.
-_SEAMS = frozenset({"source-switched", "relay-file-shrunk"})
+_SEAMS = frozenset({"source-switched", "relay-file-shrunk", "binlog-renamed"})
 
 
 class RemoteEventSource:
@@ -70,7 +74,8 @@ class RemoteEventSource:
         """Why the connection is down at the moment."""
         return self._trouble
 
-    def _facts(self, start: Position) -> ServerFacts:
+    def _facts(self, start: Position) -> tuple[ServerFacts, tuple[str, ...]]:
+        """What the server is, and the names of its binlog files; raises DMError if it lacks what was read."""
         connection, facts = self._addresses.open()
         with closing(connection):
             expect_all(
@@ -81,7 +86,7 @@ class RemoteEventSource:
                 read_from=start.server_uuid,
                 may_wait=self._addresses.other is not None,
             )
-        return facts
+            return facts, tuple(name for name, _ in binlog_files(connection))
 
     @property
     def reading(self) -> Mapping[str, JSON]:
@@ -115,8 +120,8 @@ class RemoteEventSource:
         run = _Run(start)
         while not stop.is_set():
             try:
-                facts = self._facts(start)
-                run.expect(facts)
+                facts, files = self._facts(start)
+                run.expect(facts, files)
                 stream = DumpStream(
                     self._addresses.current,
                     self._identity,
@@ -189,28 +194,47 @@ class _Run:
         self._handed = ("", 0)  # file and offset up to where events were handed out
         self._created: dict[str, bytes] = {}  # the current file's creation time
         self._first = True
+        self._gtid_mode = True
 
     @property
     def server_uuid(self) -> str:
         """The server of this connection."""
         return self._uuid
 
-    def expect(self, facts: ServerFacts) -> None:
-        """A new connection to this server begins."""
+    def expect(self, facts: ServerFacts, files: Sequence[str]) -> None:
+        """A new connection to this server, which has these files, begins."""
         if self._uuid and facts.server_uuid != self._uuid:
             raise DMError("source-switched", now=facts.server_uuid, before=self._uuid)
         if self.resume.server_uuid not in ("", facts.server_uuid):
             # The file and the offset are another server's; only the GTID set counts here.
             self.resume = replace(self.resume, server_uuid="", file="", offset=MAGIC_SIZE)
+        elif files and not any(self._follows(file) for file in files):
+            self._renamed(files[-1], facts.gtid_mode)
+            self.resume = replace(self.resume, server_uuid="", file="", offset=MAGIC_SIZE)
+        self._gtid_mode = facts.gtid_mode
         self._uuid = facts.server_uuid
         self._place = StreamPosition()
         self._boundary.reset()
+
+    def _follows(self, file: str) -> bool:
+        """Whether a file of the server has the name, before its number, of the one that was read."""
+        return self.resume.same_files(replace(self.resume, file=file))
+
+    def _renamed(self, now: str, gtid_mode: bool) -> None:
+        """Raise DMError unless the GTID set of the start tells what follows."""
+        resume = self.resume
+        if not gtid_mode:
+            raise DMError("binlog-renamed-without-gtid", before=resume.file, now=now, position=resume)
+        if not resume.gtid_set:  # it has moved on since the start: a new start has the set of its place
+            raise DMError("binlog-renamed", before=resume.file, now=now)
 
     def take(self, raw: bytes) -> SourceEvent | None:
         """The event to hand out, or None when it was handed out before or belongs to no reader."""
         place = self._place
         kind = raw[4]
         in_file = place.advance(raw)
+        if kind == EventType.ROTATE and not self._gtid_mode and not self._follows(place.file):
+            raise DMError("binlog-renamed-without-gtid", before=self.resume.file, now=place.file, position=self.resume)
         if kind == EventType.FORMAT_DESCRIPTION:
             self._format(raw)
             if not in_file:

@@ -8,9 +8,9 @@ In no file stand: rotations with the artificial flag, which announce a file; a f
 which the server repeats at a start inside a file; heartbeats; anything else marked artificial or without log_pos (but
 for an event that ends at a multiple of 4 GiB, whose log_pos is 0 too).
 
-Within one stream files follow each other: a name that is of another series, that goes back, or that comes again and
-again with nothing in between is no server's. Without the last rule an endless row of names would keep us busy for ever,
-each of them being new bytes.
+Within one stream files follow each other: a name that goes back, or that comes again and again with nothing in between,
+is no server's. Without the second rule an endless row of names would keep us busy for ever, each of them being new
+bytes. A name of another series is that of a server whose `log_bin` was changed; who reads decides what that means.
 """
 
 from __future__ import annotations
@@ -91,10 +91,7 @@ class StreamPosition:
         if before and file != before:
             base, _, number = file.rpartition(".")
             base_before, _, number_before = before.rpartition(".")
-            if base != base_before:
-                # A server whose log_bin was changed goes on in files of another name; only a new start finds them.
-                raise DMError("binlog-renamed", before=before, now=file)
-            if int(number) < int(number_before):
+            if base == base_before and int(number) < int(number_before):
                 raise DMError("source-reset", what=f"file {file} follows {before}")
         if before and (before, self.offset) == self._named_at:
             self._empty_rotations += 1

@@ -10,7 +10,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from tests.spark.conftest import LoadFactory
 
-pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(900)]  # two JVMs start
 
 TABLES = (
     "CREATE TABLE keyed (id INT PRIMARY KEY, v INT)",
