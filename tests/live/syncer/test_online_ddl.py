@@ -6,17 +6,23 @@ import itertools
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 from pymysql.err import ProgrammingError
 
+from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
+from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.ident import TableName
+from tests.live.syncer.test_dump_window import Dump
 from tests.live.syncer.test_follow import identical
+from tests.live.syncer.test_operators import ask
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.online_ddl_tools import TOOLS, OnlineChange, Tool
-from tests.testbed.sync import RunningSync, running_sync, subtask_for
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -67,7 +73,7 @@ def writing(server: ThrowawayServer, table: TableName) -> Iterator[None]:
 
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize(
-    "tool", [pytest.param(tool, marks=[pytest.mark.chaos] if "two" in tool else []) for tool in TOOLS]
+    "tool", [pytest.param(tool, marks=[] if tool == "pt-osc" else [pytest.mark.chaos]) for tool in TOOLS]
 )
 def test_the_change_arrives_while_rows_are_written_and_nothing_else(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tool: Tool
@@ -106,3 +112,180 @@ def running_sync_again(sync: RunningSync, subtask: SubtaskConfig) -> Iterator[Ru
     sync.stop()
     with running_sync(subtask) as again:
         yield again
+
+
+def prepared(
+    tool: Tool, upstream: ThrowawayServer, target: ThrowawayServer, name: str
+) -> tuple[SubtaskConfig, OnlineChange]:
+    """A task that has begun, and a change that has not."""
+    for server in (upstream, target):
+        server.execute(TABLE.format(s=name), f"INSERT INTO {name}.t VALUES (1, 1, 'one'), (2, 2, 'two')")
+    subtask = online(subtask_for(upstream, target, name, task=name))
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    return subtask, OnlineChange(tool, upstream, TableName(name, "t"), COLUMNS)
+
+
+# Five pieces are executed. Six statements are stored or tracked: CREATE, two ALTERs, two renames, the DROP.
+AROUND_PIECES = ("syncer.before_intent", "syncer.before_ddl", "syncer.after_ddl")
+AROUND_RECORDS = ("syncer.after_ddl_record", "syncer.before_checkpoint", "syncer.after_checkpoint")
+KILLS = [(point, number) for point in AROUND_PIECES for number in range(1, 6)]
+KILLS += [(point, number) for point in AROUND_RECORDS for number in range(1, 7)]
+SAMPLE = (("syncer.after_ddl", 2),)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(
+    ("point", "number"), [pytest.param(*kill, marks=[] if kill in SAMPLE else [pytest.mark.chaos]) for kill in KILLS]
+)
+def test_a_kill_between_what_is_kept_and_what_is_executed_changes_nothing(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, point: str, number: int
+) -> None:
+    name = schema(upstream, target)
+    subtask, change = prepared("gh-ost two-step", upstream, target, name)
+    change.create()
+    change.alter(*ALTERATIONS[:2])
+    change.copy()
+    upstream.execute(f"UPDATE {name}.t SET v = v + 1")
+    change.cut_over()
+    upstream.execute(f"UPDATE {name}.t SET a = a + 1")
+    change.clean()
+    log = tmp_path / "faults"
+    armed = SyncProcess(subtask, faults=f"{point}=kill@{number}", fault_log=log)
+    try:
+        assert armed.wait_killed()
+    finally:
+        armed.close()
+    assert log.read_text().startswith(point)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    identical(upstream, target, name)
+    assert target.query(f"SELECT COUNT(*) FROM {subtask.meta_schema}.{name}_onlineddl") == ((0,),)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_task_that_begins_in_the_middle_pauses_and_a_person_says_what_was_done(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    upstream.execute(TABLE.format(s=name))
+    change = OnlineChange("gh-ost", upstream, TableName(name, "t"), COLUMNS)
+    change.create()
+    change.alter(ALTERATIONS[0])
+    upstream.execute(f"DROP TABLE {name}.t")
+    subtask, change = prepared("gh-ost", upstream, target, name)
+    change.copy()
+    change.cut_over()
+    upstream.execute(f"INSERT INTO {name}.t (v, a) VALUES (7, 8)")
+    sync = RunningSync(subtask, None)
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError)
+    assert (error.code, error.place is not None) == (36046, True)
+    assert error.place is not None
+    statement = f"ALTER TABLE {name}.t {ALTERATIONS[0]}"
+    ask(subtask, "replace", f"{error.place['file']}:{error.place['offset']}", statement)
+    with running_sync(subtask) as resumed:
+        resumed.wait_synced()
+        change.clean()
+        whole = OnlineChange("gh-ost", upstream, change.table, (*COLUMNS, "a", "b"))
+        whole.all("ADD COLUMN c INT DEFAULT 1")
+        resumed.wait_synced()
+    identical(upstream, target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_each_shard_of_a_merged_table_is_changed_online(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    table = "(id INT PRIMARY KEY, v INT, w VARCHAR(20))"
+    upstream.execute(*(f"CREATE TABLE {name}.shard_{number} {table}" for number in (1, 2)))
+    target.execute(f"CREATE TABLE {name}.merged {table}")
+    rule = RouteRule(schema_pattern=name, table_pattern="shard_*", target_schema=name, target_table="merged")
+    subtask = online(subtask_for(upstream, target, name, task=name, routes=(rule,)))
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        for number in (1, 2):
+            rows = ", ".join(f"({10 * row + number}, 0, 'x')" for row in range(5))
+            upstream.execute(f"INSERT INTO {name}.shard_{number} VALUES {rows}")
+        for number in (1, 2):
+            change = OnlineChange("gh-ost", upstream, TableName(name, f"shard_{number}"), COLUMNS)
+            change.all("ADD COLUMN a INT NOT NULL DEFAULT 5", "MODIFY w VARCHAR(50)")
+            upstream.execute(f"INSERT INTO {name}.shard_{number} VALUES ({1000 + number}, 1, 'y', 2)")
+            if number == 1:
+                upstream.execute(f"INSERT INTO {name}.shard_2 (id, v) VALUES (2000, 3)")
+        sync.wait_synced()
+    assert target.query(f"SHOW TABLES FROM {name}") == (("merged",),)
+    report = compare(pair_tables([upstream], [name], route=lambda _, table: TableName(name, "merged")), target)
+    assert report.identical, str(report)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_without_online_ddl_they_are_tables_like_any_other(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask, change = prepared("gh-ost", upstream, target, name)
+    with running_sync(subtask.model_copy(update={"online_ddl": False})) as sync:
+        change.create()
+        change.alter("ADD COLUMN a DATETIME DEFAULT CURRENT_TIMESTAMP")
+        change.copy()
+        sync.wait_synced()
+        assert {row[0] for row in target.query(f"SHOW TABLES FROM {name}")} == {"t", "_t_gho", "_t_ghc"}
+        change.cut_over()
+        sync.wait_synced()
+    identical(upstream, target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("read", [pytest.param("before", marks=pytest.mark.chaos), "behind"])
+def test_a_change_that_ends_while_the_table_is_dumped(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, read: str
+) -> None:
+    name = schema(upstream, target)
+    upstream.execute(TABLE.format(s=name), f"INSERT INTO {name}.t VALUES (1, 1, 'one'), (2, 2, 'two')")
+    change = OnlineChange("pt-osc", upstream, TableName(name, "t"), COLUMNS)
+    if read == "behind":
+        change.create()  # nobody sees this, and nobody has to
+        change.alter(*ALTERATIONS)
+    dump = Dump(upstream, target, name)
+    if read == "before":
+        dump.load("t")
+        change.create()
+        change.alter(*ALTERATIONS)
+    upstream.execute(f"UPDATE {name}.t SET v = v + 1")
+    change.copy()
+    upstream.execute(f"UPDATE {name}.t SET v = v + 1")
+    change.cut_over()
+    if read == "behind":
+        dump.load("t", dump.point())
+    upstream.execute(f"UPDATE {name}.t SET a = a + 1")
+    dump.finish()
+    change.clean()
+    upstream.execute(f"INSERT INTO {name}.t (v) VALUES (9)")
+    with running_sync(online(subtask_for(upstream, target, name, task=name))) as sync:
+        sync.wait_synced()
+    identical(upstream, target, name)
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_a_new_table_under_the_name_of_one_that_was_moved_away_pauses(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask, _ = prepared("pt-osc", upstream, target, name)
+    upstream.execute(
+        f"RENAME TABLE {name}.t TO {name}._t_old",
+        TABLE.format(s=name),
+        f"INSERT INTO {name}.t VALUES (1, 10, 'new')",
+    )
+    sync = RunningSync(subtask, None)
+    error = sync.wait_ended()
+    sync.stop()
+    assert getattr(error, "code", 0) == 36935
+    target.execute(f"DROP TABLE {name}.t")
+    with running_sync(subtask) as resumed:
+        resumed.wait_synced()
+    assert target.query(f"SELECT * FROM {name}.t") == ((1, 10, "new"),)
+    assert target.query(f"SELECT COUNT(*) FROM {subtask.meta_schema}.{name}_onlineddl") == ((0,),)
