@@ -30,7 +30,7 @@ from dm.binlog.value import ABSENT, Row
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.statement import has_zero_enum
+from dm.changes.statement import has_zero_enum, removes_others
 
 
 def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:
@@ -61,7 +61,7 @@ class _Compactor:
         keys = keys_of(change)
         if change.safe is not self._safe:
             self._safe, self._floor = change.safe, len(left)
-        if not plan.groupable or WILD in keys:
+        if not plan.groupable or WILD in keys or removes_others(change):
             left.append(change)
             self._floor = len(left)
             return

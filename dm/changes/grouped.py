@@ -14,7 +14,8 @@ Why disjoint keys commute, even on a target that isn't what the source was:
   of a grouped UPDATE or DELETE compares the columns of all unique keys, and REPLACE (`insert-mode: replace`) must
   replace nothing. The counts prove it for every row.
 - Where the two worlds meet in one batch (safe mode ends), nothing moves across the border. Nothing moves over a row of
-  a table with triggers, nor over a change with an unknown key.
+  a table with triggers, nor over a change with an unknown key, nor over an INSERT that takes the place of other rows
+  without a REPLACE (`insert-mode: replace` where that is not allowed).
 
 Whatever is not as expected, a count or an error, ends the attempt: the transaction is rolled back and the changes are
 applied one by one, so the outcome, the error included, is the serial one.
@@ -45,6 +46,7 @@ from dm.changes.statement import (
     insert_head,
     key_changed,
     known,
+    removes_others,
     row_statements,
     row_values,
 )
@@ -92,7 +94,7 @@ class _Batch:
             self._safe = change.safe
             self._fence()
         keys = keys_of(change)
-        if not plan.groupable or WILD in keys:
+        if not plan.groupable or WILD in keys or removes_others(change):
             self._fence()
             self._append(row_statements(change), ())
             self._fence()
@@ -115,7 +117,7 @@ class _Batch:
         if rendered is None:
             self._append(row_statements(change), keys)
             return
-        replaces = (change.safe and plan.keyed) or (plan.insert_replaces and not plan.upsert)
+        replaces = (change.safe and plan.keyed) or plan.insert_replaces
         self._join(_REPLACE if replaces else _INSERT, change, after, rendered, keys)
 
     def _delete(self, change: RowChange, before: Row, keys: tuple[Key, ...]) -> None:

@@ -64,9 +64,9 @@ def row_statements(change: RowChange) -> list[ApplyStatement]:
     safe = change.safe and plan.keyed
     if before is None:
         assert after is not None
-        if safe and plan.upsert:
+        if plan.upsert and (safe or plan.insert_replaces):
             return _upsert(change, None, after)
-        if safe or (plan.insert_replaces and not plan.upsert):
+        if safe or plan.insert_replaces:
             return [_written(replace_row(plan, after), plan, after, ANY, change)]
         return [_written(insert_row(plan, after), plan, after, ANY, change)]
     if after is None:
@@ -86,6 +86,12 @@ def row_statements(change: RowChange) -> list[ApplyStatement]:
 def key_changed(plan: TablePlan, before: Row, after: Row) -> bool:
     """Whether a column of a unique index has another value, byte by byte."""
     return any(after[at] != before[at] and after[at] is not ABSENT for at in plan.key_columns)
+
+
+def removes_others(change: RowChange) -> bool:
+    """Whether the change, outside safe mode, deletes rows whose keys it takes without the server telling how many."""
+    plan = change.plan
+    return plan.insert_replaces and plan.upsert and change.before is None and not change.safe
 
 
 def operation_of(change: RowChange) -> str:

@@ -4,8 +4,9 @@ Behind the new L may lie what earlier runs have done, and a run that begins ther
 says how far they came is kept beside it: B becomes the old L joined with the old B (the lanes' rows are joined with it
 by each start), so keyed tables are in safe mode until they are past it; and the row of the keyless lane, which is read
 exactly, says what the old L said, where that is more. What a run that kept transactions whole has done beyond the old L
-goes the same two ways, and its lane's row is emptied: keyed tables are to be done again. Structures belong to the old L and go; the syncer finds those of
-the new place as it does for a task that begins (DM deletes its table points too). So does what was noted of online DDL.
+goes the same two ways, and its lane's row is emptied: keyed tables are to be done again. Structures belong to the old L
+and go; the syncer finds those of the new place as it does for a task that begins (DM deletes its table points too). So
+does what was noted of online DDL.
 
 Nobody may write progress meanwhile: the control lane's lock is taken, and whoever holds it lets us refuse.
 """

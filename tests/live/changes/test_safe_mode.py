@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dm.binlog.value import ABSENT, Row
-from dm.changes.plan import PlanOptions, TablePlan
+from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.config.syncer import InsertMode
 from dm.demo.installation import FLAVORS, Flavor
+from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.table import Column
+from dm.schema.table import Column, TableSchema
 from dm.target.apply import apply_batch
 from dm.target.connection import TargetConnection
+from dm.target.target_schema import TargetSchemas
 from tests.live.changes.tables import Shape, contents, endpoint_of, fill, primary, unique
+from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
@@ -130,6 +135,67 @@ def test_safe_mode_keeps_what_only_the_target_knows(
     for _ in range(2):
         apply_batch(connection, _changes(plan, history, safe=True))
         assert contents(connection, plan.target) == [(1, 1, 1, 5, 11), (3, 2, 2, 6, 12), (4, 4, 4, 4, 7)]
+
+
+# What an INSERT does to a row that has its key: by `insert-mode` and safe mode.
+CELLS = [("insert", False, False), ("replace", False, True), ("insert", True, True), ("replace", True, True)]
+
+
+@pytest.mark.parametrize(("mode", "safe", "wins"), CELLS)
+@pytest.mark.parametrize("kind", ["plain", "column of the target's own", "parent", "trigger"])
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_who_wins_where_a_row_is_there_already(
+    park: ServerPark, schema: SchemaFactory, flavor: Flavor, kind: str, mode: InsertMode, safe: bool, wins: bool
+) -> None:
+    server = park.shared(flavor, "target")
+    name = schema(server)
+    table = TableName(name, "t")
+    own = ", own INT NOT NULL DEFAULT 7" if kind == "column of the target's own" else ""
+    server.execute(
+        f"CREATE TABLE {table.sql} (id INT PRIMARY KEY, n INT, c INT{own}, UNIQUE KEY n (n))",
+        f"CREATE TABLE {name}.child (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES {table.sql} (id))",
+        f"CREATE TABLE {name}.seen (what CHAR(6), id INT)",
+        f"INSERT INTO {table.sql} (id, n, c) VALUES (1, 1, 1), (2, 2, 2)",
+        f"INSERT INTO {name}.child VALUES (1, 1)",
+    )
+    if own:
+        server.execute(f"UPDATE {table.sql} SET own = 8")
+    if kind == "trigger":
+        for verb in ("INSERT", "UPDATE", "DELETE"):
+            row = "OLD" if verb == "DELETE" else "NEW"
+            server.execute(
+                f"CREATE TRIGGER {name}.on_{verb} AFTER {verb} ON {table.sql} FOR EACH ROW"
+                f" INSERT INTO {name}.seen VALUES ('{verb}', {row}.id)"
+            )
+    connect = partial(TargetConnection, endpoint_of(server), foreign_key_checks=kind == "parent")
+    targets = TargetSchemas(connect, foreign_key_checks=kind == "parent")
+    target = targets.get(table)
+    assert target is not None
+    columns = (_ID, _NUMBER, _REST)
+    plan = build_plan(
+        TableSchema(table, columns, (primary("id"), unique("n", "n"))),
+        columns,
+        target,
+        PlanOptions(flavor, insert_mode=mode, foreign_key_checks=kind == "parent"),
+    )
+    changes = [RowChange(plan, ChangeKind.INSERT, None, (1, 5, 6), safe)]
+    kept: tuple[object, ...] = (8,) if own else ()
+    with connect() as connection:
+        if wins:
+            apply_batch(connection, changes)
+        else:
+            with pytest.raises(DMError) as caught:
+                apply_batch(connection, changes)
+            assert caught.value.name == "duplicate-key"
+        assert contents(connection, table) == [(1, 5, 6, *kept) if wins else (1, 1, 1, *kept), (2, 2, 2, *kept)]
+        assert contents(connection, TableName(name, "child")) == [(1, 1)]
+        seen = {str(what) for what, _ in connection.query(f"SELECT what, id FROM {name}.seen")}
+        assert seen == ({"DELETE", "INSERT"} if kind == "trigger" and wins else set())
+        # A row with another key that the new one takes goes, where the new one wins.
+        if kind != "trigger" and wins:
+            apply_batch(connection, [RowChange(plan, ChangeKind.INSERT, None, (1, 2, 6), safe)])
+            assert contents(connection, table) == [(1, 2, 6, *kept)]
+    targets.close()
 
 
 def test_a_partial_image_changes_what_it_holds(ground: tuple[TargetConnection, dict[str, TablePlan]]) -> None:

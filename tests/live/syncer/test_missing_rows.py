@@ -1,4 +1,4 @@
-"""A row that UPDATE or DELETE does not find at the target: the task pauses, or it is counted and shown; never silent."""
+"""A row that UPDATE or DELETE does not find at the target: the task pauses, or it is counted and shown."""
 
 from __future__ import annotations
 
