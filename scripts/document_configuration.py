@@ -123,7 +123,9 @@ CHAPTERS: Final = (
             "password": "the password or `${VARIABLE}`",
             "session": "session variables, name: value. At the target, what exact rows depend on can't be set: time"
             " zone, isolation, `unique_checks`, character sets. `foreign_key_checks: 1` has the target check foreign"
-            " keys; it turns `multiple-rows` off",
+            " keys, and do what they do by themselves, where the source does not log that (MariaDB, MySQL before 9.6);"
+            " it turns `multiple-rows` off, and tables that CASCADE or SET NULL joins are followed by one ordered"
+            " session. Change it only when the task was paused, not after a crash",
             "security": "TLS, see [security](#security)",
             "password-file": "path of a file with the password, seen from this file",
         },
@@ -355,6 +357,9 @@ CHAPTERS: Final = (
             "atomic-transactions": "ours: a transaction of the source is one of the target, or shares one with its"
             " neighbours, so that readers there see nothing that no reader of the source could see. One session applies"
             " everything in order; `worker-count` has no effect then",
+            "conflict-policy": "ours: where a change goes whose keys changes under way have: `follow` the one worker"
+            " that has them, and wait for all workers where several have them; or `flush-on-overlap`, wait for all of"
+            " them in either case, as TiDB Binlog's Drainer is described",
             "missing-row": "ours: what an UPDATE or DELETE does that finds no row, outside safe mode: `pause` the task,"
             " or `count` it (`missingRows` of `query-status`, and a line in the log) and go on, as DM does; where the"
             " table has no key it always pauses",

@@ -69,6 +69,11 @@ class Rows:
         return bool(self.flags & STMT_END_F)
 
     @property
+    def foreign_keys_unchecked(self) -> bool:
+        """Whether the source looked at no foreign key: its session had checks off, or a foreign key did this itself."""
+        return bool(self.flags & NO_FOREIGN_KEY_CHECKS_F)
+
+    @property
     def whole(self) -> bool:
         """Whether the images hold every column."""
         bits = int.from_bytes(self.present, "little") & int.from_bytes(self.present_after, "little")

@@ -16,6 +16,16 @@ What may not be done to a table, and why:
 - Changing the order of changes, if triggers or checked foreign keys make one row's change depend on other rows.
 - Leaving out what a later change of the row makes up for (`compact`), if the target might have refused it: each column
   must have the source's own type there, and nothing there may judge or compute values.
+
+`ordered` tables go to the one ordered lane, exactly once and in the source's order: those without a key, and, where the
+target checks foreign keys, those that a foreign key joins, over however many steps,
+
+- to a table without a key, whose rows could not wait for theirs in another lane, or
+- by foreign keys that change rows by themselves (`cascades`). What such a change does depends on all rows that are
+  there at that moment. So these are never replayed either.
+
+The changes of other joined tables carry their parents' keys and are free otherwise. While they are replayed, rows of
+two times stand together, so nothing is checked then (`RowChange.unchecked`): the source has checked it all.
 """
 
 from __future__ import annotations
@@ -68,6 +78,9 @@ class TablePlan:
     flavor: Flavor
     columns: tuple[MappedColumn, ...]  # those that are written
     keyed: bool
+    ordered: bool  # its changes keep the source's order among each other and with those of all such tables
+    linked: bool  # foreign keys that the target checks begin or end here
+    cascades: bool  # they change rows by themselves
     row_key: tuple[MappedColumn, ...]  # finds a row of a keyed table
     comparisons: tuple[tuple[int, Comparison], ...]  # find a row of a keyless table: index in the row, condition
     other_keys: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
@@ -112,7 +125,11 @@ def build_plan(
     keyed = bool(row_key)
     groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
     compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
-    functions = [_index_key(schema.name, index, by_name, options.weights, wild=checked) for index in uniques]
+    if target.linked and not keyed and not target.keyless_kin:
+        # Its kin took it for a table with a key, as the target's structure says.
+        raise DMError("foreign-key-kin-keyless", table=schema.name)
+    wild = bool(target.referenced)
+    functions = [_index_key(schema.name, index, by_name, options.weights, wild=wild) for index in uniques]
     if checked:
         functions += _reference_keys(target, by_name, options.weights)
     key_names = {name.lower() for index in uniques for name in index.columns}
@@ -123,6 +140,9 @@ def build_plan(
         flavor=options.flavor,
         columns=written,
         keyed=keyed,
+        ordered=not keyed or target.acting or target.keyless_kin,
+        linked=target.linked,
+        cascades=target.acting,
         row_key=row_key,
         comparisons=tuple(
             (column.at, exact(column, options.flavor, table=source.name, indexed=column.target.name.lower() in indexed))

@@ -30,5 +30,6 @@ class RowChange:
     before: Row | None  # UPDATE, DELETE
     after: Row | None  # INSERT, UPDATE
     safe: bool  # applied in safe mode: INSERT as REPLACE, UPDATE as DELETE + REPLACE, no affected-count check
+    unchecked: bool = False  # applied without a look at foreign keys where the target checks them
     # What `keys_of` found; the dispatcher and the worker both ask.
     keys: tuple[Key, ...] | None = field(default=None, repr=False, compare=False)

@@ -17,3 +17,7 @@ class TargetTable:
     referenced: tuple[tuple[str, ...], ...] = ()  # its column lists that foreign keys of other tables refer to
     parents: Mapping[TableName, TableSchema] = field(default_factory=dict)  # the tables its own foreign keys refer to
     triggers: bool = False
+    # Only where foreign keys are checked: what joins the table to others, itself included, over any number of steps.
+    linked: bool = False  # a foreign key begins or ends here
+    acting: bool = False  # one of them changes rows by itself (CASCADE, SET NULL, SET DEFAULT)
+    keyless_kin: bool = False  # one of the tables has no key by which rows are found

@@ -10,6 +10,7 @@ from dm.config.section import Issue, Section
 
 InsertMode = Literal["insert", "replace"]
 MissingRow = Literal["pause", "count"]
+ConflictPolicy = Literal["follow", "flush-on-overlap"]
 
 
 class SyncerConfig(Section):
@@ -36,6 +37,7 @@ class SyncerConfig(Section):
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
     missing_row: Annotated[MissingRow, one_of(MissingRow)] = "pause"
     atomic_transactions: Flag = False
+    conflict_policy: Annotated[ConflictPolicy, one_of(ConflictPolicy)] = "follow"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
     def check(self) -> Iterator[Issue]:

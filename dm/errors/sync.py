@@ -115,6 +115,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "replicate into a base table of a transactional engine (`ALTER TABLE {table_sql} ENGINE=InnoDB`), then resume",
     ),
     ErrorKind(
+        "foreign-key-kin-keyless",
+        36957,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target checks foreign keys of {table}, and the source does not fill the columns of its key",
+        "rows without a key of the source's and foreign keys that are checked can't be brought into one order: give"
+        " the table a primary key of columns that the source has, or take `foreign_key_checks` out of `session` under"
+        " `target-database`: " + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "value-changed",
         36931,
         "sync-unit",

@@ -5,6 +5,9 @@ keys is held may go to any worker, one whose keys are all held by the same worke
 keys of it, neither may have it before the other is done: that is a conflict, and the caller waits until all workers
 are idle, calls `clear` and places the change again. Since the map knows keys and not whether their change is still
 waiting, it only grows; at `limit` keys it reports a conflict too, which empties it.
+
+`flush-on-overlap` is the rule of TiDB Binlog's Drainer as its documents tell it: a change with a key that anybody holds
+waits for all workers, also where one worker holds them all. More waiting, the same rows.
 """
 
 from __future__ import annotations
@@ -13,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dm.changes.keys import WILD, Key
+from dm.config.syncer import ConflictPolicy
 
 CONFLICT: Final = -1
 """Instead of a worker: wait for all of them, clear, and ask again."""
@@ -23,11 +27,19 @@ DEFAULT_LIMIT: Final = 1_000_000
 class ConflictDetector:
     """The map from keys to workers. Not thread-safe: it belongs to the dispatcher."""
 
-    def __init__(self, workers: int, *, limit: int = DEFAULT_LIMIT, choose: Callable[[], int] | None = None) -> None:
+    def __init__(
+        self,
+        workers: int,
+        *,
+        limit: int = DEFAULT_LIMIT,
+        policy: ConflictPolicy = "follow",
+        choose: Callable[[], int] | None = None,
+    ) -> None:
         if workers < 1 or limit < 1:
             raise ValueError("a conflict detector needs a worker and room for a key")
         self._workers = workers
         self._limit = limit
+        self._follows = policy == "follow"
         self._choose = choose or self._next_in_turn
         self._turn = -1
         self._holder: dict[Key, int] = {}
@@ -46,7 +58,7 @@ class ConflictDetector:
         for key in keys:
             held = holder.get(key, CONFLICT)
             if held not in (CONFLICT, worker):
-                if worker != CONFLICT:
+                if worker != CONFLICT or not self._follows:
                     self.conflicts += 1
                     return CONFLICT
                 worker = held

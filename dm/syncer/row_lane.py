@@ -92,15 +92,16 @@ class RowLane:
             if not table.wanted_kinds[kind] or (table.point is not None and table.point.has_processed(gtid, end)):
                 continue
             plan = table.plan
-            if self._atomic or not plan.keyed:
+            if self._atomic or plan.ordered:
                 self._collect(table, item, transaction, safe=safe)
                 continue
+            unchecked = table.unchecked(item, safe=safe)
             pairs = table.pairs(item, transaction, safe=safe)
             cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
             for before, after in pairs:
                 if table.row_filter is not None and table.row_filter(kind, before, after):
                     continue
-                place(RowChange(plan, KINDS[kind], before, after, safe), cost, ticket, end)
+                place(RowChange(plan, KINDS[kind], before, after, safe, unchecked), cost, ticket, end)
                 given += 1
         self._lanes.hand_over(ticket, end)
         if safe:
@@ -110,7 +111,7 @@ class RowLane:
     def _collect(self, table: SourceTable, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> None:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
         # the same transactions may come in another order, so each one is asked about.
-        done = self._keyless_done if not table.plan.keyed else None
+        done = self._keyless_done if table.plan.ordered else None
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
             self.skipped_keyless += len(table.ordered_changes(item, transaction, safe=False))
             return

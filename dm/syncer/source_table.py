@@ -51,12 +51,17 @@ class SourceTable:
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
         """The wanted changes of an event of a table that goes to the ordered lane; what must not, is never `safe`."""
         kind = item.rows.kind
-        safe = safe and self.plan.keyed
+        safe = safe and self.plan.keyed and not self.plan.cascades
+        unchecked = self.unchecked(item, safe=safe)
         return [
-            RowChange(self.plan, KINDS[kind], before, after, safe)
+            RowChange(self.plan, KINDS[kind], before, after, safe, unchecked)
             for before, after in self.pairs(item, transaction, safe=safe)
             if self.row_filter is None or not self.row_filter(kind, before, after)
         ]
+
+    def unchecked(self, item: RowsItem, *, safe: bool) -> bool:
+        """Whether foreign keys are left out of account: the source did so, or rows of two times may stand together."""
+        return self.plan.linked and (safe or item.rows.foreign_keys_unchecked)
 
     def for_another_thread(self) -> SourceTable:
         """The same with a decoder of its own, which learns while it decodes."""

@@ -88,6 +88,7 @@ class SyncUnit:
         self._prepared = PreparedTransactions(work_directory / "prepared")
         self._status = SyncStatus(self._clock)
         self._failure: BaseException | None = None
+        self._checks = False  # whether the target's sessions check foreign keys
         self._ending = threading.Event()  # something failed, or the run is over
         self._ended = threading.Event()  # the run is over
         # Half for what was read, a quarter for what is with the lanes, a quarter for the keys of that. One wait must
@@ -184,6 +185,9 @@ class SyncUnit:
         subtask = self._subtask
         key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
         origin = open_origin(subtask, self._relay_directory, self._clock)
+        # Where the source logs what foreign keys do, the binlog says all there is to do. Its single rows need not stand
+        # up to a check then: a REPLACE of a parent is a DELETE and an INSERT, with children and no parent in between.
+        self._checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
         self._status.waiting(f"connecting to target {subtask.target.address}")
         connections = self._connect()
         try:
@@ -221,9 +225,8 @@ class SyncUnit:
     def _target(self, lane: str = CONTROL) -> TargetConnection:
         if self._cut:
             raise Stopped
-        checks = self._subtask.foreign_key_checks
         silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
-        connection = TargetConnection(self._subtask.target, foreign_key_checks=checks, read_timeout=silence)
+        connection = TargetConnection(self._subtask.target, foreign_key_checks=self._checks, read_timeout=silence)
         self._connections.append(connection)
         if lane in (CONTROL, DDL):
             return connection
@@ -282,7 +285,7 @@ class SyncUnit:
             stored=self._stored,
         )
         self._lanes = lanes = self._open_lanes(connections, taken, completions, progress)
-        targets = TargetSchemas(self._target, foreign_key_checks=subtask.foreign_key_checks)
+        targets = TargetSchemas(self._target, foreign_key_checks=self._checks)
         weights = ServerWeights(self._target)
         tracker = origin.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
         structures = Structures(
@@ -303,7 +306,7 @@ class SyncUnit:
             options=PlanOptions(
                 flavor=connections[CONTROL].flavor,
                 weights=weights,
-                foreign_key_checks=subtask.foreign_key_checks,
+                foreign_key_checks=self._checks,
                 insert_mode=settings.insert_mode,
                 multiple_rows=bool(settings.multiple_rows),
                 compact=self._compacts(connections[CONTROL].flavor == origin.facts.flavor),
@@ -443,7 +446,7 @@ class SyncUnit:
         return Lanes(
             [lane(worker_lane(number), ordered=False) for number in range(count)],
             lane(ATOMIC if atomic else KEYLESS, ordered=True),
-            ConflictDetector(settings.worker_count),
+            ConflictDetector(settings.worker_count, policy=settings.conflict_policy),
             memory=self._changes,
             key_bytes=settings.memory_quota // 4,
         )

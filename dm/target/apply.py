@@ -6,6 +6,9 @@ The attempt with grouped statements checks every count. What differs, be it a co
 which change is to blame, so the transaction is rolled back, the lane's row with it, and everything is done again one
 change at a time: that gives the serial result, or the error of the first change that can't be applied.
 
+A change that is to be applied without a look at foreign keys says so; a statement never holds both kinds, since rows of
+tables with checked foreign keys have statements of their own.
+
 An UPDATE or DELETE that finds no row is such an error, unless the plan says to count it (`missing-row: count`).
 """
 
@@ -125,6 +128,7 @@ class _Serial:
         return count
 
     def _run(self, statement: ApplyStatement) -> int:
+        self._connection.check_foreign_keys(not statement.changes[0].unchecked)
         outcome = self._connection.run(statement.sql)
         self._check(statement, outcome)
         count = 1
@@ -177,6 +181,7 @@ def _run_grouped(connection: TargetConnection, plan: Sequence[ApplyStatement]) -
 
 
 def _run_expected(connection: TargetConnection, statement: ApplyStatement) -> None:
+    connection.check_foreign_keys(not statement.changes[0].unchecked)
     outcome = connection.run(statement.sql)
     expected = statement.expected
     if (

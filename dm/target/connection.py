@@ -59,6 +59,7 @@ class TargetConnection:
         self.address = endpoint.address
         self._user = endpoint.user
         self._role = role
+        self._checks = self._checking = foreign_key_checks
         try:
             # Any: the stubs lack what is needed of the driver here, the answer of the last statement above all.
             self._connection: Any = _open(endpoint, read_timeout)
@@ -107,6 +108,12 @@ class TargetConnection:
         self._send(self._rendered(sql, params))
         result = self._connection._result
         return list(result.rows or ()) if result is not None else []
+
+    def check_foreign_keys(self, on: bool) -> None:
+        """Whether the next statements look at foreign keys; without effect in a session that never does."""
+        if self._checks and on is not self._checking:
+            self.execute(f"SET SESSION foreign_key_checks = {int(on)}")
+            self._checking = on
 
     def begin(self) -> None:
         """Start a transaction."""

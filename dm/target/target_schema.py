@@ -19,6 +19,7 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection
+from dm.target.foreign_keys import ForeignKeys
 
 _T = TypeVar("_T")
 _ABSENT: Final = {"1146", "1049"}  # no such table, no such schema
@@ -36,6 +37,7 @@ class TargetSchemas:
         self._connect = connect
         self._connection: TargetConnection | None = None
         self._foreign_key_checks = foreign_key_checks
+        self._foreign_keys: ForeignKeys | None = None  # once they are asked for
         self._known: dict[TableName, TargetTable] = {}
         self._lock = threading.RLock()
 
@@ -63,6 +65,7 @@ class TargetSchemas:
         """Forget every table."""
         with self._lock:
             self._known.clear()
+            self._foreign_keys = None
 
     def close(self) -> None:
         """End the session."""
@@ -99,12 +102,22 @@ class TargetSchemas:
                 parent = None if foreign.parent == schema.name else _read_schema(connection, foreign.parent)
                 if parent is not None:
                     parents[foreign.parent] = parent
+            self._foreign_keys = self._foreign_keys or ForeignKeys(connection)
+        kin = None if self._foreign_keys is None else self._foreign_keys.kin_of(schema.name)
         triggers = connection.query(
             "SELECT 1 FROM information_schema.TRIGGERS"
             " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s LIMIT 1",
             (schema.name.schema, schema.name.table),
         )
-        return TargetTable(schema, referenced, parents, bool(triggers))
+        return TargetTable(
+            schema,
+            referenced,
+            parents,
+            bool(triggers),
+            linked=kin is not None,
+            acting=kin is not None and kin.acting,
+            keyless_kin=kin is not None and kin.keyless,
+        )
 
 
 def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema | None:

@@ -56,6 +56,7 @@ class ServerFacts:
     time_zone: str
     system_time_zone: str  # what the server calls the zone that SYSTEM stands for, found when it started
     sql_mode: str
+    logs_cascades: bool  # what foreign keys do by themselves stands in the binlog
 
     @property
     def base_flavor(self) -> str:
@@ -88,7 +89,10 @@ _WANTED = (
     "time_zone",
     "system_time_zone",
     "sql_mode",
+    "innodb_native_foreign_keys",
 )
+
+_SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, does what foreign keys demand, and logs it
 
 
 @_understood
@@ -98,6 +102,7 @@ def read_facts(connection: Connection) -> ServerFacts:
     rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
     found = {str(name).lower(): str(value) for name, value in rows}
     text = found["version"]
+    version = version_number(text)
     flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
     server_id = int(found["server_id"])
     # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
@@ -107,7 +112,7 @@ def read_facts(connection: Connection) -> ServerFacts:
     return ServerFacts(
         flavor=flavor,
         version_text=text,
-        version=version_number(text),
+        version=version,
         server_uuid=uuid,
         server_id=server_id,
         log_bin=found.get("log_bin", "OFF") == "ON",
@@ -121,6 +126,9 @@ def read_facts(connection: Connection) -> ServerFacts:
         time_zone=found["time_zone"],
         system_time_zone=found.get("system_time_zone", ""),
         sql_mode=found["sql_mode"],
+        logs_cascades=flavor == "mysql"
+        and version >= _SQL_FOREIGN_KEYS
+        and found.get("innodb_native_foreign_keys", "OFF") != "ON",
     )
 
 
