@@ -68,7 +68,9 @@ class SyncStatus:
         self._began = clock.monotonic()
         self._parts: RunningParts | None = None
         self._waiting = ""
-        self._samples: deque[tuple[float, int, int]] = deque()  # time, transactions, rows
+        self.target_session: Mapping[str, str] = {}  # of a lane, as the server has it
+        self._samples: deque[tuple[float, ...]] = deque()  # time, transactions, rows, bytes
+        self._shares: TimeShares | None = None
 
     def waiting(self, what: str) -> None:
         """The run waits for something before it can start."""
@@ -141,6 +143,9 @@ class SyncStatus:
             "ddlExecuted": parts.ddl.executed,
             "ddlAlreadyEffective": parts.ddl.already_effective,
             "waiting": _waits(parts),
+            "targetSession": dict(self.target_session),
+            "timeShares": {} if self._shares is None else self._shares.report(),
+            **tables.report(),
         }
 
     def _recent(self, transactions: int, rows: int) -> tuple[float, float]:

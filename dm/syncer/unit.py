@@ -192,6 +192,7 @@ class SyncUnit:
         connections = self._connect()
         try:
             create_tables(connections[CONTROL], key)
+            self._status.target_session = connections[ATOMIC if ATOMIC in connections else KEYLESS].settings()
             fence = Fence(key, self._clock, stop, self._status.waiting)
             taken = take_over(connections, fence)
             self._claim = taken.claims[CONTROL]

@@ -24,7 +24,7 @@ from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.sql.context import Flavor
 from dm.target.failure import connect_failure, failure, is_lost
-from dm.target.session import CHARSET, COLLATION, session_statement
+from dm.target.session import CHARSET, COLLATION, RECORDED, session_statement
 
 CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
@@ -114,6 +114,12 @@ class TargetConnection:
         if self._checks and on is not self._checking:
             self.execute(f"SET SESSION foreign_key_checks = {int(on)}")
             self._checking = on
+
+    def settings(self) -> dict[str, str]:
+        """What the exactness of rows rests on, as the server has it for this session."""
+        names = ",".join(f"'{name}'" for name in RECORDED)
+        found = self.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
+        return {str(name): str(value) for name, value in found}
 
     def begin(self) -> None:
         """Start a transaction."""

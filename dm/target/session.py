@@ -41,6 +41,12 @@ FIXED: Final = frozenset(
 )
 """Variables a `session` block can't change; what it says of them is left aside."""
 
+RECORDED: Final = (
+    *("sql_mode", "time_zone", "transaction_isolation", "tx_isolation", "autocommit", "unique_checks"),
+    *("foreign_key_checks", "character_set_client", "collation_connection", "lock_wait_timeout", "version"),
+)
+"""Variables that the status shows as the server has them; older and newer servers name the isolation differently."""
+
 
 def sql_mode(wanted: str | None) -> str:
     """The session's sql_mode: ours, or the user's with what must be in it and without what must not."""

@@ -44,6 +44,11 @@ def test_the_session_does_not_depend_on_the_servers_defaults(server: ServerFacto
         assert connection.flavor == odd.flavor
         assert connection.version // 10000 == (9 if odd.flavor == "mysql" else 10)
         assert connection.query("SELECT CONNECTION_ID()") == [(connection.connection_id,)]
+        recorded = connection.settings()
+        assert recorded["sql_mode"] == sql_mode
+        assert recorded[isolation.removeprefix("@@")] == "READ-COMMITTED"
+        told = [recorded[name] for name in ("time_zone", "unique_checks", "foreign_key_checks", "character_set_client")]
+        assert told == ["+00:00", "ON", "OFF", "utf8mb4"]
 
 
 def test_the_users_session_block_comes_on_top_but_not_over_exactness(target: ThrowawayServer) -> None:
