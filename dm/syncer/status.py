@@ -69,8 +69,7 @@ class SyncStatus:
         self._parts: RunningParts | None = None
         self._waiting = ""
         self.target_session: Mapping[str, str] = {}  # of a lane, as the server has it
-        self._samples: deque[tuple[float, ...]] = deque()  # time, transactions, rows, bytes
-        self._shares: TimeShares | None = None
+        self._samples: deque[tuple[float, int, int]] = deque()  # time, transactions, rows
 
     def waiting(self, what: str) -> None:
         """The run waits for something before it can start."""
@@ -144,8 +143,6 @@ class SyncStatus:
             "ddlAlreadyEffective": parts.ddl.already_effective,
             "waiting": _waits(parts),
             "targetSession": dict(self.target_session),
-            "timeShares": {} if self._shares is None else self._shares.report(),
-            **tables.report(),
         }
 
     def _recent(self, transactions: int, rows: int) -> tuple[float, float]:
