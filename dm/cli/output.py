@@ -30,6 +30,13 @@ _STYLES = {
 }  # fmt: skip
 
 
+# Of the time shares, those that say who works: the others wait for them.
+_BUSY = {
+    "readerWorks": "reader", "dispatcherWorks": "dispatcher", "dispatcherRunsDdl": "DDL",
+    "lanesBusy": "target sessions",
+}  # fmt: skip
+
+
 def print_json(answer: Answer) -> None:
     """The answer as it came."""
     sys.stdout.write(json.dumps(answer, indent=4, ensure_ascii=False) + "\n")
@@ -99,6 +106,7 @@ def status_table(answer: Answer) -> None:
             subject = f"{subtask['name']} on {name}"
             remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
             remarks += _waits(subject, subtask)
+            remarks += _catching_up(subject, subtask)
             remarks += _undecided(subject, subtask.get("sync"))
             if relay is None:
                 remarks += _reads_standby(subject, subtask.get("sync"))
@@ -139,6 +147,23 @@ def _seconds(lag: object) -> str:
 def _waits(subject: str, subtask: Answer) -> list[str]:
     waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in ("dump", "load", "sync")) if part]
     return [f"{subject}: waits: {what}" for what in waiting if what]
+
+
+def _catching_up(subject: str, subtask: Answer) -> list[str]:
+    """What a person who waits for it wants to know: what is queued, who holds the others up, what safe mode is for."""
+    sync = subtask.get("sync")
+    if sync is None or subtask["stage"] != "Running" or sync.get("synced"):
+        return []
+    lines = [f"{subject}: safe mode: {reason}" for reason in sync.get("safeMode", [])]
+    shares = sync.get("timeShares")
+    if shares and int(sync.get("queuedRows", 0)):
+        parts = ", ".join(f"{what} {100 * float(shares.get(name, 0)):.0f} %" for name, what in _BUSY.items())
+        size = int(sync.get("queuedBytes", 0)) / (1 << 20)
+        lines.append(
+            f"{subject}: queued: {sync['queuedTransactions']} transactions, {sync['queuedRows']} rows,"
+            f" {size:.1f} MB; busy: {parts}"
+        )
+    return lines
 
 
 def _undecided(subject: str, sync: Answer | None) -> list[str]:

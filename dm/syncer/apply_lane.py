@@ -20,6 +20,7 @@ from dm.syncer.lane import LaneJob, LaneQueue
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.missing_rows import MissingRows
 from dm.syncer.operators import Place
+from dm.syncer.table_counters import TableCounters
 from dm.target.apply import apply_batch, apply_parts
 from dm.target.connection import TargetConnection
 from dm.target.progress.lanes import LaneClaim
@@ -53,6 +54,8 @@ class ApplyLane:
         failed: Callable[[BaseException], None],
     ) -> None:
         self.queue = queue
+        self.tables = TableCounters()
+        self.committing = False
         self.rows = 0
         self.compacted = 0
         self.batches = 0
@@ -146,6 +149,11 @@ class ApplyLane:
             self._claim.advance(self._connection, position)
             faults.hit("syncer.after_lane_row")
 
+        def last() -> None:
+            faults.hit("syncer.before_commit")
+            self.committing = True
+
+        counted = TableCounters()  # of a stream, which is gone afterwards
         give_up = self._clock.monotonic() + RETRY_FOR_SECONDS
         tries = 0
         while True:
@@ -153,12 +161,14 @@ class ApplyLane:
                 with self._gate.alone() if tries else self._gate.together():
                     faults.hit("syncer.before_begin")
                     if stream is None:
-                        applied = apply_batch(self._connection, changes, first=first, last=_last, failed=self._note)
+                        applied = apply_batch(self._connection, changes, first=first, last=last, failed=self._note)
                     else:
-                        applied = apply_parts(self._connection, stream.parts, first=first, last=_last)
+                        applied = apply_parts(self._connection, counted.counting(stream.parts), first=first, last=last)
+                    self.committing = False
                     faults.hit("syncer.after_commit")
                 break
             except DMError as error:
+                self.committing = False
                 if error.name != "transaction-aborted" or self._clock.monotonic() > give_up:
                     raise
                 pause = min(RETRY_SECONDS * 2**tries, LONGEST_RETRY_SECONDS) * self._chance.uniform(0.5, 1.0)
@@ -168,14 +178,13 @@ class ApplyLane:
                 self.retries += 1
         if stream is not None:
             stream.release()
+            self.tables.merge(counted)
+        else:
+            self.tables.add(changes)
         self._missing.add(applied.missing, jobs[-1].end)
         self.rows += applied.changes
         self.compacted += applied.compacted
         self.batches += 1
-
-
-def _last() -> None:
-    faults.hit("syncer.before_commit")
 
 
 def _count(jobs: list[LaneJob]) -> dict[int, tuple[Ticket, int]]:

@@ -44,6 +44,7 @@ class LaneQueue:
         self._running = 0  # changes in the batch under way
         self._changed = threading.Condition()
         self._closed = False
+        self.waited_for = False  # somebody wants to put a job and there is no room
 
     @property
     def closed(self) -> bool:
@@ -55,11 +56,18 @@ class LaneQueue:
         """Changes waiting or under way."""
         return self._waiting + self._running
 
+    @property
+    def busy(self) -> bool:
+        """Whether a batch is under way."""
+        return self._running > 0
+
     def put(self, job: LaneJob) -> bool:
         """Add a job, waiting for room; False when the lane was closed instead."""
         with self._changed:
             while self._waiting >= self._capacity and not self._closed:
+                self.waited_for = True
                 self._changed.wait()
+            self.waited_for = False
             if self._closed:
                 return False
             self._jobs.append(job)

@@ -20,6 +20,7 @@ from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
 from dm.syncer.key_memory import KeyMemory
 from dm.syncer.lane import LaneJob
 from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.table_counters import TableCounters
 
 # How many changes of one large transaction are held back before they are handed to their lanes.
 HAND_OVER = 256
@@ -52,6 +53,7 @@ class Lanes:
         self.memory = memory  # of the changes that are with the lanes
         self._keys = KeyMemory(key_bytes)
         self.conflicts = 0
+        self.draining = False  # the dispatcher waits for what the lanes have
 
     def start(self) -> None:
         """Start all lanes."""
@@ -111,19 +113,22 @@ class Lanes:
             raise Stopped
 
     def _drain_workers(self) -> None:
-        for lane in self._workers:
-            while not lane.queue.wait_idle(timeout=60):
-                if lane.queue.closed:
-                    raise Stopped
+        self._wait_idle(self._workers)
         self._detector.clear()
         self._keys.clear()
 
     def drain(self) -> None:
         """Wait until everything given is committed (the DDL barrier)."""
         self._drain_workers()
-        while not self._keyless.queue.wait_idle(timeout=60):
-            if self._keyless.queue.closed:
-                raise Stopped
+        self._wait_idle([self._keyless])
+
+    def _wait_idle(self, lanes: Sequence[ApplyLane]) -> None:
+        self.draining = True
+        for lane in lanes:
+            while not lane.queue.wait_idle(timeout=60):
+                if lane.queue.closed:
+                    raise Stopped
+        self.draining = False
 
     def drain_within(self, seconds: float) -> None:
         """Wait for everything given, but not longer; raises DMError `lane-stalled`."""
@@ -159,6 +164,37 @@ class Lanes:
     def batch_seconds(self) -> float:
         """How long the oldest batch under way has taken so far; 0 when there is none."""
         return max(lane.batch_seconds for lane in (*self._workers, self._keyless))
+
+    @property
+    def queued(self) -> int:
+        """Row changes that were given to lanes and are not committed."""
+        return sum(lane.queue.load for lane in (*self._workers, self._keyless))
+
+    @property
+    def tables(self) -> TableCounters:
+        """What was committed in this run, by target table."""
+        total = TableCounters()
+        for lane in (*self._workers, self._keyless):
+            total.merge(lane.tables)
+        return total
+
+    @property
+    def shares(self) -> tuple[float, float]:
+        """Which part of the worker lanes has a batch under way, and which is inside its COMMIT; the busiest at least.
+
+        The ordered lane counts as all of them while it is the only one that works, since others may wait for it.
+        """
+        lanes = [lane for lane in self._workers if lane.queue.busy]
+        if self._keyless.queue.busy and not lanes:
+            return 1.0, float(self._keyless.committing)
+        count = len(self._workers) or 1  # none where transactions are kept whole
+        return len(lanes) / count, sum(lane.committing for lane in lanes) / count
+
+    @property
+    def waited_for(self) -> bool:
+        """Whether the dispatcher waits for a lane."""
+        full = any(lane.queue.waited_for for lane in (*self._workers, self._keyless))
+        return self.draining or full or self.memory.waited_for
 
     @property
     def rows(self) -> int:

@@ -55,6 +55,11 @@ class MemoryQuota:
         return self._peak
 
     @property
+    def waited_for(self) -> bool:
+        """Whether somebody waits for room."""
+        return self._waiting > 0
+
+    @property
     def closed(self) -> bool:
         """Whether nobody waits any more."""
         return self._closed

@@ -17,6 +17,7 @@ from dm.position import Position
 from dm.syncer.completion import CompletionTracker
 from dm.syncer.operators import Change, Operators, Request
 from dm.syncer.safe_mode import SafeMode
+from dm.syncer.table_counters import TableCounters
 from dm.target.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.target.progress.intent import Intent, write_intent, write_refusal
 from dm.target.progress.online import OnlineRecord
@@ -56,7 +57,9 @@ class ProgressWriter:
         self._stop = threading.Event()
         self._stored = completions.mark.position
         self._began: float | None = None  # the write under way
+        self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self.tables = TableCounters()
         self.writes = 0
 
     @property
@@ -114,6 +117,7 @@ class ProgressWriter:
         With `injected` it was no event's but an operator's, which is done now.
         """
         with self._lock:
+            self._executed()
             done = None if injected is None else self._operators.injected(injected)
             self._store(position, tables, gone, clear_intent=True, injected=done, online=online)
 
@@ -125,13 +129,21 @@ class ProgressWriter:
     def write_intent(self, intent: Intent) -> None:
         """Store what is about to be executed."""
         with self._lock:
+            self._executed()
             faults.hit("syncer.before_intent")
             write_intent(self._writer.connection, self._writer.claim, intent)
+            self._announced = intent.changed
 
     def write_refusal(self) -> None:
         """Store that the target refused what was announced."""
         with self._lock:
+            self._announced = ()
             write_refusal(self._writer.connection, self._writer.claim)
+
+    def _executed(self) -> None:
+        """What was announced last is done."""
+        self.tables.add_ddl(self._announced)
+        self._announced = ()
 
     def change_operators(self, request: Request) -> Change:
         """Carry out what a person asks for, while the run goes on; raises DMError."""

@@ -36,6 +36,7 @@ class TransactionQueue:
         self._waiting: deque[SourceTransaction] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
+        self.empty_handed = False  # the dispatcher waits for a transaction
 
     def put(self, transaction: SourceTransaction) -> bool:
         """Add one; False when the queue was closed."""
@@ -50,7 +51,9 @@ class TransactionQueue:
         """The next transaction, waiting for it; None when the queue is closed."""
         with self._changed:
             while not self._waiting and not self._closed:
+                self.empty_handed = True
                 self._changed.wait()
+            self.empty_handed = False
             if self._closed:
                 return None
             return self._waiting.popleft()
@@ -91,6 +94,17 @@ class Reader:
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self.events = 0
         self.bytes = 0
+        self.busy = False  # with an event; otherwise it waits for the source
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when the run is over."""
+        return self._stop
+
+    @property
+    def queue(self) -> TransactionQueue:
+        """Where it puts what it has read."""
+        return self._queue
 
     @property
     def position(self) -> Position:
@@ -130,8 +144,10 @@ class Reader:
                 if self._source.trouble is not None:
                     self._still_ours()
                 continue
+            self.busy = True
             self.events += 1
             self.bytes += event.raw.header.size
             transaction = self._assembler.feed(event)
             if transaction is not None and not self._queue.put(transaction):
                 return
+            self.busy = False

@@ -2,7 +2,7 @@
 
 `synced` answers a question only with an end that was read after it was asked. Lag is the source's clock minus the time
 of the last applied transaction; it is 0 only when everything up to an end that was just read is applied, never because
-nothing happens to be known.
+nothing happens to be known: where the source has not answered for a while, it is the time since it did.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts, binlog_end
 
 INTERVAL_SECONDS = 2.0
+FRESH_SECONDS = 3 * INTERVAL_SECONDS  # an end that is older proves nothing about now
 
 Look = Callable[[Connection, ServerFacts, float], None]  # asks more with each reading, made at the source's time
 
@@ -44,6 +45,8 @@ class SourceMonitor:
         self._changed = threading.Condition()
         self._end: SourceEnd | None = None
         self._tried_at = 0.0
+        self._asked_at = 0.0
+        self._answered_at = 0.0
         self.trouble: DMError | None = None
         self._thread = threading.Thread(target=self._run, name="source-monitor", daemon=True)
 
@@ -62,6 +65,16 @@ class SourceMonitor:
         """The last end read; None before the first."""
         return self._end
 
+    @property
+    def answered(self) -> bool:
+        """Whether the last end was read after the last question, and not long ago."""
+        end = self._end
+        return end is not None and end.read_at >= self._asked_at and self._fresh
+
+    @property
+    def _fresh(self) -> bool:
+        return self._clock.monotonic() - self._answered_at <= FRESH_SECONDS
+
     def start(self) -> None:
         """Begin to read."""
         self._thread.start()
@@ -75,7 +88,7 @@ class SourceMonitor:
 
     def refresh(self, timeout: float) -> None:
         """Return when an attempt to read the end that began after this call is over; at the latest after timeout."""
-        asked = self._clock.monotonic()
+        asked = self._asked_at = self._clock.monotonic()
         self._wake.set()
         with self._changed:
             self._changed.wait_for(lambda: self._tried_at >= asked or self._stop.is_set(), timeout)
@@ -95,6 +108,7 @@ class SourceMonitor:
                 position = binlog_end(connection, facts)
                 source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
                 self._end = SourceEnd(position, source_time, began)
+                self._answered_at = self._clock.monotonic()
                 self._look(connection, facts, source_time)
                 self.trouble = None
             except DMError as error:
@@ -113,9 +127,11 @@ class SourceMonitor:
     def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
         """Seconds behind the source; None while its end is not known."""
         end = self._end
-        if end is None or not timestamp:
-            return 0.0 if end is not None and synced(applied) else None
-        if synced(applied):
-            return 0.0
+        if end is None:
+            return None
         since = self._clock.monotonic() - end.read_at
+        if synced(applied):
+            return 0.0 if self._fresh else since
+        if not timestamp:
+            return None
         return max(0.0, end.source_time + since - timestamp)

@@ -21,6 +21,7 @@ from dm.syncer.row_lane import RowLane
 from dm.syncer.safe_mode import SafeMode
 from dm.syncer.source_monitor import SourceMonitor
 from dm.syncer.spool import Spool
+from dm.syncer.time_shares import TimeShares
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0
@@ -60,6 +61,25 @@ def _waits(parts: RunningParts) -> str:
     return f"target {parts.progress.target} has not finished a transaction that it was given {seconds:.0f} s ago"
 
 
+def _doing(parts: RunningParts) -> dict[str, float]:
+    """What each part of the run does at the moment."""
+    reader, lanes = parts.reader, parts.lanes
+    for_memory = parts.reading.waited_for
+    idle, for_lanes, ddl = reader.queue.empty_handed, lanes.waited_for, bool(parts.ddl.running)
+    busy, committing = lanes.shares
+    return {
+        "readerWaitsForSource": float(not reader.busy),
+        "readerWaitsForMemory": float(for_memory),
+        "readerWorks": float(reader.busy and not for_memory),
+        "dispatcherWaitsForReader": float(idle),
+        "dispatcherWaitsForLanes": float(for_lanes and not idle),
+        "dispatcherRunsDdl": float(ddl),
+        "dispatcherWorks": float(not (idle or for_lanes or ddl)),
+        "lanesBusy": busy,
+        "lanesCommitting": committing,
+    }
+
+
 class SyncStatus:
     """Collects the status from the running parts."""
 
@@ -69,7 +89,8 @@ class SyncStatus:
         self._parts: RunningParts | None = None
         self._waiting = ""
         self.target_session: Mapping[str, str] = {}  # of a lane, as the server has it
-        self._samples: deque[tuple[float, int, int]] = deque()  # time, transactions, rows
+        self._samples: deque[tuple[float, ...]] = deque()  # time, transactions, rows, bytes
+        self._shares: TimeShares | None = None
 
     def waiting(self, what: str) -> None:
         """The run waits for something before it can start."""
@@ -80,6 +101,8 @@ class SyncStatus:
         self._parts = parts
         self._waiting = ""
         self._began = self._clock.monotonic()
+        self._shares = TimeShares(lambda: _doing(parts), self._clock, parts.reader.stopping)
+        self._shares.start()
 
     def refresh(self, timeout: float) -> None:
         """Read the source's end now."""
@@ -102,9 +125,11 @@ class SyncStatus:
                 return False
             return applied.covers(end.position)
 
-        transactions, rows = parts.completions.transactions, parts.lanes.rows
+        transactions, rows, size = parts.completions.transactions, parts.lanes.rows, parts.reader.bytes
         elapsed = max(self._clock.monotonic() - self._began, 0.001)
-        recent_transactions, recent_rows = self._recent(transactions, rows)
+        recent_transactions, recent_rows, recent_bytes = self._recent(transactions, rows, size)
+        tables = parts.lanes.tables
+        tables.merge(parts.progress.tables)
         lag = parts.monitor.lag(mark.position, mark.timestamp, covered)
         return {
             "totalEvents": parts.reader.events,
@@ -116,7 +141,7 @@ class SyncStatus:
             "syncerBinlogGtid": str(mark.position.gtid_set),
             "blockingDDLs": [parts.ddl.running] if parts.ddl.running else [],
             "unresolvedGroups": [],
-            "synced": covered(mark.position) and parts.completions.under_way == 0,
+            "synced": parts.monitor.answered and covered(mark.position) and parts.completions.under_way == 0,
             "binlogType": parts.source.status,
             "sourceAddress": parts.monitor.address,
             "standbyInUse": parts.monitor.on_standby,
@@ -125,7 +150,9 @@ class SyncStatus:
             "totalRows": rows,
             "totalRps": round(rows / elapsed),
             "recentRps": round(recent_rows),
-            "ioTotalBytes": parts.reader.bytes,
+            "ioTotalBytes": size,
+            "recentBytesPerSecond": round(recent_bytes),
+            "readBinlog": str(parts.reader.position),
             "checkpoint": str(parts.progress.stored),
             "safeMode": list[JSON](parts.safe_mode.reasons),
             "safeModeRows": parts.safe_mode.rows,
@@ -134,6 +161,9 @@ class SyncStatus:
             "compactedRows": parts.lanes.compacted,
             **parts.missing.report,
             "retries": parts.lanes.retries,
+            "queuedTransactions": len(parts.reader.queue),
+            "queuedRows": parts.lanes.queued,
+            "queuedBytes": parts.reading.used + parts.lanes.memory.used,
             "memoryQuota": parts.memory_quota,
             "memoryUsed": parts.reading.used + parts.lanes.memory_used,
             "spooledBytes": parts.spool.bytes,
@@ -143,15 +173,15 @@ class SyncStatus:
             "ddlAlreadyEffective": parts.ddl.already_effective,
             "waiting": _waits(parts),
             "targetSession": dict(self.target_session),
+            "timeShares": {} if self._shares is None else self._shares.report(),
+            **tables.report(),
         }
 
-    def _recent(self, transactions: int, rows: int) -> tuple[float, float]:
+    def _recent(self, *totals: int) -> list[float]:
         now = self._clock.monotonic()
-        self._samples.append((now, transactions, rows))
+        self._samples.append((now, *totals))
         while self._samples[0][0] < now - RECENT_SECONDS and len(self._samples) > 1:
             self._samples.popleft()
-        then, old_transactions, old_rows = self._samples[0]
+        then, *old = self._samples[0]
         elapsed = now - then
-        if elapsed <= 0:
-            return 0.0, 0.0
-        return (transactions - old_transactions) / elapsed, (rows - old_rows) / elapsed
+        return [(total - before) / elapsed if elapsed > 0 else 0.0 for total, before in zip(totals, old, strict=True)]

@@ -46,6 +46,13 @@ class Intent:
     after: Structures
     refused: bool = False  # the target said no: the piece was not executed, those before it were
 
+    @property
+    def changed(self) -> tuple[TableName, ...]:
+        """The tables of which the piece changes the structure; where it changes none, all that it names."""
+        named = [table for table in self.before if table.table]
+        different = [table for table in named if self.before[table] != self.after.get(table)]
+        return tuple(different or named)
+
     def outcome(self, now: Structures) -> Outcome:
         """Compare what the target has now with what it had and should have."""
         if _same(self.before, self.after):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from pathlib import Path
+from typing import cast
 
 import pytest
 from pydantic import SecretStr
@@ -14,6 +15,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.unit import JSON
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
 
@@ -54,6 +56,10 @@ def test_every_kind_of_ddl_between_rows(
         status = sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), target)
     assert report.identical, str(report)
+    counted = {str(table["table"]): table["ddl"] for table in cast("list[dict[str, JSON]]", status["tables"])}
+    assert counted[f"{name}.copied"] == 1
+    assert counted[f"{name}.gone"] == 2
+    assert sum(cast("dict[str, int]", counted).values()) > 15  # one that renames several counts for each
     assert status["ddlExecuted"] == 15  # the ALTERs are split into 3, 2 and 2 pieces, the swap of names is one
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
 from dm.demo.compare import compare, pair_tables
@@ -47,6 +49,15 @@ def test_inserts_updates_deletes_and_key_moves_arrive(
         )
         status = sync.wait_synced()
         assert status["totalRows"] == 10
+        assert status["tables"] == [
+            {"table": f"{name}.keyed", "inserts": 3, "updates": 2, "deletes": 1, "ddl": 0},
+            {"table": f"{name}.keyless", "inserts": 3, "updates": 0, "deletes": 1, "ddl": 0},
+        ]
+        assert (status["queuedTransactions"], status["queuedRows"], status["queuedBytes"]) == (0, 0, 0)
+        assert status["readBinlog"] == status["syncerBinlog"]
+        shares = cast("dict[str, float]", status["timeShares"])
+        assert shares["readerWaitsForSource"] > 0
+        assert all(0 <= share <= 1 for share in shares.values())
         assert status["secondsBehindMaster"] == 0
     identical(upstream, target, name)
 

@@ -92,3 +92,22 @@ def test_an_xa_transaction_that_nobody_decides_is_a_warning(capsys: pytest.Captu
     assert _status(capsys, sync=SYNC | {"undecidedXa": [entry]})[1] == [
         "shop on one: warning: XA transaction X'61',X'',1 is undecided for 700 s, 99 bytes held since (b.1, 4): end it"
     ]
+
+
+def test_a_task_that_catches_up_says_why_it_is_in_safe_mode_and_who_is_busy(capsys: pytest.CaptureFixture[str]) -> None:
+    behind = {
+        "synced": False,
+        "safeMode": ["until (mysql-bin.000001, 900)"],
+        "queuedTransactions": "3",
+        "queuedRows": "250",
+        "queuedBytes": "1572864",
+        "timeShares": {"readerWorks": 0.02, "dispatcherWorks": 0.3, "dispatcherRunsDdl": 0.0, "lanesBusy": 0.97},
+    }
+    assert _status(capsys, sync=SYNC | behind)[1] == [
+        "shop on one: safe mode: until (mysql-bin.000001, 900)",
+        "shop on one: queued: 3 transactions, 250 rows, 1.5 MB; busy: reader 2 %, dispatcher 30 %, DDL 0 %,"
+        " target sessions 97 %",
+    ]
+    assert _status(capsys, stage="Paused", result=PAUSED_BY_USER, sync=SYNC | behind)[1] == [
+        "shop on one: paused by the user; go on with `dmctl resume-task shop`"
+    ]

@@ -1,0 +1,91 @@
+"""What was done per target table: rows committed by kind, DDL pieces executed.
+
+One for each thread that counts, added up when somebody asks. Rows are counted in runs of one table and kind, so that a
+row costs two comparisons. Memory is bounded: tables beyond a number are counted together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.ident import TableName
+from dm.unit import JSON
+
+TABLES_COUNTED: Final = 2000
+TABLES_SHOWN: Final = 50
+
+_INSERTS, _UPDATES, _DELETES, _DDL = range(4)
+_COLUMN: Final = {ChangeKind.INSERT: _INSERTS, ChangeKind.UPDATE: _UPDATES, ChangeKind.DELETE: _DELETES}
+_OTHERS: Final = TableName("", "")
+
+Parts = Callable[[], Iterable[Sequence[RowChange]]]
+
+
+class TableCounters:
+    """Counters by target table; written by one thread, read by any."""
+
+    def __init__(self) -> None:
+        self._counts: dict[TableName, list[int]] = {}
+
+    def add(self, changes: Iterable[RowChange]) -> None:
+        """These row changes were committed."""
+        plan, kind, count = None, ChangeKind.NOTHING, 0
+        for change in changes:
+            if change.plan is plan and change.kind is kind:
+                count += 1
+                continue
+            if plan is not None:
+                self._of(plan.target)[_COLUMN[kind]] += count
+            plan, kind, count = change.plan, change.kind, 1
+        if plan is not None:
+            self._of(plan.target)[_COLUMN[kind]] += count
+
+    def add_ddl(self, tables: Iterable[TableName]) -> None:
+        """A piece that changed these tables was executed."""
+        for table in tables:
+            self._of(table)[_DDL] += 1
+
+    def merge(self, other: TableCounters) -> None:
+        """Add the counters of another one."""
+        for table, counts in list(other._counts.items()):
+            mine = self._of(table)
+            for number, count in enumerate(counts):
+                mine[number] += count
+
+    def counting(self, parts: Parts) -> Parts:
+        """The same parts, counted. Who reads them again has rolled back what was counted before."""
+
+        def counted() -> Iterator[Sequence[RowChange]]:
+            self._counts.clear()
+            for part in parts():
+                self.add(part)
+                yield part
+
+        return counted
+
+    def report(self) -> dict[str, JSON]:
+        """The busiest tables first, and how many there are beyond those shown."""
+        counts = dict(self._counts)
+        others = counts.pop(_OTHERS, None)
+        busiest = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
+        shown: list[JSON] = [_entry(f"{table.schema}.{table.table}", found) for table, found in busiest[:TABLES_SHOWN]]
+        if others is not None:
+            shown.append(_entry(f"others, beyond {TABLES_COUNTED}", others))
+        return {"tables": shown, "tablesNotShown": max(0, len(counts) - TABLES_SHOWN)}
+
+    def _of(self, table: TableName) -> list[int]:
+        counts = self._counts.get(table)
+        if counts is None:
+            if len(self._counts) >= TABLES_COUNTED and table != _OTHERS:
+                return self._of(_OTHERS)
+            counts = self._counts[table] = [0, 0, 0, 0]
+        return counts
+
+
+def _entry(name: str, counts: Sequence[int]) -> JSON:
+    return {
+        "table": name, "inserts": counts[_INSERTS], "updates": counts[_UPDATES], "deletes": counts[_DELETES],
+        "ddl": counts[_DDL],
+    }  # fmt: skip

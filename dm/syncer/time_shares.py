@@ -1,0 +1,63 @@
+"""Where a run's time goes: what each thread is seen doing, twenty times a second.
+
+Threads say what they do by plain attributes that they set anyway, or set when they begin to wait; nobody reads a clock
+for a row or an event. A sampler counts what it sees; shares of the last seconds are what is reported. They tell which
+part holds the others up: the source, this process, or the target.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from dm.clock import Clock
+from dm.unit import JSON
+
+INTERVAL_SECONDS: Final = 0.05
+SLICE_SAMPLES: Final = 20
+SLICES: Final = 10  # that are remembered, of a second each
+
+Look = Callable[[], Mapping[str, float]]
+"""What is the case now: a share from 0 to 1 for each name."""
+
+
+class TimeShares:
+    """Samples a run until its stop signal is set."""
+
+    def __init__(self, look: Look, clock: Clock, stop: threading.Event) -> None:
+        self._look = look
+        self._clock = clock
+        self._stop = stop
+        self._slices: deque[Counter[str]] = deque(maxlen=SLICES)
+        self._samples: deque[int] = deque(maxlen=SLICES)
+        self._lock = threading.Lock()
+        self._thread = threading.Thread(target=self._run, name="time-shares", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._thread.start()
+
+    def _run(self) -> None:
+        while not self._clock.wait(self._stop, INTERVAL_SECONDS):
+            self.sample()
+
+    def sample(self) -> None:
+        """Look once."""
+        seen = self._look()
+        with self._lock:
+            if not self._samples or self._samples[-1] >= SLICE_SAMPLES:
+                self._slices.append(Counter())
+                self._samples.append(0)
+            self._samples[-1] += 1
+            for name, share in seen.items():
+                self._slices[-1][name] += share  # type: ignore[assignment]  # a Counter counts anything
+
+    def report(self) -> dict[str, JSON]:
+        """The share of the last seconds that each name had, from 0 to 1."""
+        with self._lock:
+            samples = sum(self._samples)
+            total = sum(self._slices, Counter[str]())
+            names = {name for part in self._slices for name in part}
+        return {name: round(total[name] / samples, 2) for name in sorted(names)} if samples else {}
