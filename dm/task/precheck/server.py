@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from dm.config import Endpoint
 from dm.task.precheck.privilege import Grants
 from dm.upstream.connection import Connection, SqlRow, connect, fetch
 from dm.upstream.facts import ServerFacts, read_facts
+
+_BATCH: Final = 50  # schemas of one question: names of schemas are short, statements may be long
 
 
 @dataclass
@@ -50,6 +53,15 @@ class Server:
     def query(self, sql: str, *parameters: object) -> tuple[SqlRow, ...]:
         """The rows of a statement; errors come as DMError."""
         return fetch(self.connection, sql, parameters or None, role=self.role)
+
+    def of_schemas(self, sql: str, column: str, schemas: Sequence[str], ending: str = "") -> list[SqlRow]:
+        """The rows of a SELECT with a WHERE, of these schemas only."""
+        rows: list[SqlRow] = []
+        for at in range(0, len(schemas), _BATCH):
+            batch = schemas[at : at + _BATCH]
+            places = ", ".join(["%s"] * len(batch))
+            rows += self.query(f"{sql} AND {column} IN ({places}){ending}", *batch)
+        return rows
 
 
 @contextmanager

@@ -8,20 +8,19 @@ from dm.ident import TableName
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.expressions import expression_filters
 from dm.task.precheck.extraction import extracted_columns
+from dm.task.precheck.foreign_keys import acting_foreign_keys
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 
 _TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb"}
-_LOGS_CASCADES = 90600  # from MySQL 9.6 on the effects of foreign keys are in the binlog
 _OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")  # every server has them
-_BATCH = 50  # schemas of one question: names of schemas are short, statements may be long
 
 
 def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Keys at the source, foreign keys whose effects are not logged, engines and columns of tables at the target."""
     results = [
         *_keys(context, answers),
-        *_cascades(context, answers),
+        *acting_foreign_keys(context, answers),
         *_engines(context, answers),
         *_columns(context, answers),
         *extracted_columns(context, answers),
@@ -32,8 +31,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Rows of a table without a key are found by all their columns, one after the other: exact, but slow."""
-    rows = _of_schemas(
-        context.source,
+    rows = context.source.of_schemas(
         "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES') FROM information_schema.statistics"
         " WHERE non_unique = 0",
         "table_schema",
@@ -50,34 +48,9 @@ def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
         )
 
 
-def _cascades(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    facts = context.source.facts
-    logged = facts.flavor == "mysql" and facts.version >= _LOGS_CASCADES
-    if not context.syncs or logged or context.config.foreign_key_checks:
-        return
-    rows = _of_schemas(
-        context.source,
-        "SELECT constraint_schema, table_name, constraint_name, delete_rule, update_rule"
-        " FROM information_schema.referential_constraints"
-        " WHERE (delete_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT')"
-        " OR update_rule IN ('CASCADE', 'SET NULL', 'SET DEFAULT'))",
-        "constraint_schema",
-        context.schemas,
-    )
-    wanted = set(context.tables)
-    acting = [f"{row[0]}.{row[1]} ({row[2]})" for row in rows if TableName(str(row[0]), str(row[1])) in wanted]
-    if acting:
-        yield answers.failure(
-            f"foreign keys that change rows by themselves (CASCADE, SET NULL): {some(acting)}; {facts.base_flavor}"
-            f" {facts.version_text} does not write these changes to its binlog",
-            "have the target act in the same way: `session: {foreign_key_checks: 1}` under `target-database`",
-        )
-
-
 def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
     targets = {context.rules.route(table) for table in context.tables}
-    rows = _of_schemas(
-        context.target,
+    rows = context.target.of_schemas(
         "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
         "table_schema",
         tuple({table.schema for table in targets}),
@@ -93,8 +66,7 @@ def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
         yield answers.failure(
             f"the target's default_storage_engine is {default}", "SET GLOBAL default_storage_engine = 'InnoDB'"
         )
-    foreign = _of_schemas(
-        context.source,
+    foreign = context.source.of_schemas(
         "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
         "table_schema",
         context.schemas,
@@ -118,14 +90,13 @@ def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Columns that the target's table lacks, where there is one: rows could not be written whole."""
     query = "SELECT table_schema, table_name, column_name FROM information_schema.columns WHERE 1 = 1"
     there = _by_table(
-        _of_schemas(
-            context.target,
+        context.target.of_schemas(
             query,
             "table_schema",
             tuple({context.rules.route(table).schema for table in context.tables}),
         )
     )
-    here = _by_table(_of_schemas(context.source, query, "table_schema", context.schemas))
+    here = _by_table(context.source.of_schemas(query, "table_schema", context.schemas))
     absent = [routed for routed in map(context.rules.route, context.tables) if routed not in there]
     if absent and not context.dumps:
         yield answers.warning(
@@ -182,15 +153,4 @@ def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def _names(server: Server, query: str, column: str, schemas: Sequence[str]) -> list[str]:
-    return [f"{row[0]}.{row[1]}" for row in _of_schemas(server, f"{query} WHERE 1 = 1", column, schemas)]
-
-
-def _of_schemas(
-    server: Server, query: str, column: str, schemas: Sequence[str], ending: str = ""
-) -> list[tuple[object, ...]]:
-    rows: list[tuple[object, ...]] = []
-    for at in range(0, len(schemas), _BATCH):
-        batch = schemas[at : at + _BATCH]
-        places = ", ".join(["%s"] * len(batch))
-        rows += server.query(f"{query} AND {column} IN ({places}){ending}", *batch)
-    return rows
+    return [f"{row[0]}.{row[1]}" for row in server.of_schemas(f"{query} WHERE 1 = 1", column, schemas)]

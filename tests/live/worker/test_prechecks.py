@@ -200,14 +200,46 @@ def test_a_table_without_a_key_is_a_warning(migration: Migration) -> None:
 
 
 def test_foreign_keys_that_act_on_their_own(migration: Migration) -> None:
-    migration.upstream.execute(
-        f"CREATE TABLE {migration.schema}.child (id INT PRIMARY KEY, p INT,"
-        f" FOREIGN KEY (p) REFERENCES {migration.schema}.a (id) ON DELETE CASCADE)"
-    )
-    logged = migration.upstream.flavor == "mysql"  # 9.6 and later write what cascades do to the binlog
-    assert migration.only("table_schema").state == ("success" if logged else "failure")
+    name = migration.schema
+    parent, child = f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT)", f"CREATE TABLE {name}.child"
+    columns = f"(id INT PRIMARY KEY, p INT, CONSTRAINT f FOREIGN KEY (p) REFERENCES {name}.a (id) ON DELETE CASCADE)"
+    migration.upstream.execute(f"{child} {columns}")
+
+    def failures() -> list[str]:
+        results = migration.check()["table_schema"]
+        return [result.message for result in results if result.state == "failure"]
+
+    if migration.upstream.flavor == "mysql":  # 9.6 and later write what cascades do to the binlog
+        assert failures() == []
+        return
+    (unlogged,) = failures()
+    assert f"{name}.child (f)" in unlogged
     migration.target_session = "{foreign_key_checks: 1}"
-    assert migration.only("table_schema").state == "success"
+    (moments,) = failures()
+    assert "several moments" in moments
+    migration.mode = "incremental"
+    migration.target.execute(parent, f"{child} (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES {name}.a (id))")
+    (lacking,) = (result for result in migration.check()["table_schema"] if result.state == "failure")
+    assert "lack foreign keys" in lacking.message
+    migration.target.execute(f"ALTER TABLE {name}.child DROP FOREIGN KEY child_ibfk_1")
+    put_right(migration.target, lacking.instruction)
+    assert failures() == []
+    migration.target.execute(
+        f"CREATE TABLE {name}.more (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES {name}.a (id) ON DELETE CASCADE)"
+    )
+    migration.upstream.execute(f"CREATE TABLE {name}.more (id INT PRIMARY KEY)")
+    (extra,) = failures()
+    assert "that the source's do not" in extra
+    migration.target.execute(f"DROP TABLE {name}.more")
+    migration.upstream.execute(
+        f"CREATE DATABASE {name}_2",
+        f"CREATE TABLE {name}_2.far (id INT PRIMARY KEY)",
+        f"ALTER TABLE {name}.child ADD FOREIGN KEY (id) REFERENCES {name}_2.far (id) ON DELETE CASCADE",
+    )
+    try:
+        assert any(f"add {name}_2.far" in result.instruction for result in migration.check()["table_schema"])
+    finally:
+        migration.upstream.execute(f"DROP TABLE {name}.child", f"DROP DATABASE {name}_2")
 
 
 def test_a_target_table_that_cannot_roll_back(migration: Migration) -> None:
