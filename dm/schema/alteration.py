@@ -12,7 +12,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from dm.schema.charset import Collated, bytes_per_character
-from dm.schema.column_definition import Definition, read_default, read_definition
+from dm.schema.column_definition import Definition, read_default, read_definition, with_implicit_timestamps
 from dm.schema.column_type import CHARACTER_TYPES, TEXT_SIZES, sized
 from dm.schema.draft import Refused, TableDraft
 from dm.schema.index_definition import IndexDefinition, read_foreign_key, read_index
@@ -202,11 +202,8 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
         for operation in operations:
             if isinstance(operation, kinds):
                 _drop(draft, operation, again)
-    # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says beside it; in MySQL the later of the two counts, and the
-    # schema's (CHARACTER SET DEFAULT) over both.
-    to_default = any(isinstance(one, TableOptions) and _to_default(one) for one in operations)
-    convert_first = to_default or cursor.context.flavor == "mariadb"
-    first = [one for one in operations if isinstance(one, ConvertCharset)] if convert_first else []
+    # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says beside it; in MySQL the later of the two counts.
+    first = [one for one in operations if isinstance(one, ConvertCharset)] if cursor.context.flavor == "mariadb" else []
     for operation in [*first, *(one for one in operations if one not in first)]:
         _table_options(draft, operation, cursor, database)
     renames = _renames(draft, operations)
@@ -214,6 +211,8 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
     renamed = {old.lower(): new for old, new in renames}
     found = [_redefine(draft, operation, cursor) for operation in operations]
     found += [_place(draft, operation, cursor) for operation in operations]
+    if any(isinstance(one, AddColumn | ModifyColumn | ChangeColumn) for one in operations):
+        draft.columns = with_implicit_timestamps(draft.columns, cursor)
     for operation in operations:
         _adjust(draft, operation, cursor, renamed)
     if draft.conversion is not None:  # it overrides what columns of the same statement say

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dm.schema.charset import Collated, binary_collation, bytes_per_character, collated
@@ -83,7 +84,9 @@ def read_default(cursor: Cursor) -> str:
         cursor.fail("expected a default value")
     if token.kind == "string":
         cursor.at -= 1
-        cursor.string()
+        text = cursor.string()
+        if cursor.context.no_backslash_escapes:  # whoever reads the structure reads backslashes as escapes
+            return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
     elif token.kind in ("word", "name"):
         following = cursor.peek()
         if cursor.accept("."):
@@ -242,3 +245,25 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
         found.invisible,
     )
     return definition
+
+
+def with_implicit_timestamps(columns: Sequence[Column], cursor: Cursor) -> list[Column]:
+    """All columns of a table, with the defaults TIMESTAMP has without explicit_defaults_for_timestamp.
+
+    The table's first TIMESTAMP follows the clock, the others are zero (Reference Manual; in the source
+    promote_first_timestamp_column, which stops at the first one whether or not it takes the defaults).
+    """
+    if cursor.context.explicit_defaults_for_timestamp:
+        return list(columns)
+    found, first = [], True
+    for column in columns:
+        if column.base == "timestamp":
+            if not column.nullable and column.default is None and column.generated is None:
+                now = f"CURRENT_TIMESTAMP({column.decimals or 0})"
+                if first and column.on_update is None:
+                    column = replace(column, default=now, on_update=now)
+                elif column.on_update is None:
+                    column = replace(column, default="'0000-00-00 00:00:00'")
+            first = False
+        found.append(column)
+    return found

@@ -31,6 +31,7 @@ _PART_BYTES: Final = (3072, 767, 1000, 2000, 2300)
 _TINY: Final = 255
 _POINT_BYTES: Final = 25  # MAX_LEN_GEOM_POINT_FIELD of MariaDB's sql_const.h
 _EXPRESSION: Final = "(expression)"
+_INSTANT: Final = "(instant)"
 
 
 def _tokens(text: str) -> list[Token]:
@@ -127,6 +128,8 @@ def _default(column: Column) -> str | None:
         parts = [int(part) for part in re.findall(r"\d+", literal)]
         while parts and parts[-1] == 0:
             parts.pop()
+        if column.base == "timestamp" and parts:
+            return _INSTANT  # written and printed in the time zone of whoever asks
         return ("-" if literal.startswith("-") else "") + ":".join(map(str, parts))
     if column.base in _ADDRESSES:
         return _address(literal)

@@ -6,7 +6,7 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.schema.charset import Collated, collated, default_collation
-from dm.schema.column_definition import read_definition
+from dm.schema.column_definition import read_definition, with_implicit_timestamps
 from dm.schema.draft import Refused, TableDraft
 from dm.schema.index_definition import IndexDefinition, covers, read_foreign_key, read_index
 from dm.schema.partition import partition_names
@@ -104,6 +104,7 @@ def _fill(draft: TableDraft, body: Clause, cursor: Cursor) -> None:
             draft.add_check(check_name(element), words_of(element), cursor.context.flavor)
         else:
             inner.fail("application-time periods are not supported")
+    draft.columns = with_implicit_timestamps(draft.columns, cursor)
     for number, index in enumerate(indexes):
         if not (index.generated and _covered(index, number, indexes)):
             draft.add_index(index)

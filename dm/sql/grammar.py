@@ -95,9 +95,9 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
         if cursor.sees("WITH", "SYSTEM"):
             cursor.fail("system-versioned tables are not supported")
         cursor.fail("a CREATE TABLE .. SELECT in statement format cannot be replicated")
-    if options and options[-1].name == "START TRANSACTION":
+    if any(option.name == "START TRANSACTION" for option in options):
         # MySQL writes CREATE TABLE .. SELECT as this statement and the rows, one transaction (sql/sql_table.cc). The
-        # target gets the table at once and the rows as rows. Partitions stand behind these words.
+        # target gets the table at once and the rows as rows. Other options and partitions may stand behind these words.
         at = next(index for index, token in enumerate(clause.tokens) if token.upper == "START")
         start, end = clause.tokens[at].start, clause.tokens[at + 1].end
         clause = Clause(clause.text, clause.tokens[:at] + clause.tokens[at + 2 :])

@@ -5,8 +5,8 @@ and time zone decide what CURRENT_TIMESTAMP and the default of a TIMESTAMP colum
 a schema that names none have. All of it is in the query event (MySQL: Query_log_event's status variables) and is set
 here, each time all of it, so that nothing of the statement before stays.
 
-What only says whether a statement is allowed (strict modes, zero dates, foreign keys without their parent) is set to
-allow it: the source has run it.
+What only says whether a statement is allowed (strict modes, zero dates) is set to allow it: the source has run it.
+Foreign keys are checked where the source checked them, but for a statement that the target refuses for them.
 """
 
 from __future__ import annotations
@@ -44,6 +44,11 @@ _OWN_MODES: Final = {
     "mariadb": {1 << 32: "EMPTY_STRING_IS_NULL", 1 << 34: "TIME_ROUND_FRACTIONAL"},
 }
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
+_NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
+# What a server says of foreign keys; a DDL statement that is refused has changed nothing.
+_FOREIGN_KEY_ERRORS: Final = tuple(
+    f"{number} " for number in (1005, 1215, 1217, 1451, 1452, 1821, 1822, 1824, 1834, 3730, 3780)
+)
 _UTC: Final = ("UTC", "GMT", "Etc/UTC")
 _DATABASE: Final = re.compile(r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 # Collations that both flavours number alike; above stand each one's own, and 255 is MySQL's.
@@ -74,6 +79,12 @@ class DdlSession:
         """Run one statement as the source ran it; raises DMError."""
         self._connection.execute(*self._settings(statement, query))
         try:
+            self._run(statement)
+        except DMError as error:
+            if error.name != "statement-failed" or not error.cause.startswith(_FOREIGN_KEY_ERRORS):
+                raise
+            # The other table may not be migrated, or be in use by somebody else at the target.
+            self._connection.execute("SET SESSION foreign_key_checks = 0")
             self._run(statement)
         finally:
             if self._connection.alive:
@@ -113,6 +124,9 @@ class DdlSession:
                 values["collation_connection"] = connection
             if _DATABASE.match(statement) and self._known(server):
                 values["collation_server"] = server
+        if query.session.flags2 is not None:
+            # InnoDB makes another constraint out of the same words without checks (NO ACTION for RESTRICT).
+            values["foreign_key_checks"] = int(not query.session.flags2 & _NO_FOREIGN_KEY_CHECKS)
         explicit = explicit_defaults_for_timestamp(self._facts, query)
         if explicit is not None:
             values["explicit_defaults_for_timestamp"] = int(explicit)

@@ -30,5 +30,10 @@ def scripts(flavor: Flavor) -> list[list[str]]:
     return _scripts("both") + _scripts(flavor)
 
 
+def sessions() -> list[list[str]]:
+    """Scripts that change the session they run in."""
+    return _scripts("sessions")
+
+
 COUNT: Final = len(scripts("mysql"))
 assert len(scripts("mariadb")) == COUNT

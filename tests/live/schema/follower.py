@@ -48,6 +48,8 @@ Verdict = Literal["refused", "not logged", "exact", "paused", "silently differen
 ROUTED: Final = "r_"
 _SYSTEM: Final = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
 _HARMLESS: Final = (0, 1051)  # as in the syncer: what was there of a DROP TABLE is gone
+_ABSENT: Final = ("1146", "1049")
+_UNREADABLE: Final = "unreadable"
 _LOST: Final = frozenset({2006, 2013, 2055, 0})
 
 
@@ -74,15 +76,18 @@ class Follower:
         connection = connect(endpoint_of(source))
         self.facts = read_facts(connection)
         connection.close()
-        self._asker: Any = source.connect()
+        self._asker: Any = source.connect(init_command="SET time_zone = '+00:00'")
         self._client: Any = None
         self._connection = TargetConnection(endpoint_of(target))
+        self._looker = TargetConnection(endpoint_of(target))
         self._session = DdlSession(self._connection, self.facts, lambda seconds: True)
         self._targets = TargetSchemas(lambda: TargetConnection(endpoint_of(target)))
         self._parser = EventParser()
         self._file = self._binlog_file()
         self._offset = 4
         self._tracker = SchemaTracker(source.flavor)
+        self._foreign = {*self._all_schemas(self._ask), *self._all_schemas(self._connection.query)}
+        self._rewritten: set[TableName] = set()  # logged in other words than they were written in
         self.plain_indexes_differ = 0
         for _ in self._events():
             pass
@@ -92,6 +97,7 @@ class Follower:
         self._drop_everything()
         self._session.close()
         self._targets.close()
+        self._looker.close()
         self._asker.close()
         if self._client is not None:
             self._client.close()
@@ -117,8 +123,12 @@ class Follower:
             if isinstance(event, Query):
                 yield event
 
-    def _schemas(self, ask: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
+    def _all_schemas(self, ask: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
         return [str(name) for (name,) in ask("SHOW DATABASES") if str(name).lower() not in _SYSTEM]
+
+    def _schemas(self, ask: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
+        """The schemas that were made since the follower began."""
+        return [name for name in self._all_schemas(ask) if name not in self._foreign]
 
     def _drop_everything(self) -> None:
         self._ask("SET SESSION sql_log_bin = 0, foreign_key_checks = 0")
@@ -134,6 +144,7 @@ class Follower:
         if self._client is not None:
             self._client.close()
         self._drop_everything()
+        self._rewritten.clear()
         self._ask(f"CREATE DATABASE {Ident(schema).sql}")
         self._connection.execute(f"CREATE DATABASE {Ident(ROUTED + schema).sql}")
         self._client = self._source.connect()
@@ -182,8 +193,11 @@ class Follower:
             return outcome
         if not logged:
             return Outcome("refused", why=refused) if refused else Outcome("not logged")
-        for table in {table for piece in pieces for table in piece.tables if table.table}:
-            why = self._difference(table, rewritten=rewritten)
+        touched = {table for piece in pieces for table in piece.tables if table.table}
+        if rewritten:
+            self._rewritten |= touched
+        for table in touched:
+            why = self._difference(table)
             if why is not None:
                 self._resync()
                 return Outcome("silently different", kind, why[0], why[1])
@@ -218,24 +232,29 @@ class Follower:
         return [str(row[0]) for row in rows if row[1] == "BASE TABLE"]
 
     def _shown(self, table: TableName, ask: Callable[[str], list[tuple[Any, ...]]]) -> str | None:
+        """What the server prints; None without the table. A MERGE table over other engines can only be dropped."""
         try:
             return str(ask(f"SHOW CREATE TABLE {table.sql}")[0][1])
-        except (pymysql.Error, DMError):
-            return None
+        except pymysql.Error as error:
+            number = str(error.args[0])
+        except DMError as error:
+            number = error.cause.split(" ", 1)[0]
+        return None if number in _ABSENT else f"{_UNREADABLE}: {number}"
 
     def _there(self, table: TableName) -> str | None:
-        text = self._shown(routed(table), self._connection.query)
+        text = self._shown(routed(table), self._looker.query)
         return None if text is None else text.replace(f"`{ROUTED}", "`")
 
-    def _difference(self, table: TableName, *, rewritten: bool = False) -> tuple[str, str] | None:
+    def _difference(self, table: TableName) -> tuple[str, str] | None:
         """What differs; a table whose statement the source logged in other words may be printed in other words."""
         here, there = self._shown(table, self._ask), self._there(table)
-        plain = SourceContext(self.facts.flavor, self.facts.version, "")
-        if here != there and not (rewritten and here and there and _plain(here, plain) == _plain(there, plain)):
+        if here != there and not (table in self._rewritten and self._alike(here, there)):
             return "target", f"{here}\n---- at the target\n{there}"
         tracked = self._tracker.get(table)
         if here is None:
             return None if tracked is None else ("tracker", f"{table} is tracked and is no more")
+        if here.startswith(_UNREADABLE):
+            return None
         if tracked is None:
             return "not tracked", f"{table}"
         real = self._parsed(here, table)
@@ -245,6 +264,10 @@ class Follower:
         self.plain_indexes_differ += not same_structure(tracked, real)
         wrong = differences(tracked, self._ask)
         return ("information_schema", f"{here}\n{wrong}") if wrong else None
+
+    def _alike(self, here: str | None, there: str | None) -> bool:
+        plain = SourceContext(self.facts.flavor, self.facts.version, "")
+        return here is not None and there is not None and _plain(here, plain) == _plain(there, plain)
 
     def _parsed(self, text: str, table: TableName) -> TableSchema:
         return parse_create_table(text, SourceContext(self.facts.flavor, self.facts.version, table.schema))

@@ -52,8 +52,9 @@ def _told(row: tuple[Any, ...]) -> tuple[object, ...]:
 
 
 def differences(table: TableSchema, ask: Callable[[str], list[tuple[Any, ...]]]) -> list[str]:
-    """What the server says otherwise; names of schema and table must not hold a quote or a backslash."""
-    where = f"TABLE_SCHEMA = '{table.name.schema}' AND TABLE_NAME = '{table.name.table}'"
+    """What the server says otherwise."""
+    schema, name = (part.replace("\\", "\\\\").replace("'", "''") for part in table.name)
+    where = f"TABLE_SCHEMA = '{schema}' AND TABLE_NAME = '{name}'"
     rows = ask(
         "SELECT COLUMN_NAME, DATA_TYPE, COLUMN_TYPE, IS_NULLABLE, CHARACTER_SET_NAME, COLLATION_NAME,"
         " CHARACTER_MAXIMUM_LENGTH, NUMERIC_PRECISION, NUMERIC_SCALE, DATETIME_PRECISION, EXTRA"
