@@ -270,8 +270,8 @@ class TransactionAssembler:
         behind = begin.same_files(end) and begin.order >= end.order
         # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
         # too, since the stream is in order. So nothing is applied, and the position moves behind it.
-        # What is no transaction (a file's start) is neither; it stands where the stream has led us, also behind a change
-        # of the source's `log_bin`, where places alone have no order.
+        # What is no transaction (a file's start) stands where the stream has led us, also where the source's `log_bin`
+        # was changed, and places alone have no order.
         nothing = gtid is None and not len(self._items) and bool(begin.gtid_set)
         known = not nothing and begin.has_processed(gtid, end)
         if known:

@@ -31,7 +31,7 @@ X5  Each run has a directory of its own, named by its epoch, made complete befor
 An XA COMMIT without an entry pauses the task (`xa-prepare-missing`): the PREPARE lies before the start of the task, in
 a folder that was lost, or was not logged. An XA ROLLBACK without one says nothing. A second PREPARE of an xid that is
 undecided here decides the first: the source refuses an xid it knows, so it has lost that one (a crash before the engine
-was told) or decided it unlogged.
+was told) or decided it unlogged. Without one the source is asked (`prepared_watch`).
 """
 
 from __future__ import annotations
@@ -199,6 +199,22 @@ class PreparedTransactions:
     def rollback(self, xid: str, *, end: Position, gtid: Gtid | None) -> None:
         """The XA ROLLBACK at `end` makes the rows void, if there are any."""
         self._decide(xid, end, gtid)
+
+    def let_go(self, held: HeldXa) -> bool:
+        """Nothing will decide it (`prepared_watch`): as if it were void from its PREPARE on. False if it is decided.
+
+        A start may still find it in the list, and the same answer to the same question.
+        """
+        with self._lock:
+            if self._undecided.get(held.xid) is not held:
+                return False
+            del self._undecided[held.xid]
+            if not held.passed:
+                held.verdict = held.prepared
+                return True
+            del self._held[held.number]
+        self._directory.remove(held)
+        return True
 
     def _decide(self, xid: str, end: Position, gtid: Gtid | None) -> HeldXa | None:
         with self._lock:

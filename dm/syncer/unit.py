@@ -344,7 +344,12 @@ class SyncUnit:
             gtids_ordered=origin.facts.gtid_ordered,
         )
         reader = Reader(source, assembler, self._queue, self._fail, progress.verify)
-        watch = PreparedWatch(lambda: self._prepared.undecided, self._clock)
+        watch = PreparedWatch(
+            lambda: self._prepared.undecided,
+            self._clock,
+            read=lambda: reader.position,
+            let_go=self._prepared.let_go,
+        )
         monitor = SourceMonitor(origin.addresses, self._clock, watch.look)
         self._status.attach(
             RunningParts(

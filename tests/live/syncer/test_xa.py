@@ -13,16 +13,17 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.position import Position
+from dm.syncer import prepared_watch
 from dm.syncer.prepared_list import HeldXa, Place
 from dm.syncer.prepared_watch import ASK_SECONDS, UNDECIDED_SECONDS, PreparedWatch
 from dm.unit import JSON
 from dm.upstream.connection import connect
-from dm.upstream.facts import read_facts
+from dm.upstream.facts import binlog_end, read_facts
 from dm.upstream.prepared_xa import prepared_xids
 from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, endpoint_of, running_sync, subtask_for
+from tests.testbed.sync import RunningSync, SyncProcess, endpoint_of, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -250,6 +251,34 @@ def test_what_is_undecided_for_ten_minutes_is_said_with_what_the_source_knows_of
     identical(upstream, target, name)
 
 
+def test_what_the_source_lost_or_decided_unlogged_is_let_go(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    monkeypatch.setattr(prepared_watch, "ASK_SECONDS", 0.0)
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name)
+    with running_sync(subtask, work_directory=tmp_path) as sync:
+        sync.wait_synced()
+        old = ("SET SESSION timestamp = UNIX_TIMESTAMP() - 700",)
+        prepare(upstream, f"'{name}'", f"INSERT INTO {name}.keyed (id) VALUES (1)", first=old)
+        prepare(upstream, f"'{name}', 'stays'", f"INSERT INTO {name}.keyed (id) VALUES (2)", first=old)
+        assert len(entries(sync.wait_synced()["undecidedXa"])) == 2
+        upstream.execute("SET SESSION sql_log_bin = 0", f"XA ROLLBACK '{name}'")
+        wait_until(lambda: len(entries(sync.wait_synced()["undecidedXa"])) == 1, "the lost one to be let go")
+        assert len(list(tmp_path.rglob("*.xa"))) == 1
+        upstream.execute(f"XA COMMIT '{name}', 'stays'")
+        assert sync.wait_synced()["undecidedXa"] == []
+    with running_sync(subtask, work_directory=tmp_path) as sync:
+        assert sync.wait_synced()["undecidedXa"] == []
+    assert list(tmp_path.rglob("*.xa")) == []
+    identical(upstream, target, name)
+
+
 def test_the_source_is_asked_again_and_may_not_know_or_not_tell(
     upstream: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -258,13 +287,20 @@ def test_the_source_is_asked_again_and_may_not_know_or_not_tell(
     place = Place.of(Position("u", "bin.000001", 400), Gtid("mariadb", "0", 7))
     held = HeldXa(1, xid, place, 1000, items=3, bytes=99)
     clock = FakeClock()
-    watch = PreparedWatch(lambda: [held], clock)
+    let_go: list[HeldXa] = []
+
+    def take(held: HeldXa) -> bool:
+        let_go.append(held)
+        return True
+
+    watch = PreparedWatch(lambda: [held], clock, read=lambda: read, let_go=take)
     upstream.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
     prepare(upstream, f"'{name}'", f"INSERT INTO {name}.t VALUES (1)")
     endpoint = endpoint_of(upstream)
     connection = connect(endpoint)
     try:
         facts = read_facts(connection)
+        read = binlog_end(connection, facts)
         watch.look(connection, facts, 1000 + UNDECIDED_SECONDS - 1)
         assert watch.report == []
         watch.look(connection, facts, 1000 + UNDECIDED_SECONDS)
@@ -284,9 +320,16 @@ def test_the_source_is_asked_again_and_may_not_know_or_not_tell(
                 "position": "(bin.000001, 400)",
                 "gtid": "0-0-7",
                 "knownToSource": False,
-                "message": "the source knows it no more: its verdict lies ahead in the binlog, or was not logged",
+                "message": "the source knows it no more: its rows go when the binlog up to now is read and has no"
+                " verdict",
             }
         ]
+        clock.now += ASK_SECONDS
+        watch.look(connection, facts, 2000)
+        assert not let_go, "the verdict may lie ahead"
+        read = binlog_end(connection, facts)
+        watch.look(connection, facts, 2000)
+        assert (let_go, watch.report) == ([held], [])
     finally:
         connection.close()
 
@@ -296,7 +339,8 @@ def test_a_source_that_does_not_tell_its_prepared_transactions_says_why(mysql: T
     mysql.create_user(user, "secret", "REPLICATION CLIENT ON *.*")
     low = pymysql.connect(host=mysql.host, port=mysql.port, user=user, password="secret")
     held = HeldXa(1, "X'61',X'',1", Place.of(Position("u", "bin.000001", 400), None), 1000)
-    watch = PreparedWatch(lambda: [held], FakeClock())
+    nowhere = Position("u", "bin.000001")
+    watch = PreparedWatch(lambda: [held], FakeClock(), read=lambda: nowhere, let_go=lambda _: False)
     try:
         watch.look(low, read_facts(low), 5000)
     finally:
