@@ -10,6 +10,8 @@ Flavor = Literal["mysql", "mariadb"]
 # sql_mode bits as they stand in the binlog's query events, alike in both flavours (sql/sql_class.h).
 _REAL_AS_FLOAT: Final = 1
 _ANSI_QUOTES: Final = 4
+_ORACLE: Final = 512  # in MySQL only a name for other modes
+_MAXDB: Final = 4096
 _NO_BACKSLASH_ESCAPES: Final = 1 << 20
 
 
@@ -23,6 +25,7 @@ class SourceContext:
     ansi_quotes: bool = False
     no_backslash_escapes: bool = False
     real_as_float: bool = False
+    other_types: bool = False  # sql_mode ORACLE or MAXDB: DATE or TIMESTAMP mean DATETIME, and more
     explicit_defaults_for_timestamp: bool = True
     lower_case_names: bool = False  # lower_case_table_names=1: table maps spell every name in lower case
     utf8mb4_collation: str | None = None  # default_collation_for_utf8mb4 of the session, where the event tells it
@@ -38,4 +41,5 @@ class SourceContext:
             ansi_quotes=bool(sql_mode & _ANSI_QUOTES),
             no_backslash_escapes=bool(sql_mode & _NO_BACKSLASH_ESCAPES),
             real_as_float=bool(sql_mode & _REAL_AS_FLOAT),
+            other_types=bool(sql_mode & (_MAXDB | _ORACLE if flavor == "mariadb" else _MAXDB)),
         )

@@ -270,4 +270,6 @@ def parse(text: str, context: SourceContext) -> Parsed:
         cursor.fail("this is no DDL statement that is known")
     if not cursor.done:
         cursor.fail("the statement should end")
+    if context.other_types and parsed.verb in ("CREATE TABLE", "ALTER TABLE"):
+        cursor.fail("under sql_mode ORACLE and MAXDB data types mean something else; the statement ends")
     return parsed

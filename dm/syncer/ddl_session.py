@@ -13,8 +13,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final
 
+from dm.binlog.charset import charset_of
 from dm.binlog.reader import Query
 from dm.errors import DMError
 from dm.ident import TableName
@@ -22,6 +24,7 @@ from dm.schema.charset import Collated
 from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
+from dm.sql.token import tokenize
 from dm.syncer.query_context import explicit_defaults_for_timestamp
 from dm.target.connection import TargetConnection
 from dm.upstream.facts import ServerFacts
@@ -77,11 +80,13 @@ class DdlSession:
 
     def execute(self, statement: str, query: Query) -> None:
         """Run one statement as the source ran it; raises DMError."""
+        if not statement.isascii():
+            self._demand_utf8(statement, query)
         self._connection.execute(*self._settings(statement, query))
         try:
             self._run(statement)
         except DMError as error:
-            if error.name != "statement-failed" or not error.cause.startswith(_FOREIGN_KEY_ERRORS):
+            if not error.cause.startswith(_FOREIGN_KEY_ERRORS):
                 raise
             # The other table may not be migrated, or be in use by somebody else at the target.
             self._connection.execute("SET SESSION foreign_key_checks = 0")
@@ -100,6 +105,16 @@ class DdlSession:
                 # No lock was to be had and nothing was executed: DDL is atomic (MySQL 8.0, MariaDB 10.6).
                 if error.name != "transaction-aborted" or left == 0 or self._pause(LOCK_RETRY_SECONDS):
                     raise
+
+    def _demand_utf8(self, statement: str, query: Query) -> None:
+        """What stands behind an introducer is bytes of the client's character set; here the client's is UTF-8."""
+        charset = None if query.charset is None else charset_of(query.charset[0])
+        if charset in (None, "utf8mb3", "utf8mb4"):
+            return
+        for introducer, token in pairwise(tokenize(statement, self.context)):
+            if introducer.upper.startswith("_") and token.kind == "string" and not token.text.isascii():
+                why = f"the literal behind {introducer.text} is in {charset}"
+                raise DMError("ddl-not-understood", statement=statement, why=why)
 
     def _settings(self, statement: str, query: Query) -> tuple[str, list[object]]:
         """The SET statement and its values."""

@@ -202,3 +202,11 @@ def test_any_text_is_pieces_or_a_named_error(text: str) -> None:
         with contextlib.suppress(DMError):
             pieces = split(statement, _CONTEXT)
             assert all(Piece.of(piece.text, _CONTEXT).operations == piece.operations for piece in pieces)
+
+
+def test_modes_that_give_types_another_meaning_pause() -> None:
+    oracle = SourceContext.of_sql_mode("mariadb", 101119, "d", 512)
+    with pytest.raises(DMError, match="ORACLE"):
+        split("CREATE TABLE t (a DATE)", oracle)
+    assert len(split("DROP TABLE t", oracle)) == 1
+    assert len(split("CREATE TABLE t (a DATE)", SourceContext.of_sql_mode("mysql", 50744, "d", 512))) == 1

@@ -1,0 +1,134 @@
+"""What the session for DDL is set to, statement by statement; the target is a connection that writes it down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import pytest
+
+from dm.binlog.query import QuerySession
+from dm.binlog.reader import Query
+from dm.errors import DMError
+from dm.sql.context import Flavor
+from dm.syncer.ddl_session import DdlSession
+from dm.target.connection import TargetConnection
+from tests.unit.upstream.test_address import MARIADB, MYSQL
+
+
+class _Target:
+    """Takes statements; refuses once what it is told to."""
+
+    alive = True
+    version = 90704
+
+    def __init__(self, flavor: Flavor) -> None:
+        self.flavor = flavor
+        self.sent: list[str] = []
+        self.settings: dict[str, object] = {}
+        self.refusal = ""
+
+    def query(self, sql: str) -> list[tuple[str, str, str]]:
+        return [("utf8mb4_general_ci", "utf8mb4_bin", "CET")]
+
+    def execute(self, sql: str | bytes, values: list[object] | None = None) -> int:
+        text = sql.decode() if isinstance(sql, bytes) else sql
+        if values:
+            names = [part.split(" = ")[0].removeprefix("SESSION ") for part in text[4:].split(", SESSION ")]
+            self.settings = dict(zip(names, values, strict=True))
+        else:
+            self.sent.append(text)
+        if isinstance(sql, bytes) and self.refusal:
+            refusal, self.refusal = self.refusal, ""
+            raise DMError("statement-failed", role="target", statement=text, cause=refusal)
+        return 0
+
+
+def _session(target: _Target, *, flavor: Flavor = "mysql", zone: str = "CET") -> DdlSession:
+    facts = replace(MYSQL if flavor == "mysql" else MARIADB, system_time_zone=zone, version=101119)
+    return DdlSession(cast("TargetConnection", target), facts, lambda seconds: True)
+
+
+def _query(**session: object) -> Query:
+    return Query("d", b"", QuerySession(**session), 1700000000, 0, 0, 0)  # type: ignore[arg-type]
+
+
+def test_the_variables_of_the_event_are_set() -> None:
+    target = _Target("mysql")
+    session = {
+        "sql_mode": 1 | 4 | 1 << 30,
+        "charset": (8, 8, 8),
+        "time_zone": "+03:00",
+        "auto_increment": (3, 2),
+        "flags2": 1 << 26,
+        "microseconds": 5,
+        "explicit_defaults_for_timestamp": False,
+        "default_collation_for_utf8mb4": 45,
+    }
+    _session(target).execute("CREATE DATABASE e", _query(**session))
+    assert target.settings == {
+        "sql_mode": "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,REAL_AS_FLOAT,NO_ENGINE_SUBSTITUTION",
+        "timestamp": "1700000000.000005",
+        "time_zone": "+03:00",
+        "auto_increment_increment": 3,
+        "auto_increment_offset": 2,
+        "collation_connection": 8,
+        "collation_server": 8,
+        "foreign_key_checks": 0,
+        "explicit_defaults_for_timestamp": 0,
+        "default_collation_for_utf8mb4": 45,
+    }
+    assert target.sent == ["CREATE DATABASE e", "SET SESSION collation_connection = utf8mb4_general_ci"]
+
+
+def test_nothing_of_the_statement_before_stays() -> None:
+    target = _Target("mysql")
+    session = _session(target)
+    session.execute("CREATE DATABASE e", _query(charset=(8, 8, 8), time_zone="+03:00", auto_increment=(3, 2)))
+    session.execute("CREATE TABLE t (a INT)", _query())
+    told = {name: target.settings[name] for name in ("time_zone", "auto_increment_offset", "collation_server")}
+    assert told == {"time_zone": "+00:00", "auto_increment_offset": 1, "collation_server": "utf8mb4_bin"}
+    assert target.settings["collation_connection"] == "utf8mb4_general_ci"
+
+
+def test_a_collation_of_the_other_flavour_s_numbers_is_not_set() -> None:
+    target = _Target("mariadb")
+    _session(target).execute("CREATE DATABASE e", _query(charset=(255, 255, 255), default_collation_for_utf8mb4=255))
+    assert target.settings["collation_server"] == "utf8mb4_bin"
+    assert "default_collation_for_utf8mb4" not in target.settings
+
+
+@pytest.mark.parametrize(
+    ("zone", "set_to"), [("CET", "SYSTEM"), ("UTC", "+00:00"), ("EST", "SYSTEM, EST at the source")]
+)
+def test_the_system_s_time_zone_is_the_source_s(zone: str, set_to: str) -> None:
+    target = _Target("mysql")
+    _session(target, zone=zone).execute("CREATE TABLE t (a INT)", _query(time_zone="SYSTEM"))
+    assert target.settings["time_zone"] == set_to
+
+
+@pytest.mark.parametrize("explicit", [0, 1])
+def test_mariadb_tells_about_timestamps_by_a_flag(explicit: int) -> None:
+    target = _Target("mariadb")
+    _session(target, flavor="mariadb").execute("CREATE TABLE t (a TIMESTAMP)", _query(flags2=explicit << 24))
+    assert target.settings["explicit_defaults_for_timestamp"] == explicit
+
+
+def test_what_is_refused_for_foreign_keys_runs_without_checks() -> None:
+    target = _Target("mysql")
+    target.refusal = "1824 Failed to open the referenced table 'p'"
+    _session(target).execute("CREATE TABLE t (a INT)", _query(flags2=0))
+    assert target.sent[:3] == ["CREATE TABLE t (a INT)", "SET SESSION foreign_key_checks = 0", "CREATE TABLE t (a INT)"]
+    target.refusal = "1064 no"
+    with pytest.raises(DMError, match="refused"):
+        _session(target).execute("CREATE TABLE t (a INT)", _query(flags2=0))
+
+
+def test_a_literal_in_another_character_set_s_bytes_pauses() -> None:
+    target = _Target("mysql")
+    session = _session(target)
+    statement = "CREATE TABLE t (a CHAR(3) DEFAULT _latin1'\xe9')"
+    session.execute(statement, _query(charset=(45, 45, 45)))
+    session.execute("CREATE TABLE t (`\xe9` CHAR(3) DEFAULT '\xe9')", _query(charset=(8, 8, 8)))
+    with pytest.raises(DMError, match="behind _latin1 is in latin1"):
+        session.execute(statement, _query(charset=(8, 8, 8)))
