@@ -24,6 +24,7 @@ from tests.live.relay.relaying import (
     flush_logs,
     has_reached,
     newest,
+    purge_to,
     read_to,
     relaying,
     source_of,
@@ -112,7 +113,7 @@ def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, f
         last = end_of(source)[0]
         flush_logs(source)
         wait_equal(tmp_path, source)
-        source.execute(f"PURGE BINARY LOGS TO '{end_of(source)[0]}'")
+        purge_to(source, end_of(source)[0])
         flip(sub.file(cut), 300)
         assert read_error(tmp_path, source, first).retryable
         wait_until(lambda: damage.lost(sub, cut) is not None, "the relay's answer")

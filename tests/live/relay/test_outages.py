@@ -27,6 +27,7 @@ from tests.live.relay.relaying import (
     end_of,
     endpoint_of,
     flush_logs,
+    purge_to,
     read_to,
     relaying,
     source_of,
@@ -101,18 +102,13 @@ def test_a_purged_start_names_what_is_missing(server: ServerFactory, flavor: Fla
         source.execute("CREATE TABLE x.t (id INT)", "DROP TABLE x.t")
         flush_logs(source)
     last = end_of(source)[0]
-    wait_until(lambda: _purged(source, last), "the purge")
+    purge_to(source, last)
     with pytest.raises(DMError) as raised:
         RelayUnit(described, tmp_path).run(threading.Event())
     assert raised.value.name == "source-binlog-purged"
     assert last in raised.value.message
     assert_both_sets(raised.value)
     assert not raised.value.retryable
-
-
-def _purged(source: ThrowawayServer, last: str) -> bool:
-    source.execute(f"PURGE BINARY LOGS TO '{last}'")
-    return binlogs(source)[0][0] == last
 
 
 def test_a_reset_source_is_refused(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from tests.live.relay.relaying import (
     end_of,
     flush_logs,
     newest,
+    purge_to,
     read_to,
     relaying,
     source_of,
@@ -219,7 +220,7 @@ def test_a_gap_is_taken_where_no_task_needs_what_is_missing(
     source.execute("INSERT INTO x.a VALUES (2)")
     flush_logs(source)
     last = end_of(source)[0]
-    source.execute(f"PURGE BINARY LOGS TO '{last}'")
+    purge_to(source, last)
     source.execute("INSERT INTO x.a VALUES (3)")
 
     Hold(tmp_path, "t").create()
