@@ -41,7 +41,8 @@ def test_a_stream_is_given_up_after_two_heartbeats(upstream: ThrowawayServer) ->
     with DumpStream(endpoint_at(upstream), identity_for("t", "s"), start, heartbeat_seconds=heartbeat) as stream:
         assert any(stream.batches())
         limit = cast(Any, stream)._connection._sock.gettimeout()
-    assert limit == silence_limit(heartbeat) == 2 * heartbeat
+    assert limit == pytest.approx(silence_limit(heartbeat))
+    assert 1.5 * heartbeat < limit < 2 * heartbeat
 
 
 def test_a_port_that_says_nothing_is_given_up_as_one_that_refuses() -> None:
@@ -86,7 +87,7 @@ def test_a_stopped_server_is_noticed_within_two_heartbeats(server: ServerFactory
             seconds.append(time.monotonic() - began)
             upstream.thaw()
         assert raised.value.name == "connection-lost"
-    limit = silence_limit(HEARTBEAT_SECONDS)
+    limit = 2 * HEARTBEAT_SECONDS
     figures: dict[str, JSON] = {"heartbeat_s": HEARTBEAT_SECONDS, "limit_s": limit, "noticed_s": max(seconds)}
     record(f"upstream.sigstop.{upstream.flavor}", figures)
     assert max(seconds) <= limit + 1.0  # the machine's own delays
