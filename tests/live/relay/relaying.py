@@ -24,7 +24,7 @@ from dm.relay.unit import RelayUnit
 from dm.relaylog.layout import RelayDirectory, SubDirectory
 
 HEARTBEAT = 1.0
-PATIENCE = 25.0
+PATIENCE = 60.0  # a deadline and no measure: the machine may be busy
 POLL = 0.1  # each look is a new connection
 IN_USE_FLAG_AT = 21  # of the format description: the one byte in which an active file differs
 
