@@ -167,7 +167,7 @@ class TaskConfig(Section):
     online_ddl_scheme: Text = ""
     shadow_table_rules: OnlineRules = (r"^_(.+)_(?:new|gho)$",)
     trash_table_rules: OnlineRules = (r"^_(.+)_(?:ghc|del|old)$",)
-    collation_compatible: Annotated[Collation, one_of(Collation)] = "loose"
+    collation_compatible: Annotated[Collation, one_of(Collation, "config-collation")] = "loose"
     experimental: Experimental = Experimental()
     target_database: Endpoint
     mysql_instances: tuple[Instance, ...]

@@ -19,7 +19,7 @@ from pyarrow import parquet
 
 from dm import faults
 from dm.config.endpoint import Endpoint
-from dm.errors import DMError
+from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.schema.table import TableSchema
@@ -67,7 +67,7 @@ def row_session(endpoint: Endpoint) -> Connection:
 
 def is_changed(error: DMError) -> bool:
     """Whether the server's error means that the table is not the planned one any more."""
-    return error.name == "statement-failed" and error.cause.startswith(_CHANGED)
+    return error.name in REFUSED_STATEMENT.values() and error.cause.startswith(_CHANGED)
 
 
 def normal_structure(structure: str) -> str:

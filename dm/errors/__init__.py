@@ -2,7 +2,16 @@
 
 from dm.errors.catalogue import CATALOGUE
 from dm.errors.error import DMError, ErrorReport
+from dm.errors.general import REFUSED_STATEMENT
 from dm.errors.kind import ErrorKind
 from dm.errors.privilege import PRIVILEGE_ERRORS, privilege_missing
 
-__all__ = ["CATALOGUE", "PRIVILEGE_ERRORS", "DMError", "ErrorKind", "ErrorReport", "privilege_missing"]
+__all__ = [
+    "CATALOGUE",
+    "PRIVILEGE_ERRORS",
+    "REFUSED_STATEMENT",
+    "DMError",
+    "ErrorKind",
+    "ErrorReport",
+    "privilege_missing",
+]

@@ -75,6 +75,7 @@ KINDS = (
     _problem("config-route", 20045, "not a usable route: {why}"),
     _problem("config-chunk-size", 20047, "{value} is not a size"),
     _problem("config-online-regex", 20048, "not a usable table rule: {why}"),
+    _problem("config-collation", 20052, "unknown way to treat collations: {value}"),
     _problem("config-import-mode", 20053, "import mode {value} is not possible"),
     _problem("config-on-duplicate", 20054, "unknown way to treat duplicates: {value}"),
     _problem("config-validation-mode", 20055, "unknown validation mode {value}"),
@@ -85,7 +86,7 @@ KINDS = (
     _problem("config-foreign-keys", 20070, "`{key}` is not possible with `foreign_key_checks: 1`"),
     # The rules at work.
     ErrorKind(
-        "route-ambiguous", 20922, "config", "internal", "high",
+        "route-ambiguous", 40080, "dm-worker", "internal", "high",
         "table {table} matches more than one route: {rules}",
         "make the patterns of the routes disjoint, then stop the task and start it with the corrected file",
     ),

@@ -61,7 +61,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "stop the task, remove the dump directory, and start the task again with --remove-meta",
     ),
     ErrorKind(
-        "dump-missing", 34901, "load-unit", "internal", "high",
+        "dump-missing", 34014, "load-unit", "internal", "high",
         "there is no finished dump in {directory}",
         "start the task anew with `dmctl start-task --remove-meta` and task-mode `full` or `all`",
     ),

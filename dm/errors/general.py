@@ -1,6 +1,11 @@
 """Errors of the vocabulary: positions, connections, the system below us."""
 
+from typing import Final
+
 from dm.errors.kind import ErrorKind
+
+REFUSED_STATEMENT: Final = {True: "query-failed", False: "statement-failed"}
+"""The error of a statement that a server refused, by whether it only reads; DM tells the two apart."""
 
 KINDS = (
     ErrorKind(
@@ -31,6 +36,11 @@ KINDS = (
         "the connection to {role} {address} broke",
         "the task tries again by itself; see whether the server or the network is down",
         retryable=True,
+    ),
+    ErrorKind(
+        "query-failed", 10005, "database", "not-set", "high",
+        "{role} refused a query: {statement}",
+        "see RawCause for what the server said",
     ),
     ErrorKind(
         "statement-failed", 10006, "database", "not-set", "high",

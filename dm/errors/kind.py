@@ -19,8 +19,10 @@ ErrorClass = Literal[
     "dump-unit",
     "load-unit",
     "sync-unit",
+    "dm-master",
     "dm-worker",
     "schema-tracker",
+    "scheduler",
     "dmctl",
 ]
 

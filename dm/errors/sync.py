@@ -28,8 +28,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "partial-row-image",
-        36922,
-        "sync-unit",
+        11126,
+        "binlog-op",
         "upstream",
         "high",
         "a row image of {table} lacks column {column}, without which the change can't be applied exactly",

@@ -32,33 +32,33 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
-        "source-exists", 40902, "dm-worker", "internal", "medium",
+        "source-exists", 46007, "scheduler", "internal", "medium",
         "source {source} exists already",
         "use `dmctl operate-source update`, or stop it first with `dmctl operate-source stop`",
     ),
     ErrorKind(
-        "source-unknown", 40903, "dm-worker", "internal", "medium",
+        "source-unknown", 46008, "scheduler", "internal", "medium",
         "there is no source {source}",
         "see `dmctl operate-source show`; a source is added with `dmctl operate-source create <file>`",
     ),
     ErrorKind(
-        "source-in-use", 40904, "dm-worker", "internal", "medium",
+        "source-in-use", 46010, "dm-master", "internal", "medium",
         "source {source} is in use by task {tasks}",
         "pause the task to update the source, stop the task to remove it",
     ),
     ErrorKind(
-        "task-exists", 40905, "dm-worker", "internal", "medium",
+        "task-exists", 46014, "scheduler", "internal", "medium",
         "task {task} exists already on source {sources}",
         "see `dmctl query-status {task}`; give the new task another name, or stop the old one with "
         "`dmctl stop-task {task}`",
     ),
     ErrorKind(
-        "task-unknown", 40906, "dm-worker", "internal", "medium",
+        "task-unknown", 46018, "scheduler", "internal", "medium",
         "there is no task {task}",
         "see `dmctl query-status` for the tasks there are",
     ),
     ErrorKind(
-        "task-not-on-source", 40907, "dm-worker", "internal", "medium",
+        "task-not-on-source", 46017, "dm-master", "internal", "medium",
         "task {task} does not run on source {source}",
         "its sources are: {sources}",
     ),
@@ -116,7 +116,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "give the path of a source or task file, which is YAML in UTF-8",
     ),
     ErrorKind(
-        "daemon-unreachable", 48901, "dmctl", "not-set", "high",
+        "daemon-unreachable", 48001, "dmctl", "internal", "high",
         "no dm-worker answers at {address}",
         "start one with `dm-worker`, or leave --addr and DM_ADDR unset and dmctl starts a private one",
     ),

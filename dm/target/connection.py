@@ -23,7 +23,7 @@ from pymysql.constants import COMMAND
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.sql.context import Flavor
-from dm.target.failure import connect_failure, failure, is_lost
+from dm.target.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of
 from dm.target.session import CHARSET, COLLATION, RECORDED, session_statement
 
 CONNECT_TIMEOUT: Final = 10
@@ -131,7 +131,7 @@ class TargetConnection:
             self._connection.query("COMMIT")
         except (pymysql.err.Error, OSError) as error:
             mapped = self._failed(error, b"COMMIT")
-            if mapped.name == "connection-lost":
+            if mapped.name == "connection-lost" or number_of(error) == ERROR_DURING_COMMIT:
                 raise DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause) from None
             raise mapped from None
 

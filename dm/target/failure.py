@@ -12,7 +12,7 @@ from typing import Final
 import pymysql
 from pymysql.constants import CR
 
-from dm.errors import PRIVILEGE_ERRORS, DMError, privilege_missing
+from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, privilege_missing
 from dm.target.statement_text import shape
 
 # The transaction is gone, the session lives: the same transaction may simply be sent again.
@@ -20,10 +20,21 @@ ABORTED: Final = {
     1205: "lock wait timeout",
     1213: "deadlock",
     1317: "query interrupted",
+    1412: "the table was changed, the transaction is to be tried again",
     1614: "transaction branch rolled back because of a deadlock",
+    1969: "the statement took too long",  # MariaDB, max_statement_time
+    3100: "rolled back before the commit",
     3101: "rolled back by the group",
     3572: "a lock is held (NOWAIT)",
+    # TiDB's own ("TiDB Error Codes and Troubleshooting"): conflicts of optimistic transactions, a schema that changed.
+    8002: "write conflict",
+    8022: "conflict at the commit",
+    8028: "the schema changed meanwhile",
+    9007: "write conflict",
 }
+
+# The server says that COMMIT failed, and not what became of the transaction.
+ERROR_DURING_COMMIT: Final = 1180
 
 # The session is gone.
 LOST: Final = frozenset(
@@ -48,18 +59,28 @@ UNAVAILABLE: Final = {
     1038: "out of sort memory",
     1040: "too many connections",
     1041: "out of memory",
+    1047: "the node is not ready",  # Galera
     1053: "server shutdown in progress",
     1077: "server shutdown",
     1079: "server shutdown",
     1114: "table full",
     1129: "host blocked",
+    1135: "no thread",
     1203: "too many connections of this user",
+    1206: "too many locks",
     1226: "the user's limit is reached",
     1290: "the server is read-only",
+    1637: "too many transactions",
     1792: "the session is read-only",
     1836: "the server is read-only",
     3032: "the server is in offline mode",
     3168: "the server is not ready",
+    # TiDB: time-outs of its parts, and regions that are moving.
+    9001: "PD did not answer",
+    9002: "TiKV did not answer",
+    9003: "TiKV is busy",
+    9004: "locks are being resolved",
+    9005: "the region is unavailable",
 }
 
 DENIED: Final = frozenset({1045, 1130, 1698, 3118, 3955, 4151})
@@ -99,7 +120,8 @@ def failure(error: Exception, address: str, sql: bytes = b"", *, user: str = "",
         return DMError("duplicate-key", statement=shape(sql), cause=cause)
     if number == _PACKET:
         return DMError("packet-too-large", cause=cause)
-    return DMError("statement-failed", role=role, statement=shape(sql), cause=cause)
+    name = REFUSED_STATEMENT[sql.lstrip()[:7].upper().startswith((b"SELECT", b"SHOW "))]
+    return DMError(name, role=role, statement=shape(sql), cause=cause)
 
 
 def connect_failure(error: Exception, address: str, user: str, *, role: str = "target") -> DMError:

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from dm.changes.target_table import TargetTable
-from dm.errors import DMError
+from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
@@ -124,7 +124,7 @@ def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema 
     try:
         row = connection.query(f"SHOW CREATE TABLE {table.sql}")[0]
     except DMError as error:
-        if error.name == "statement-failed" and error.cause.split(" ", 1)[0] in _ABSENT:
+        if error.name in REFUSED_STATEMENT.values() and error.cause.split(" ", 1)[0] in _ABSENT:
             return None
         raise
     text = str(row[1])

@@ -23,7 +23,7 @@ from pymysql.constants import CR
 from pymysql.cursors import Cursor
 
 from dm.config.endpoint import Endpoint, Security
-from dm.errors import PRIVILEGE_ERRORS, DMError, privilege_missing
+from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, privilege_missing
 
 __all__ = [
     "GARBLED",
@@ -137,7 +137,8 @@ def server_error(
         return DMError("connection-failed", role=role, address=address, user=user, cause=words)
     if code in _LOST or isinstance(error, OSError | pymysql.err.InterfaceError):
         return DMError("connection-lost", role=role, address=address, cause=words)
-    return DMError("statement-failed", role=role, statement=statement[:500], cause=words)
+    name = REFUSED_STATEMENT[statement.lstrip()[:7].upper().startswith(("SELECT", "SHOW "))]
+    return DMError(name, role=role, statement=statement[:500], cause=words)
 
 
 def _tls(security: Security | None) -> ssl.SSLContext | None:

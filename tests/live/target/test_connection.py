@@ -89,7 +89,7 @@ def test_statements_that_fail_are_named_without_their_rows(target: ThrowawayServ
         too_long = _error(connection, f"UPDATE {name}.t SET v = 'a canary' WHERE id = 1")
         assert too_long.name == "statement-failed"
         assert "canary" not in str(too_long)
-        assert _error(connection, "SELECT * FROM no_such_schema.t").name == "statement-failed"
+        assert _error(connection, "SELECT * FROM no_such_schema.t").name == "query-failed"
 
 
 def test_a_deadlock_and_a_lock_wait_may_be_tried_again(target: ThrowawayServer, schema: SchemaFactory) -> None:

@@ -170,7 +170,7 @@ TASK_CASES = [
     ("shadow-table-rules: ['^_(.+)_(new|gho)$']", "shadow-table-rules[0]", 20048),
     ("trash-table-rules: ['^_.+_del$']", "trash-table-rules[0]", 20048),
     ("trash-table-rules: ['(']", "trash-table-rules[0]", 20048),
-    ("collation_compatible: exact", "collation_compatible", 20912),
+    ("collation_compatible: exact", "collation_compatible", 20052),
     ("column-mappings: {a: b}", "column-mappings", 20064),
     ("mariadb2tidb: {mode: auto}", "mariadb2tidb", 20907),
     ("spark: {master: [a]}", "spark.master", 20911),

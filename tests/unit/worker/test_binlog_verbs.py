@@ -156,6 +156,6 @@ def test_a_task_that_another_daemon_runs_is_not_started(daemon: TestHome, task: 
 
 
 def test_unknown_tasks_and_sources(daemon: TestHome, task: Task) -> None:
-    assert "Error 40906" in daemon.said("binlog", "skip", "nobody").err
+    assert "Error 46018" in daemon.said("binlog", "skip", "nobody").err
     task.start()
-    assert "Error 40907" in task.binlog("skip", "-s", "two").err
+    assert "Error 46017" in task.binlog("skip", "-s", "two").err
