@@ -104,6 +104,19 @@ def test_missing_replication_privileges(migration: Migration) -> None:
     assert migration.only("replication_privilege").state == "success"
 
 
+def test_an_online_ddl_that_is_under_way(migration: Migration) -> None:
+    name, upstream = migration.schema, migration.upstream
+    upstream.execute(f"CREATE TABLE {name}._a_gho LIKE {name}.a", f"CREATE TABLE {name}._a_ghc (id INT PRIMARY KEY)")
+    found = migration.check()
+    (finding,) = found["online_ddl"]
+    assert (finding.state, f"{name}._a_gho" in finding.message, "_ghc" in finding.message) == ("failure", True, False)
+    assert all("_a_" not in result.message for item in ("table_schema", "dump_privilege") for result in found[item])
+    migration.mode = "incremental"
+    assert migration.only("online_ddl").state == "warning"
+    migration.task_lines = "online-ddl: false\n"
+    assert migration.only("online_ddl").state == "success"
+
+
 def test_missing_privileges_to_dump(migration: Migration) -> None:
     migration.source_user = migration.user(
         migration.upstream, "REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"INSERT ON `{migration.schema}`.*"
