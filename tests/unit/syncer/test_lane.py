@@ -6,6 +6,7 @@ import threading
 
 from dm.changes.row_change import RowChange
 from dm.position import Position
+from dm.syncer.change_stream import ChangeStream
 from dm.syncer.completion import Ticket
 from dm.syncer.lane import LaneJob, LaneQueue
 
@@ -32,6 +33,14 @@ def test_the_ordered_lane_takes_one_source_transaction_at_a_time() -> None:
     queue.put(job(2))
     queue.put(job(2))
     assert len(queue.take(100, whole_jobs=True)) == 1
+
+
+def test_a_stream_comes_alone() -> None:
+    queue = LaneQueue(capacity=100)
+    stream: ChangeStream = ChangeStream.__new__(ChangeStream)
+    for one in (job(2), LaneJob([], Ticket(END, 0), END, stream=stream), job(1), job(1)):
+        queue.put(one)
+    assert [len(queue.take(100, whole_jobs=False)) for _ in range(3)] == [1, 1, 2]
 
 
 def test_a_full_queue_holds_the_dispatcher_until_there_is_room() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.target.progress.checkpoint import Checkpoint
-from dm.target.progress.lanes import KEYLESS, LaneRow, worker_lane
+from dm.target.progress.lanes import ATOMIC, KEYLESS, LaneRow, worker_lane
 from dm.target.progress.takeover import Takeover
 
 FIRST, SECOND = "0-1", "0-2"
@@ -45,3 +45,23 @@ def test_the_keyless_lane_has_its_own_position() -> None:
     taken = Takeover({}, Checkpoint(at(FIRST, 100, 5)), None, [row])
     assert taken.bound() is None
     assert taken.keyless_done() == at(FIRST, 300, 9)
+
+
+def test_what_was_applied_in_whole_transactions_counts_for_all_tables() -> None:
+    whole, keyless = LaneRow(ATOMIC, 1, 1, at(FIRST, 300, 9)), LaneRow(KEYLESS, 1, 1, at(FIRST, 200, 7))
+    taken = Takeover({}, Checkpoint(at(FIRST, 100, 5)), None, [keyless, whole])
+    assert taken.atomic_done() == taken.keyless_done() == at(FIRST, 300, 9)
+    # A run with several lanes replays what the one lane did.
+    assert taken.bound() == at(FIRST, 300, 9)
+    # What only the keyless lane did is not done for tables with a key.
+    later = Takeover({}, Checkpoint(at(FIRST, 100, 5)), None, [LaneRow(KEYLESS, 1, 1, at(FIRST, 400, 11)), whole])
+    assert (later.atomic_done(), later.keyless_done()) == (at(FIRST, 300, 9), at(FIRST, 400, 11))
+    # Both are behind L.
+    done = Takeover({}, Checkpoint(at(FIRST, 500, 12)), None, [keyless, whole])
+    assert (done.atomic_done(), done.keyless_done(), done.bound()) == (None, None, None)
+
+
+def test_exact_positions_take_another_form_where_l_has_not_passed_them() -> None:
+    rows = [LaneRow(ATOMIC, 1, 1, at(FIRST, 300, 9)), LaneRow(KEYLESS, 1, 1, at(FIRST, 50, 3))]
+    taken = Takeover({}, Checkpoint(at(FIRST, 100, 5)), None, rows).with_exact_lanes(lambda _: at(SECOND, 30, 9))
+    assert [row.position for row in taken.rows] == [at(SECOND, 30, 9), at(FIRST, 50, 3)]
