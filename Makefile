@@ -2,6 +2,7 @@
 
 BIN = .venv/bin
 PYTEST_FLAGS ?= -n 2 --dist worksteal
+CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 
 .PHONY: help install demo lint test chaos bench lock clean
 
