@@ -46,6 +46,7 @@ _OWN_MODES: Final = {
     "mysql": {1 << 32: "TIME_TRUNCATE_FRACTIONAL"},
     "mariadb": {1 << 32: "EMPTY_STRING_IS_NULL", 1 << 34: "TIME_ROUND_FRACTIONAL"},
 }
+_COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
 _NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
 # What a server says of foreign keys; a DDL statement that is refused has changed nothing.
@@ -65,8 +66,12 @@ class DdlSession:
         self._connection = connection
         self._facts = facts  # of the source
         self._pause = pause  # waits that many seconds; True when the run is told to stop
-        variables = "SELECT @@collation_connection, @@collation_server, @@system_time_zone"
-        self._collation_connection, self._collation_server, self._system_zone = map(str, connection.query(variables)[0])
+        found = connection.query(
+            "SELECT @@collation_connection, @@collation_server, @@system_time_zone, @@explicit_defaults_for_timestamp"
+        )[0]
+        self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
+        self._explicit_timestamps = str(found[3])
+        self._tidb = "tidb" in connection.version_text.lower()
 
     @property
     def connection_id(self) -> int:
@@ -143,9 +148,12 @@ class DdlSession:
             # InnoDB makes another constraint out of the same words without checks (NO ACTION for RESTRICT).
             values["foreign_key_checks"] = int(not query.session.flags2 & _NO_FOREIGN_KEY_CHECKS)
         explicit = explicit_defaults_for_timestamp(self._facts, query)
-        if explicit is not None:
+        if explicit is not None and self._explicit_timestamps != str(int(explicit)):
+            # Only where it differs: MariaDB before 10.10 has it for the whole server.
+            self._explicit_timestamps = str(int(explicit))
             values["explicit_defaults_for_timestamp"] = int(explicit)
-        if flavor == "mysql" and self._facts.flavor == "mysql":
+        both = (flavor, self._facts.flavor)
+        if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE and not self._tidb:
             values["default_collation_for_utf8mb4"] = query.default_collation_for_utf8mb4 or _OF_UTF8MB4
         # A number of seconds and a collation's number are no strings to the server.
         settings = [f"SESSION {name} = {_placeholder(name, value)}" for name, value in values.items()]
@@ -162,6 +170,8 @@ class DdlSession:
 
     def _known(self, collation: int) -> bool:
         """Whether a number of the source's means the same collation here."""
+        if self._tidb:  # which does not take numbers
+            return False
         return collation in _SHARED_COLLATIONS or self._facts.flavor == self._connection.flavor
 
     def database(self, schema: str) -> TableSchema | None:

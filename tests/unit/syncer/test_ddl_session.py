@@ -20,16 +20,16 @@ class _Target:
     """Takes statements; refuses once what it is told to."""
 
     alive = True
-    version = 90704
 
-    def __init__(self, flavor: Flavor) -> None:
+    def __init__(self, flavor: Flavor, *, version: int = 90704, version_text: str = "") -> None:
         self.flavor = flavor
+        self.version, self.version_text = version, version_text
         self.sent: list[str] = []
         self.settings: dict[str, object] = {}
         self.refusal = ""
 
-    def query(self, sql: str) -> list[tuple[str, str, str]]:
-        return [("utf8mb4_general_ci", "utf8mb4_bin", "CET")]
+    def query(self, sql: str) -> list[tuple[str | int, ...]]:
+        return [("utf8mb4_general_ci", "utf8mb4_bin", "CET", 1)]
 
     def execute(self, sql: str | bytes, values: list[object] | None = None) -> int:
         text = sql.decode() if isinstance(sql, bytes) else sql
@@ -107,11 +107,21 @@ def test_the_system_s_time_zone_is_the_source_s(zone: str, set_to: str) -> None:
     assert target.settings["time_zone"] == set_to
 
 
-@pytest.mark.parametrize("explicit", [0, 1])
-def test_mariadb_tells_about_timestamps_by_a_flag(explicit: int) -> None:
+def test_mariadb_tells_about_timestamps_by_a_flag_and_the_target_is_told_of_changes() -> None:
     target = _Target("mariadb")
-    _session(target, flavor="mariadb").execute("CREATE TABLE t (a TIMESTAMP)", _query(flags2=explicit << 24))
-    assert target.settings["explicit_defaults_for_timestamp"] == explicit
+    session, told = _session(target, flavor="mariadb"), []
+    for flags in (1 << 24, 0, 0, 1 << 24):
+        session.execute("CREATE TABLE t (a TIMESTAMP)", _query(flags2=flags))
+        told.append(target.settings.get("explicit_defaults_for_timestamp"))
+    assert told == [None, 0, None, 1]
+
+
+@pytest.mark.parametrize(("version", "text"), [(50744, "5.7.44"), (80011, "8.0.11-TiDB-v7.5.0")])
+def test_what_the_target_does_not_have_is_not_set(version: int, text: str) -> None:
+    target = _Target("mysql", version=version, version_text=text)
+    _session(target).execute("CREATE TABLE t (a INT)", _query(default_collation_for_utf8mb4=45, charset=(8, 8, 8)))
+    assert "default_collation_for_utf8mb4" not in target.settings
+    assert (target.settings["collation_connection"] == 8) is ("TiDB" not in text)
 
 
 def test_what_is_refused_for_foreign_keys_runs_without_checks() -> None:
