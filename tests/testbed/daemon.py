@@ -1,11 +1,13 @@
 """A `dm-worker` of the test's own and the `dmctl` that talks to it, both as a user runs them: separate processes.
 
 The daemon is guarded: it dies with the test run, and its unit hosts with it. Verbs go through the real `dmctl`; only
-polling uses the client inside `dmctl` directly, since a Python process per question would be most of a test's time.
+polling uses the client inside `dmctl` directly, and `said` runs a verb in this process, since most of what a `dmctl`
+takes is its start.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
@@ -13,13 +15,16 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from unittest.mock import patch
 
 from dm.cli.client import Client
+from dm.cli.dmctl import execute
 from dm.demo.guard import GuardedProcess
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -42,6 +47,18 @@ class Answer:
 
     def __str__(self) -> str:
         return f"dmctl {' '.join(self.arguments)} ended with {self.status}\n{self.out}{self.err}"
+
+
+def run_here(arguments: Sequence[str], directory: Path, environment: Mapping[str, str]) -> Answer:
+    """Run `dmctl` in this process, as if it stood in the directory and had this environment."""
+    out, err = io.StringIO(), io.StringIO()
+    with ExitStack() as stack:
+        stack.enter_context(patch.dict(os.environ, environment, clear=True))
+        stack.enter_context(chdir(directory))
+        stack.enter_context(redirect_stdout(out))
+        stack.enter_context(redirect_stderr(err))
+        status = execute(list(arguments))
+    return Answer(tuple(arguments), status, out.getvalue(), err.getvalue())
 
 
 class Daemon:
@@ -138,6 +155,10 @@ class Daemon:
             timeout=120,
         )
         return Answer(arguments, done.returncode, done.stdout, done.stderr)
+
+    def said(self, *arguments: str) -> Answer:
+        """The same in this process."""
+        return run_here(arguments, self.directory, self._environment)
 
     def must(self, *arguments: str) -> Answer:
         """Run `dmctl` and insist on success."""

@@ -107,10 +107,15 @@ class Newcomer:
             "outside": sorted(path.name for path in self.directory.iterdir() if path.suffix not in (".yaml", ".out")),
         }
 
+    def must(self, *words: str) -> None:
+        """A command that has to succeed."""
+        answer = self.daemon.said(*words)
+        assert answer.status == OK, str(answer)
+
     def refused(self, status: int, *words: str, says: str, also: str = "") -> Answer:
         """The command is refused with this exit status and one message that says so, and leaves nothing behind."""
         before, processes = self.state(), set(self.daemon.hosts())
-        answer = self.daemon.dmctl(*words)
+        answer = self.daemon.said(*words)
         assert answer.status == status, str(answer)
         assert says in answer.err, str(answer)
         assert also in answer.err, str(answer)

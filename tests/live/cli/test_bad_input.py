@@ -184,11 +184,11 @@ def test_a_source_that_is_gone_by_now(newcomer: Newcomer) -> None:
     with FaultProxy(newcomer.upstream.host, newcomer.upstream.port) as proxy:
         name = newcomer.new_name("gone")
         text = newcomer.source_text(name, newcomer.good_source_user(), port=proxy.port)
-        newcomer.daemon.must("operate-source", "create", newcomer.file("gone.yaml", text))
+        newcomer.must("operate-source", "create", newcomer.file("gone.yaml", text))
         proxy.refuse()
         task = newcomer.file("t.yaml", newcomer.task_text("t", name, newcomer.good_target_user()))
         newcomer.refused(PRECHECK_FAILED, "start-task", task, says=f"source {name} (127.0.0.1:{proxy.port})")
-        newcomer.daemon.must("operate-source", "stop", name)
+        newcomer.must("operate-source", "stop", name)
 
 
 def test_no_binlog(newcomer: Newcomer, park: ServerPark) -> None:
@@ -201,11 +201,11 @@ def test_no_binlog(newcomer: Newcomer, park: ServerPark) -> None:
         user = newcomer.user(server, f"{AT_SOURCE} ON *.*")
         name = newcomer.new_name("nolog")
         text = newcomer.source_text(name, user, port=server.port)
-        newcomer.daemon.must("operate-source", "create", newcomer.file("nolog.yaml", text))
+        newcomer.must("operate-source", "create", newcomer.file("nolog.yaml", text))
         task = newcomer.file("t.yaml", newcomer.task_text("t", name, newcomer.good_target_user()))
         answer = newcomer.refused(PRECHECK_FAILED, "start-task", task, says="log_bin is OFF")
         assert "put `log-bin = mysql-bin` and a `server-id` into" in answer.out
-        newcomer.daemon.must("operate-source", "stop", name)
+        newcomer.must("operate-source", "stop", name)
 
 
 def test_a_missing_privilege_to_replicate(newcomer: Newcomer) -> None:
@@ -227,15 +227,15 @@ def _granted_by_what_is_said(newcomer: Newcomer, server: ThrowawayServer, grants
     poor = newcomer.user(server, *grants)
     name = newcomer.new_name("poor")
     source = newcomer.source_text(name, poor if at_source else newcomer.good_source_user())
-    newcomer.daemon.must("operate-source", "create", newcomer.file("poor.yaml", source))
+    newcomer.must("operate-source", "create", newcomer.file("poor.yaml", source))
     user = newcomer.good_target_user() if at_source else poor
     task = newcomer.file("t.yaml", newcomer.task_text("t", name, user, mode="all"))
     refused = newcomer.refused(PRECHECK_FAILED, "start-task", task, says=says)
     statements = _GRANT.findall(refused.out)
     assert statements, str(refused)
     server.execute(*statements)
-    assert newcomer.daemon.dmctl("check-task", task).status == OK
-    newcomer.daemon.must("operate-source", "stop", name)
+    assert newcomer.daemon.said("check-task", task).status == OK
+    newcomer.must("operate-source", "stop", name)
 
 
 # tasks that are there already
@@ -245,7 +245,7 @@ def _granted_by_what_is_said(newcomer: Newcomer, server: ThrowawayServer, grants
 def test_a_name_that_is_taken_and_a_task_that_runs(newcomer: Newcomer) -> None:
     target_user = newcomer.good_target_user()
     taken = newcomer.file("taken.yaml", newcomer.task_text("taken", "here", target_user))
-    newcomer.daemon.must("start-task", taken)
+    newcomer.must("start-task", taken)
     newcomer.daemon.wait("taken", lambda status: status["here"].get("sync", {}).get("synced"), "follows")
 
     newcomer.refused(FAILED, "start-task", taken, says="task taken exists already on source here")
@@ -259,9 +259,9 @@ def test_a_name_that_is_taken_and_a_task_that_runs(newcomer: Newcomer) -> None:
 
     newcomer.upstream.execute(f"INSERT INTO {newcomer.schema}.orders VALUES (3, 'after all that')")
     newcomer.daemon.wait("taken", lambda _: _has(newcomer, 3), "goes on")
-    newcomer.daemon.must("pause-task", "taken")
+    newcomer.must("pause-task", "taken")
     newcomer.refused(FAILED, "pause-task", "taken", says="its stage is Paused")
-    newcomer.daemon.must("stop-task", "taken")
+    newcomer.must("stop-task", "taken")
     newcomer.refused(FAILED, "stop-task", "taken", says="there is no task taken")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import signal
@@ -10,14 +9,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, chdir, contextmanager, redirect_stderr, redirect_stdout
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
-from unittest.mock import patch
 
 from dm.cli.client import Client
-from dm.cli.dmctl import execute
+from tests.testbed.daemon import run_here
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 120.0  # a limit for what hangs, not a measure of speed
@@ -93,14 +91,8 @@ class TestHome:
 
     def said(self, *arguments: str) -> Dmctl:
         """A command in this process, since most of what a `dmctl` takes is its start."""
-        out, err = io.StringIO(), io.StringIO()
-        with ExitStack() as stack:
-            stack.enter_context(patch.dict(os.environ, self._environment(), clear=True))
-            stack.enter_context(chdir(self.directory))
-            stack.enter_context(redirect_stdout(out))
-            stack.enter_context(redirect_stderr(err))
-            status = execute(arguments)
-        return Dmctl(status, out.getvalue(), err.getvalue())
+        answer = run_here(arguments, self.directory, self._environment())
+        return Dmctl(answer.status, answer.out, answer.err)
 
     def file(self, name: str, text: str) -> str:
         (self.directory / name).write_text(text)
