@@ -23,16 +23,17 @@ from tests.testbed.park import ServerPark
 pytestmark = [pytest.mark.live]
 
 SEEDS = 100  # of each flavour
+SAMPLE = 20261121  # in make test the workload is always the same; kills and cuts still meet it at other places
 MOST_FAILURES = 5
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
 def test_random_tables_and_statements_converge(
     park: ServerPark, schema: SchemaFactory, tmp_path: Path, flavor: Flavor
 ) -> None:
     upstream, target = park.shared(flavor, "upstream-1"), park.shared(flavor, "target")
-    seed = draw_seed(flavor)
+    seed = int(os.environ.get(SEED_VARIABLE, SAMPLE))
     name = schema(upstream, target, prefix="conv")
     result = Convergence(upstream, target, name, tmp_path, seed=seed, lives=2, transactions=40, tables=4).run()
     assert not result.problem, f"DM_SEED={seed}, statements in {tmp_path}: {result.problem}"
