@@ -157,12 +157,13 @@ CHAPTERS: Final = (
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
             "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
             "clean-dump-file": "remove the dump files when they are loaded",
-            "online-ddl": "whether tables of gh-ost and pt-osc are left out and what is done to them is done to the real"
-            " table, see [ddl.md](ddl.md)",
+            "online-ddl": "whether tables of gh-ost and pt-osc are left out and what is done to them is done to the"
+            " real table, see [ddl.md](ddl.md)",
             "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`, both mean `online-ddl: true`",
-            "shadow-table-rules": "expressions (RE2) of the names of ghost tables; their group is the real table's name",
+            "shadow-table-rules": "expressions (RE2) of the names of ghost tables; their group is the real table's"
+            " name",
             "trash-table-rules": "the same of the other tables that such a tool makes or leaves behind",
-            "collation_compatible": "`loose`; `strict`: in DDL a character set without a collation gets the source's",
+            "collation_compatible": "`loose`; `strict`: a character set without a collation gets the source's",
             "experimental": "see below",
             "target-database": "the target, see [Endpoint](#endpoint-from-and-target-database)",
             "mysql-instances": "list of the sources, see [mysql-instances](#mysql-instances)",
