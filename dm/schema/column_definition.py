@@ -162,8 +162,10 @@ def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> No
         cursor.skip_group()
         _enforced(cursor)
         definition.checks.append(name)
-    elif cursor.sees("WITH", "SYSTEM", "VERSIONING") or cursor.sees("WITHOUT", "SYSTEM", "VERSIONING"):
-        cursor.at += 3
+    elif cursor.sees("WITH", "SYSTEM", "VERSIONING"):  # on one column it makes the whole table one
+        cursor.fail("system-versioned tables are not supported")
+    elif cursor.accept("WITHOUT", "SYSTEM", "VERSIONING"):
+        pass
     elif cursor.word(1) == "=" and cursor.context.flavor == "mariadb":
         cursor.at += 2  # an option that the storage engine defines
         cursor.take()

@@ -257,7 +257,10 @@ class Follower:
             return None
         if tracked is None:
             return "not tracked", f"{table}"
-        real = self._parsed(here, table)
+        try:
+            real = self._parsed(here, table)
+        except DMError as error:
+            return "tracked and not readable", f"{here}\n{error}"
         if not same_structure(_without_plain(tracked), _without_plain(real)):
             return "tracker", f"{here}\n---- tracked\n{tracked}\n---- shown\n{real}"
         # Which indexes servers make and drop for foreign keys no statement tells, and no row depends on them.
@@ -286,9 +289,12 @@ class Follower:
         for schema in self._schemas(self._ask):
             charset, collation = databases[schema]
             self._tracker.set_database(schema, charset, collation)
-            self._connection.execute(
-                f"CREATE DATABASE {Ident(ROUTED + schema).sql} CHARACTER SET {charset} COLLATE {collation}"
-            )
+            try:
+                self._connection.execute(
+                    f"CREATE DATABASE {Ident(ROUTED + schema).sql} CHARACTER SET {charset} COLLATE {collation}"
+                )
+            except DMError:  # its name is too long with something before it
+                self._ask(f"DROP DATABASE {Ident(schema).sql}")
         for schema in self._schemas(self._ask):
             for name in self._tables(schema, self._ask):
                 self._copy(TableName(schema, name))

@@ -123,3 +123,10 @@ def test_a_damaged_stored_form_is_refused(text: str) -> None:
     with pytest.raises(DMError) as caught:
         schema_from_json(text)
     assert caught.value.name == "structure-not-understood"
+
+
+def test_a_column_that_makes_its_table_system_versioned_pauses() -> None:
+    context = SourceContext("mariadb", 101119, "d")
+    with pytest.raises(DMError, match="system-versioned"):
+        parse_create_table("CREATE TABLE t (a INT WITH SYSTEM VERSIONING, b INT)", context)
+    assert len(parse_create_table("CREATE TABLE t (a INT WITHOUT SYSTEM VERSIONING)", context).columns) == 1
