@@ -270,7 +270,9 @@ def test_what_the_source_lost_or_decided_unlogged_is_let_go(
         assert len(entries(sync.wait_synced()["undecidedXa"])) == 2
         upstream.execute("SET SESSION sql_log_bin = 0", f"XA ROLLBACK '{name}'")
         wait_until(lambda: len(entries(sync.wait_synced()["undecidedXa"])) == 1, "the lost one to be let go")
-        wait_until(lambda: len(list(tmp_path.rglob("*.xa"))) == 1, "its file to go, with a checkpoint behind its PREPARE")
+        wait_until(
+            lambda: len(list(tmp_path.rglob("*.xa"))) == 1, "its file to go, with a checkpoint behind its PREPARE"
+        )
         upstream.execute(f"XA COMMIT '{name}', 'stays'")
         assert sync.wait_synced()["undecidedXa"] == []
     with running_sync(subtask, work_directory=tmp_path) as sync:
