@@ -37,6 +37,8 @@ class TableOption:
 def is_table_option(cursor: Cursor) -> bool:
     """Whether an option comes next."""
     token = cursor.peek()
+    if token is not None and token.kind == "name":  # MariaDB's SHOW CREATE TABLE quotes what an engine defines
+        return cursor.word(1) == "="
     return token is not None and token.kind == "word" and token.upper not in _NO_OPTION
 
 

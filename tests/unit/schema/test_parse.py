@@ -130,3 +130,9 @@ def test_a_column_that_makes_its_table_system_versioned_pauses() -> None:
     with pytest.raises(DMError, match="system-versioned"):
         parse_create_table("CREATE TABLE t (a INT WITH SYSTEM VERSIONING, b INT)", context)
     assert len(parse_create_table("CREATE TABLE t (a INT WITHOUT SYSTEM VERSIONING)", context).columns) == 1
+
+
+def test_options_of_an_engine_are_quoted_by_mariadb() -> None:
+    context = SourceContext("mariadb", 101119, "d")
+    table = parse_create_table("CREATE TABLE `t` (`a` int(11)) ENGINE=InnoDB `PAGE_COMPRESSED`='1'", context)
+    assert table.engine == "innodb"
