@@ -119,6 +119,19 @@ KINDS: tuple[ErrorKind, ...] = (
         OTHERWISE + "; or have `block-allow-list` take all its tables or none: " + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "ddl-cascade-not-logged",
+        36958,
+        "sync-unit",
+        "internal",
+        "high",
+        "this adds a foreign key that changes rows by itself, which the source does not write to its binlog and the"
+        " target's sessions would not do (`foreign_key_checks` is 0): {statement}",
+        "have the target act in the same way (`session: {{foreign_key_checks: 1}}` under `target-database`): "
+        + WITH_NEW_FILE
+        + "; if the key never changes a row: "
+        + OTHERWISE,
+    ),
+    ErrorKind(
         "ddl-within-dump",
         36915,
         "sync-unit",

@@ -79,7 +79,13 @@ def _drop(draft: TableDraft, operation: Operation, again: set[str]) -> None:
 
 
 def _renames(draft: TableDraft, operations: Sequence[Operation]) -> list[tuple[str, str]]:
-    return [
+    """Old and new names of columns; a MODIFY that writes a name in other letters changes the letters."""
+    respelled = [
+        (_column(draft, operation.column).name, operation.column)
+        for operation in operations
+        if isinstance(operation, ModifyColumn) and draft.position(operation.column) is not None
+    ]
+    return [(old, new) for old, new in respelled if old != new] + [
         (operation.column, operation.name)
         for operation in operations
         if isinstance(operation, RenameColumn | ChangeColumn)
@@ -95,7 +101,6 @@ def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor) -> Defini
     name = operation.name if isinstance(operation, ChangeColumn) else operation.column
     if operation.if_exists and draft.position(name) is None:
         return None
-    name = _column(draft, name).name if isinstance(operation, ModifyColumn) else name
     definition = read_definition(name, operation.definition, draft.collated, cursor)
     draft.replace_column(definition.column)
     return definition

@@ -24,6 +24,7 @@ from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
+from dm.sql.foreign_key import acts
 from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
@@ -65,6 +66,7 @@ class DdlLane:
         dumped_until: Position | None,
         forget: Callable[[], None],
         strict_collations: bool = False,
+        cascades_lost: bool = False,
     ) -> None:
         self._rules = rules
         self._tracker = tracker
@@ -80,6 +82,7 @@ class DdlLane:
         self._dumped_until = dumped_until
         self._forget = forget
         self._strict_collations = strict_collations
+        self._cascades_lost = cascades_lost  # neither the source logs what foreign keys do nor will the target do it
         self.executed = 0
         self.already_effective = 0
         self.running: str | None = None  # the statement under way, for the status
@@ -93,13 +96,19 @@ class DdlLane:
         try:
             if query.undecodable is not None and not self._foreign_dml(query):
                 raise query.undecodable
-            return self._understood(query, text, transaction)
+            steps = self._understood(query, text, transaction)
+            self._refuse_lost_cascades(steps, text)
+            return steps
         except DMError as error:
             # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
             if error.name in _NOT_UNDERSTOOD and self._rules.sql_pattern_ignores(text):
                 return []
             error.position = error.position or str(transaction.end)
             raise
+
+    def _refuse_lost_cascades(self, steps: Sequence[Step], text: str) -> None:
+        if self._cascades_lost and any(acts(step.piece) for step in steps):
+            raise DMError("ddl-cascade-not-logged", statement=_shorten(text))
 
     def _instead(self, operator: Operator, query: Query, transaction: SourceTransaction) -> list[Step]:
         """What an operator makes of an event: its own statements, or nothing, and the event is followed all the same.

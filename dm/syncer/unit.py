@@ -333,6 +333,7 @@ class SyncUnit:
             dumped_until=taken.bound() if taken.checkpoint is not None else None,
             forget=rows.forget,
             strict_collations=subtask.collation_compatible == "strict",
+            cascades_lost=not (self._checks or origin.facts.logs_cascades),
         )
         self._spool.wipe()
         source: EventSource = origin.event_source()

@@ -16,6 +16,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import Option, ThrowawayServer
+from dm.errors import DMError
 from dm.gtid import Flavor
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.figures import record
@@ -233,6 +234,32 @@ def test_joined_tables_end_as_at_the_source(
     name = schema(upstream, target)
     print(f"seed 1 on {flavor}")
     _followed(upstream, target, name, kind, checks=checks, rounds=2, seed=1)
+
+
+def test_a_foreign_key_that_would_act_at_the_source_alone_pauses(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(
+            f"USE {name}", "CREATE TABLE p (id INT PRIMARY KEY)", "CREATE TABLE c (id INT PRIMARY KEY, p INT)"
+        )
+    subtask = _subtask(upstream, target, name, checks=False)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"USE {name}", "INSERT INTO p VALUES (1), (2)", "INSERT INTO c VALUES (1, 1), (2, 2)")
+        sync.wait_synced()
+    upstream.execute(f"USE {name}", "ALTER TABLE c ADD FOREIGN KEY (p) REFERENCES p (id) ON DELETE CASCADE")
+    if flavor == "mariadb":
+        with pytest.raises(DMError) as pause, running_sync(subtask) as sync:
+            sync.wait_synced()
+        assert (pause.value.code, pause.value.position != "") == (36958, True)
+        subtask = _subtask(upstream, target, name, checks=True)
+    upstream.execute(f"DELETE FROM {name}.p WHERE id = 1")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    _identical(upstream, target, name)
+    assert target.query(f"SELECT id FROM {name}.c") == ((2,),)
 
 
 @pytest.mark.chaos

@@ -1,0 +1,23 @@
+"""What the text of a statement says of foreign keys."""
+
+from __future__ import annotations
+
+from dm.sql.piece import Piece
+from dm.sql.token import tokenize
+
+_EVENTS = ("DELETE", "UPDATE")
+_ACTIONS = (("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"))
+
+
+def acts(piece: Piece) -> bool:
+    """Whether a statement brings a foreign key that changes rows by itself.
+
+    ON DELETE and ON UPDATE with one of these actions stand in no other clause (a column's ON UPDATE has a function).
+    """
+    if not piece.references:
+        return False
+    words = [token.upper for token in tokenize(piece.text, piece.context)]
+    return any(
+        word == "ON" and words[at + 1] in _EVENTS and any(tuple(words[at + 2 :][: len(one)]) == one for one in _ACTIONS)
+        for at, word in enumerate(words[:-2])
+    )
