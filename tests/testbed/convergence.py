@@ -287,7 +287,6 @@ class Convergence:
 
     def _alter(self) -> None:
         self._execute("COMMIT")
-        self._execute("SET SESSION time_zone = '+00:00'")
         draft = self._ddl.draw(self._tables)
         if draft is not None and " AS SELECT " in draft.sql:
             # MySQL logs a statement of its own, whose escapes are not those of the mode that it says.
