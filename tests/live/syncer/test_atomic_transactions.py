@@ -233,7 +233,7 @@ def test_the_reader_notices_where_transactions_are_not_kept_whole(
             wait_until(lambda: bool(reader.impossible), "a divided transaction")
 
 
-@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.chaos
 def test_a_task_may_change_between_both_ways(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -117,6 +117,7 @@ def copy(tmp_path: Path, server: ServerFactory, target: ThrowawayServer, schema:
     target.execute(f"DROP DATABASE IF EXISTS `meta_{name}`", f"DROP USER IF EXISTS `{one.user}`")
 
 
+@pytest.mark.chaos  # make test kills the daemon in tests/live/hold, and driver and syncer in tests of their own
 @pytest.mark.spark
 def test_a_full_copy_goes_on_through_kills_of_everything(copy: Copy) -> None:
     copy.start("all")
