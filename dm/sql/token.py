@@ -10,8 +10,8 @@ before a statement is cut at their offsets.
 from __future__ import annotations
 
 import re
+import threading
 from dataclasses import dataclass
-from functools import cache
 from typing import Final, Literal
 
 from sqlglot.dialects.mysql import MySQL
@@ -77,9 +77,14 @@ _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
-@cache
-def _tokenizer(ansi_quotes: bool, no_backslash_escapes: bool) -> MySQL.Tokenizer:
-    return _TOKENIZERS[ansi_quotes, no_backslash_escapes](dialect="mysql")
+class _OwnTokenizers(threading.local):
+    """The tokenizers of one thread: each keeps its place in the text it reads, and threads of one process read DDL."""
+
+    def __init__(self) -> None:
+        self.of = {modes: kind(dialect="mysql") for modes, kind in _TOKENIZERS.items()}
+
+
+_own = _OwnTokenizers()
 
 
 def _unquoted(source: str, *, backslash: bool) -> str:
@@ -133,7 +138,7 @@ def tokens_of(lexed: Lexed, context: SourceContext) -> tuple[Token, ...]:
     """The tokens of a scanned statement."""
     text = lexed.bare
     try:
-        found = _tokenizer(context.ansi_quotes, context.no_backslash_escapes).tokenize(text)
+        found = _own.of[context.ansi_quotes, context.no_backslash_escapes].tokenize(text)
     except TokenError as error:
         raise DMError("ddl-not-understood", statement=text, why="it does not fall into tokens") from error
     tokens = []

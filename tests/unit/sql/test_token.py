@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import given
@@ -103,3 +105,16 @@ def test_offsets_point_into_the_original_text(parts: list[str]) -> None:
 def test_any_text_is_tokens_or_a_named_error(text: str, ansi: bool, no_backslash: bool) -> None:
     with contextlib.suppress(DMError):
         tokenize(text, _context(ansi=ansi, no_backslash=no_backslash))
+
+
+def test_threads_read_statements_at_the_same_time() -> None:
+    texts = [", ".join(f"`{letter}{number}` INT" for number in range(200)) for letter in "abcd"]
+    alone = [_words(text, _context()) for text in texts]
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # a thread is left in the middle of a statement
+    try:
+        with ThreadPoolExecutor(len(texts)) as pool:
+            found = list(pool.map(lambda text: _words(text, _context()), texts * 20))
+    finally:
+        sys.setswitchinterval(interval)
+    assert found == alone * 20
