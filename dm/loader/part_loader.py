@@ -17,8 +17,8 @@ from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.ident import Ident, TableName
-from dm.loader.literals import error_values, row_literals, statements
 from dm.schema.table import Column
+from dm.spark.literals import error_values, row_literals, statements
 from dm.target.connection import TargetConnection
 from dm.target.progress.chunks import LoadRun, PartKey, claim_part, take_slot
 

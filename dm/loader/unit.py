@@ -25,7 +25,6 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.loader.literals import constant_literal
 from dm.loader.part_loader import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
 from dm.loader.target_tables import TargetTables
@@ -36,6 +35,7 @@ from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import has_key
 from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, load_plan, remove_files
 from dm.spark.job import run_tasks
+from dm.spark.literals import constant_literal
 from dm.spark.session import SparkProvider
 from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pyarrow
 import pytest
 
-from dm.loader.literals import constant_literal, row_literals
 from dm.loader.target_tables import misfit
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
+from dm.spark.literals import constant_literal, row_literals
 from dm.sql.context import SourceContext
 
 CONTEXT = SourceContext("mysql", 80400, "s")

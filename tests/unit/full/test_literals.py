@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dm.loader import literals
-from dm.loader.literals import row_literals, statements
 from dm.schema.table import Column
+from dm.spark import literals
+from dm.spark.literals import row_literals, statements
 
 # What the lexer makes of the escapes that we write; no other byte is special with character set binary.
 _ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
