@@ -1,0 +1,1 @@
+"""`make bench`: what dm costs beside its peers, measured in one run on the same machine."""

@@ -1,0 +1,139 @@
+"""Figures of several rounds, and what processes cost."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from dm.demo.servers import ThrowawayServer
+from dm.unit import JSON
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """What one run took."""
+
+    wall: float  # seconds
+    client: float = 0.0  # CPU seconds of the program
+    server: float = 0.0  # CPU seconds of the server that is written to
+
+
+def server_seconds(server: ThrowawayServer) -> float:
+    """CPU seconds of a server so far."""
+    fields = Path(f"/proc/{server.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / _TICKS
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A program that came to its end."""
+
+    cost: Cost
+    output: str
+
+
+def run_program(command: Sequence[str], *, given: str = "", environment: Mapping[str, str] | None = None) -> Finished:
+    """Run a program; raises CalledProcessError with its stderr when it fails."""
+    began = time.monotonic()
+    process = subprocess.Popen(
+        list(command),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    before = os.times()
+    output, errors = process.communicate(given)
+    wall = time.monotonic() - began
+    after = os.times()
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, list(command), output, errors)
+    client = after.children_user - before.children_user + after.children_system - before.children_system
+    return Finished(Cost(wall, client), output)
+
+
+def run_python(module: str, order: JSON) -> JSON:
+    """Run a module of ours in a process of its own; order and answer are JSON."""
+    done = run_program([sys.executable, "-m", module], given=json.dumps(order))
+    answer: JSON = json.loads(done.output.splitlines()[-1])
+    return answer
+
+
+@dataclass
+class Series:
+    """The figures of one way of doing something, one per round."""
+
+    name: str
+    unit: str
+    values: list[float] = field(default_factory=list)
+
+    @property
+    def median(self) -> float:
+        """The figure that counts."""
+        return statistics.median(self.values)
+
+    def to_json(self) -> JSON:
+        """As it is stored."""
+        return {"unit": self.unit, "median": self.median, "values": list(self.values)}
+
+
+@dataclass
+class Comparison:
+    """One line of the table: ours beside a peer, the goal and what came out."""
+
+    key: str
+    what: str
+    ours: Series
+    peer: Series
+    goal: float
+    judged_by: Literal["ratio", "difference"] = "ratio"  # at least so many times the peer's, or so much more at most
+    notes: Mapping[str, JSON] = field(default_factory=dict)
+
+    @property
+    def result(self) -> float:
+        """What is held against the goal: the ratio or the difference of the medians."""
+        return self._of(self.ours.median, self.peer.median)
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest of a round."""
+        found = [self._of(one, other) for one, other in zip(self.ours.values, self.peer.values, strict=True)]
+        return min(found), max(found)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the goal is reached."""
+        return self.result >= self.goal if self.judged_by == "ratio" else self.result <= self.goal
+
+    def _of(self, one: float, other: float) -> float:
+        return one / other if self.judged_by == "ratio" else one - other
+
+    def to_json(self) -> JSON:
+        """As it is stored."""
+        return {
+            "key": self.key,
+            "what": self.what,
+            "ours": self.ours.to_json(),
+            "peer": {"name": self.peer.name, **_mapping(self.peer.to_json())},
+            "goal": self.goal,
+            self.judged_by: round(self.result, 3),
+            "range": [round(edge, 3) for edge in self.range],
+            "reached": self.reached,
+            **self.notes,
+        }
+
+
+def _mapping(value: JSON) -> dict[str, JSON]:
+    assert isinstance(value, dict)
+    return value

@@ -1,0 +1,88 @@
+"""`python -m benchmarks.run`: everything beside its peers in one run; the table on stdout, figures and page in docs/.
+
+Ours and the peer take turns in every round; what counts is the median of the rounds. Absolute figures are this
+machine's at that moment; only the ratios mean something elsewhere.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from benchmarks import catch_up, decode, latency, pull, report
+from benchmarks.measure import Comparison
+from benchmarks.recording import SOURCE_OPTIONS, record
+from benchmarks.workload import WORKLOADS
+from dm.demo.servers import ThrowawayServer
+from dm.unit import JSON
+from tests.testbed.loop_result import commit
+
+PARTS = ("decode", "pull", "catch-up", "latency")
+_SAMPLES = 300
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run what is wanted; 0 also where a goal is missed, which the table says."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="dm beside its peers")
+    parser.add_argument("--scale", type=float, default=0.5, help="size of the workloads (default 0.5)")
+    parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
+    parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be given again")
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
+    parser.add_argument("--keep", action="store_true", help="write docs/performance.json and docs/performance.md")
+    given = parser.parse_args(arguments)
+    began = time.monotonic()
+    found = []
+    for comparison in _measured(given.part or PARTS, given.workload or sorted(WORKLOADS), given.scale, given.rounds):
+        print("\n".join(report.table([comparison])[2:]), flush=True)
+        found.append(comparison)
+    conditions = _conditions(given.scale, given.rounds, time.monotonic() - began)
+    if given.keep:
+        report.write(found, conditions, report.RESULT, report.PAGE)
+    print("\n".join(["", *report.table(found)]))
+    return 0
+
+
+def _measured(parts: Sequence[str], workloads: Sequence[str], scale: float, rounds: int) -> Iterator[Comparison]:
+    with (
+        tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
+        ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
+    ):
+        for name in workloads:
+            if not {"decode", "pull", "catch-up"} & set(parts):
+                break
+            recording = record(source, WORKLOADS[name], scale)
+            print(f"{name}: {recording.rows} row changes, {recording.size / 1e6:.1f} MB", file=sys.stderr, flush=True)
+            if "decode" in parts and name in decode.GOALS:
+                yield decode.measure(source, recording, rounds)
+            if "pull" in parts and name in pull.GOALS:
+                yield pull.measure(source, recording, rounds)
+            if "catch-up" in parts:
+                yield catch_up.measure(source, recording, rounds)
+        if "latency" in parts:
+            yield from latency.measure(source, rounds, _SAMPLES)
+
+
+def _conditions(scale: float, rounds: int, seconds: float) -> dict[str, JSON]:
+    return {
+        "commit": commit(),
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}",
+        "python": platform.python_version(),
+        "mysql-replication": version("mysql-replication"),
+        "scale": scale,
+        "rounds": rounds,
+        "seconds": round(seconds),
+        "load before the end": os.getloadavg()[0],
+    }
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
