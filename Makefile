@@ -4,13 +4,14 @@ BIN = .venv/bin
 PYTEST_FLAGS ?= -n 2 --dist worksteal
 CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 
-.PHONY: help install demo lint test chaos bench lock clean
+.PHONY: help install demo lint test chaos bench bench-quick lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
 	@echo "make demo      the whole path on private servers (DEMO_FLAGS=--keep leaves it running)"
 	@echo "make test      linters, types, layers, all tests but the long ones"
 	@echo "make chaos     the long tests, and crash loops for ten minutes (CHAOS_FLAGS=--minutes=60)"
+	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
 	@echo "make lock      write requirements.lock anew after a change of pyproject.toml"
 	@echo "make clean     delete what the above made, servers and environment included"
 
@@ -36,9 +37,11 @@ chaos: install
 		result=$$?; $(BIN)/python -m tests.testbed.figures .cache/figures && exit $$result
 	$(BIN)/python -m tests.chaos.run $(CHAOS_FLAGS)
 
-bench:
-	@echo "make bench: there is no benchmark yet" >&2
-	@exit 2
+bench: install
+	$(BIN)/python -m benchmarks.run --keep $(BENCH_FLAGS)
+
+bench-quick: install
+	$(BIN)/python -m benchmarks.run --scale 0.1 --rounds 1 $(BENCH_FLAGS)
 
 lock:
 	scripts/lock.sh

@@ -93,8 +93,8 @@ def _peer(source: ThrowawayServer, directory: Path, samples: int) -> list[float]
         )
         try:
             assert process.stdin is not None
-            process.stdin.write(json.dumps(order))
-            process.stdin.close()
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
             return _samples(source, target, samples, lambda: process.poll() is not None)
         finally:
             process.kill()

@@ -14,7 +14,7 @@ _SERVER_ID = 990_003
 
 def main() -> None:
     """Follow until killed."""
-    order = json.load(sys.stdin)
+    order = json.loads(sys.stdin.readline())
     target = pymysql.connect(**order["target"], autocommit=True)
     cursor = target.cursor()
     stream = BinLogStreamReader(
