@@ -1,21 +1,27 @@
 """Conditions that find a row again: by its key, or by all of its bytes.
 
-By key, the server's own idea of equality is right: the unique index uses the same. Without a key the row must be *that*
-row, so every column is compared for the same bytes:
+By key, the server's own idea of equality is right: the unique index uses the same. But it must be the column that is
+compared, and ENUM, SET and BIT are written as numbers:
+
+- In a list of tuples MySQL compares an ENUM or a SET with the *text* of the number, and MariaDB a BIT of 64 bits as
+  signed: `(e, n) IN ((1, 5))` finds nothing where `e = 1 AND n = 5` does. Such keys are spelled out.
+- The 64th member of a SET is the sign of its number: it equals no positive one. And from the 54th member on numbers are
+  compared as doubles unless an index is used: `set | 0` is the number as an integer.
+
+Without a key the row must be *that* row, so every column is compared for the same bytes:
 
 - `=` on text follows the collation ("a" = "A "), and even the `_bin` ones ignore trailing spaces; the bytes are
   compared instead, after the literal is converted to the column's character set as an INSERT would do. Where the
   column is indexed the plain comparison stands beside it, so that the index can be used.
 - JSON compares numbers by value (1 = 1.0); its printed form does not. The literal takes the way through the type.
 - A FLOAT is compared with the exact decimal expansion of its double, which the literal encoder gives.
-- The 64th member of a SET is the sign of its number: it equals no positive one.
 - 0 and -0 are equal to MySQL: the printed sign tells them apart. MariaDB stores 0 for both.
 - Geometries and vectors are compared as bytes, since `=` knows them as shapes or not at all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dm.binlog.value import ABSENT, Value
 from dm.changes.column_map import MappedColumn
@@ -26,10 +32,32 @@ from dm.sql.context import Flavor
 
 Comparison = Callable[[Value], bytes]
 
+_NUMBERED = frozenset({"enum", "set", "bit"})
+_EXACT_BITS = 53  # of a double
+_LONG_DIGITS = len(str(1 << _EXACT_BITS))
 _SIMPLE = frozenset(
     {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year", "enum"}
     | {"date", "time", "datetime", "timestamp", "uuid", "inet4", "inet6"}
 )
+
+
+def equal(column: MappedColumn, literal: bytes) -> bytes:
+    """The condition that a column of a key has the value of the literal; the server may use an index for it."""
+    if column.target.base == "set" and len(literal) >= _LONG_DIGITS and literal.isdigit():
+        number = int(literal)
+        signed = number - (1 << 64) if number >> 63 else number
+        return b"%b=%d AND %b|0=%b" % (column.sql, signed, column.sql, literal)
+    if literal == b"NULL":
+        return column.sql + b" IS NULL"
+    return column.sql + b"=" + literal
+
+
+def listed(columns: Sequence[MappedColumn]) -> bool:
+    """Whether a list of literals, or of tuples of them, finds what comparing column by column finds."""
+    if len(columns) == 1:
+        target = columns[0].target
+        return target.base != "set" or len(target.members) <= _EXACT_BITS
+    return all(column.target.base not in _NUMBERED for column in columns)
 
 
 def exact(column: MappedColumn, flavor: Flavor, *, table: TableName, indexed: bool) -> Comparison:
@@ -71,13 +99,10 @@ def _plain(column: MappedColumn) -> Comparison:
 
 
 def _members(column: MappedColumn) -> Comparison:
-    """Of a SET; a CAST would say it too, with a warning on MariaDB."""
-    start, encode = column.sql + b"=", column.encode
+    encode = column.encode
 
     def compare(value: Value) -> bytes:
-        literal = encode(value)
-        number = int(literal) if literal.isdigit() else 0
-        return start + (str(number - (1 << 64)).encode() if number >> 63 else literal)
+        return equal(column, encode(value))
 
     return compare
 

@@ -35,6 +35,7 @@ from typing import Final
 
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
+from dm.changes.comparison import listed
 from dm.changes.keys import WILD, Key, keys_of, table_key
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
@@ -43,6 +44,7 @@ from dm.changes.statement import (
     ApplyStatement,
     Expected,
     has_zero_enum,
+    holds,
     insert_head,
     key_changed,
     known,
@@ -222,7 +224,9 @@ def _delete(group: _Group, columns: tuple[MappedColumn, ...]) -> bytes:
     plan = group.plan
     if len(group.images) == 1:
         # MariaDB reads the whole table for a list of one tuple: `(a,b) IN ((1,2))`, but not for two (10.11, EXPLAIN).
-        where = b" AND ".join([column.sql + b"=" + known(plan, column, group.images[0]) for column in columns])
+        return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + holds(plan, columns, group.images[0])
+    if not listed(columns):
+        where = b" OR ".join([b"(" + holds(plan, columns, image) + b")" for image in group.images])
         return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
     where = _names(plan.row_key) + b" IN (" + b",".join(group.rows) + b")"
     if len(columns) > len(plan.row_key):
@@ -243,8 +247,7 @@ def _verified_delete(change: RowChange, before: Row) -> list[ApplyStatement]:
 
 def _with_other_keys(sql: bytes, plan: TablePlan, before: Row) -> bytes:
     """The statement of one row, only if that row has all the keys of the before image."""
-    extra = b"".join([b" AND " + column.sql + b"<=>" + known(plan, column, before) for column in plan.verified])
-    return sql.removesuffix(_ONE_ROW) + extra + _ONE_ROW
+    return sql.removesuffix(_ONE_ROW) + b" AND " + holds(plan, plan.verified, before) + _ONE_ROW
 
 
 def _whole(plan: TablePlan, row: Row) -> bytes | None:

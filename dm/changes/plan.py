@@ -166,7 +166,11 @@ def build_plan(
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)),
-        updates_by_insert=keyed and not extra and groupable and options.multiple_rows,
+        # VALUES() of a SET's empty member arrives as the empty SET.
+        updates_by_insert=keyed
+        and not (extra or any("" in column.target.members for column in written))
+        and groupable
+        and options.multiple_rows,
         groupable=groupable,
         statement_rows=STATEMENT_ROWS if options.multiple_rows else 1,
         compacts=compacts,

@@ -23,6 +23,7 @@ from typing import Final
 
 from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.column_map import MappedColumn
+from dm.changes.comparison import equal
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
@@ -152,7 +153,12 @@ def find(plan: TablePlan, row: Row) -> bytes:
     """The condition that finds the row."""
     if not plan.keyed:
         return b" AND ".join([compare(row[at]) for at, compare in plan.comparisons])
-    return b" AND ".join([column.sql + b"=" + known(plan, column, row) for column in plan.row_key])
+    return holds(plan, plan.row_key, row)
+
+
+def holds(plan: TablePlan, columns: Sequence[MappedColumn], row: Row) -> bytes:
+    """The condition that the row at the target has the image's values in these columns of its keys."""
+    return b" AND ".join([equal(column, known(plan, column, row)) for column in columns])
 
 
 def known(plan: TablePlan, column: MappedColumn, row: Row) -> bytes:
@@ -232,7 +238,7 @@ def _delete_holders(change: RowChange, after: Row, but: Sequence[Row]) -> tuple[
     """Delete the rows that hold another unique key of the new row, but not those found by these images."""
     plan = change.plan
     holders = [
-        b"(" + b" AND ".join([column.sql + b"=" + known(plan, column, after) for column in key]) + b")"
+        b"(" + holds(plan, key, after) + b")"
         for key in plan.other_keys
         if all(after[column.at] is not None for column in key)
     ]

@@ -102,8 +102,10 @@ def value_expression(column: Column) -> str:
     if column.base == "float":
         # The text form of a FLOAT has six digits; as a double it has all of them. `+ 0e0` would lose the sign of -0.
         return f"{name} * 1e0"
-    if column.base == "bit" or counted(column):
+    if column.base == "bit":
         return f"{name} + 0"
+    if counted(column):
+        return f"{name} | 0"  # `+ 0` makes a double of a SET
     return name
 
 

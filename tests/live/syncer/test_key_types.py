@@ -35,10 +35,14 @@ def _types(flavor: Flavor, charsets: Iterator[str]) -> Iterator[tuple[str, tuple
 
 
 def _create(cursor: Cursor, number: int, definition: str) -> list[str]:
-    """A table whose key is the value, where the server takes such a key, and one without a key."""
+    """Tables whose key is the value, or has it in it, where the server takes such a key, and one without a key."""
     made = []
     prefix = "(12)" if any(word in definition.upper() for word in ("BLOB", "TEXT", "VARBINARY(")) else ""
-    for name, keys in ((f"keyed{number}", f", PRIMARY KEY (v{prefix})"), (f"keyless{number}", "")):
+    for name, keys in (
+        (f"keyed{number}", f", PRIMARY KEY (v{prefix})"),
+        (f"paired{number}", f", PRIMARY KEY (n, v{prefix})"),
+        (f"keyless{number}", ""),
+    ):
         null = "NOT NULL" if keys else "NULL"
         try:
             cursor.execute(f"CREATE TABLE {name} (v {definition} {null}, n INT{keys})")
@@ -51,16 +55,17 @@ def _create(cursor: Cursor, number: int, definition: str) -> list[str]:
 
 @pytest.mark.ci_flavor("mariadb")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("every", [16, pytest.param(1, marks=pytest.mark.chaos)])
+@pytest.mark.parametrize("safe", [False, True])
+@pytest.mark.parametrize("every", [32, pytest.param(1, marks=pytest.mark.chaos)])
 def test_rows_of_every_type_are_found_again(
-    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, every: int
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, every: int, safe: bool
 ) -> None:
     seed = draw_seed(flavor, "key types")
     print(f"seed: {seed}")
     name = schema(upstream, target)
     found = upstream.query("SELECT character_set_name FROM information_schema.character_sets ORDER BY 1")
     keyed = rows = 0
-    with running_sync(subtask_for(upstream, target, name, task=name, compact=True)) as sync:
+    with running_sync(subtask_for(upstream, target, name, task=name, compact=True, safe_mode=safe)) as sync:
         sync.wait_synced()
         session = upstream.connect(database=name, charset="utf8mb4", autocommit=True)
         with session, session.cursor() as cursor:
@@ -68,7 +73,7 @@ def test_rows_of_every_type_are_found_again(
             types = enumerate(_types(flavor, (str(row[0]) for row in found)))
             for number, (definition, values) in islice(types, seed % every, None, every):
                 for table in _create(cursor, number, definition):
-                    keyed += table.startswith("keyed")
+                    keyed += not table.startswith("keyless")
                     for at, value in enumerate(values):
                         rows += cursor.execute(f"INSERT IGNORE INTO {table} VALUES ({value}, {at})")
                     cursor.execute(f"UPDATE {table} SET n = n + 100")
