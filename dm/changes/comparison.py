@@ -47,9 +47,7 @@ def equal(column: MappedColumn, literal: bytes) -> bytes:
         number = int(literal)
         signed = number - (1 << 64) if number >> 63 else number
         return b"%b=%d AND %b|0=%b" % (column.sql, signed, column.sql, literal)
-    if literal == b"NULL":
-        return column.sql + b" IS NULL"
-    return column.sql + b"=" + literal
+    return column.sql + (b"<=>" if literal == b"NULL" else b"=") + literal
 
 
 def listed(columns: Sequence[MappedColumn]) -> bool:

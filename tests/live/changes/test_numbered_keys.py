@@ -9,7 +9,7 @@ from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.installation import FLAVORS, Flavor
 from dm.ident import TableName
-from dm.target.apply import apply_batch, apply_serially
+from dm.target.apply import Applied, apply_batch, apply_serially
 from dm.target.connection import TargetConnection
 from dm.target.target_schema import TargetSchemas
 from tests.live.changes.tables import endpoint_of
@@ -30,7 +30,13 @@ CASES: dict[str, tuple[Value, ...]] = {
     "BIT(12)": (0, 1, 4095),
     "BIT(64)": _LONG,
 }
-KEYS = ("PRIMARY KEY (v, n)", "PRIMARY KEY (n, v)", "PRIMARY KEY (v)", "PRIMARY KEY (n), UNIQUE KEY v (v, w)", "KEY (n)")
+KEYS = (
+    "PRIMARY KEY (v, n)",
+    "PRIMARY KEY (n, v)",
+    "PRIMARY KEY (v)",
+    "PRIMARY KEY (n), UNIQUE KEY v (v, w)",
+    "KEY (n)",
+)
 
 
 @pytest.mark.parametrize("keys", KEYS)
@@ -65,5 +71,5 @@ def test_rows_are_found_by_their_numbers(park: ServerPark, flavor: Flavor, schem
                         done = apply(connection, changes)
                         left = connection.query(f"SELECT v | 0, n, w, x FROM {table.sql}")
                         assert [tuple(map(int, row)) for row in left] == [changed], (definition, safe, stays)
-                        assert apply is apply_serially or not done.row_by_row, (definition, safe)
+                        assert not (isinstance(done, Applied) and done.row_by_row), (definition, safe)
         targets.close()

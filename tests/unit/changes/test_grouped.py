@@ -50,7 +50,7 @@ def test_updates_ask_for_all_keys_where_a_row_with_another_could_be_met() -> Non
 
 def test_updates_that_move_a_key_stay_updates() -> None:
     assert sql_of([update(TWO, (1, 2), (1, 3)), update(TWO, (2, None), (2, 4))]) == [
-        "UPDATE `d`.`t` SET `a`=1,`b`=3 WHERE `a`=1 AND `b`<=>2 LIMIT 1",
+        "UPDATE `d`.`t` SET `a`=1,`b`=3 WHERE `a`=1 AND `b`=2 LIMIT 1",
         "UPDATE `d`.`t` SET `a`=2,`b`=4 WHERE `a`=2 AND `b`<=>NULL LIMIT 1",
     ]
 
