@@ -262,7 +262,7 @@ def test_each_commit_gives_the_rows_of_its_own_prepare_whatever_ended_before(
 
 @pytest.mark.chaos
 @pytest.mark.timeout(3600)
-@settings(max_examples=3000, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(histories(), st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_each_commit_gives_the_rows_of_its_own_prepare_at_length(
     tmp_path_factory: pytest.TempPathFactory, history: list[Step], seed: int, ghosts: bool, hosts: bool
