@@ -23,6 +23,7 @@ _WORDS = ("''", "'a'", "'A'", "'b'", "'B '", "'ß'", "'ss'", "'ä'", "'Ä'", "'a
 _LONG_WORDS = ("'abcdef1'", "'abcdef2'", "'ABCDEF1'", "'abc'", "'äöüx'", "'äöüy'", "''", "'x'", "'abcde'")
 _BYTES = ("x''", "x'00'", "x'0000'", "x'61'", "x'41'", "x'6100'", "x'ff'", "x'5c27'", "x'20'", "x'c3a4'")
 _NUMBERS = tuple(str(number) for number in range(24))
+_MANY = ", ".join(f"'m{number}'" for number in range(64))
 KEY_TYPES: dict[str, Sequence[str]] = {
     "INT": (*_NUMBERS, "-1", "2147483647"),
     "BIGINT UNSIGNED": (*_NUMBERS[:10], "18446744073709551615", "9223372036854775808"),
@@ -42,7 +43,10 @@ KEY_TYPES: dict[str, Sequence[str]] = {
     "TIME(2)": ("'-00:00:00.25'", "'00:00:00'", "'838:59:59'", "'-838:59:59'", "'-01:00:00'", "'12:00:00.5'"),
     "YEAR": ("0", "1901", "2155", "2000"),
     "ENUM('x','y','z','ä')": ("'x'", "'y'", "'z'", "''", "'ä'"),
+    "SET('a','b','','c')": ("''", "'a'", "'a,c'", "'b'", "4", "5"),
+    f"SET({_MANY})": ("''", "'m0'", "'m0,m60'", "'m60'", "'m63'", "'m0,m63'", "'m5,m59'"),
     "BIT(9)": ("0", "1", "256", "511", "7"),
+    "BIT(64)": ("0", "1", "9223372036854775808", "18446744073709551615", "9007199254740993", "9007199254740992"),
     "DOUBLE": ("0", "0.1", "-0.1", "1e300", "0.3333333333333333", "5e-324"),
     "FLOAT": ("0", "0.1", "1.1", "16777217", "-3.4e38"),
 }
@@ -178,7 +182,7 @@ def draw_table(name: str, flavor: Flavor, chance: random.Random) -> Table:
     """A table with one of all kinds of keys, or none."""
     table = Table(name, [], options=chance.choice(("", "", "DEFAULT CHARSET=latin1", "ROW_FORMAT=COMPACT")))
     kind = chance.choice(
-        ("single", "single", "auto", "composite", "prefix", "unique", "nullable", "keyless", "keyless")
+        ("single", "single", "auto", "composite", "composite", "prefix", "unique", "nullable", "keyless", "keyless")
     )
     match kind:
         case "single":
