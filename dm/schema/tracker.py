@@ -18,7 +18,7 @@ from dm.schema.parse import server_collation
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 from dm.sql.context import Flavor, SourceContext
-from dm.sql.operation import CreateTable, DropDatabase, DropTable, RenameTable
+from dm.sql.operation import CreateDatabase, CreateTable, DropDatabase, DropTable, RenameTable
 from dm.sql.piece import Piece
 
 
@@ -69,6 +69,12 @@ class SchemaTracker:
         if isinstance(operation, DropTable):
             self.forget(operation.table)
             return
+        if (
+            isinstance(operation, CreateDatabase)
+            and operation.if_not_exists
+            and operation.name.schema in self._databases
+        ):
+            return  # it stands in the binlog as well when there was such a schema, with defaults of its own
         if isinstance(operation, CreateTable):
             if operation.like is not None and operation.like not in self._tables:
                 if not operation.if_not_exists:

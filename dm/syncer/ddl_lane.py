@@ -34,6 +34,7 @@ from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.lanes import Lanes
 from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.progress_writer import ProgressWriter
+from dm.syncer.structures import alike
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent, Outcome
@@ -108,7 +109,7 @@ class DdlLane:
 
     def _refuse_lost_cascades(self, steps: Sequence[Step], text: str) -> None:
         if self._cascades_lost and any(acts(step.piece) for step in steps):
-            raise DMError("ddl-cascade-not-logged", statement=_shorten(text))
+            raise DMError("ddl-cascade-not-logged", statement=text)
 
     def _instead(self, operator: Operator, query: Query, transaction: SourceTransaction) -> list[Step]:
         """What an operator makes of an event: its own statements, or nothing, and the event is followed all the same.
@@ -160,7 +161,7 @@ class DdlLane:
         context = self._context_of(query)
         statement = classify(text, context)
         if statement.kind == "dml" and self._concerns(query, statement.tables):
-            raise DMError("statement-dml", statement=_shorten(text))
+            raise DMError("statement-dml", statement=text)
         if statement.kind != "ddl":
             return []
         steps = [
@@ -169,7 +170,7 @@ class DdlLane:
             for step in self._steps_of(piece, text, query, transaction, by_hand=by_hand)
         ]
         if steps and query.error_code not in _HARMLESS:
-            raise DMError("statement-failed-at-source", statement=_shorten(text), code=query.error_code)
+            raise DMError("statement-failed-at-source", statement=text, code=query.error_code)
         return steps
 
     def _foreign_dml(self, query: Query) -> bool:
@@ -193,7 +194,7 @@ class DdlLane:
         if not any(followed):
             return []
         if not all(followed):
-            raise DMError("ddl-partly-wanted", statement=_shorten(piece.text))
+            raise DMError("ddl-partly-wanted", statement=piece.text)
         if self._online.concerns(piece):
             behind = self._all_behind(piece.tables, transaction)
             return self._online.steps(piece, query, lambda one: self._on_real(one, one.text, transaction), behind)
@@ -212,7 +213,7 @@ class DdlLane:
         if any(isinstance(each, _SWAPS) for each in piece.operations) and self._in_dump(transaction.begin):
             # Tables that changed places look the same afterwards, so the dump could not notice: which rows it read
             # under which name is not known.
-            raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, changed)))
+            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, changed)))
         if len({self._verdict(piece, event, text) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
             return [Step(part, self._executed(part, text)) for part in separate(piece)]
@@ -228,7 +229,7 @@ class DdlLane:
         pairs = [pair for each in piece.operations if isinstance(each, RenameTable) for pair in each.pairs]
         names = {new for _, new in pairs}
         if not pairs or any(table in names for table in left):
-            raise DMError("ddl-within-dump", statement=_shorten(piece.text), tables=", ".join(map(str, behind)))
+            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, behind)))
         return [Step(Piece.of(f"DROP TABLE {table.sql}", piece.context), execute=True) for table in left]
 
     def _in_dump(self, begin: Position) -> bool:
@@ -307,17 +308,32 @@ class DdlLane:
             self._tracker.set(schema)
 
     def _follow(self, step: Step) -> None:
+        untold = self._untold(step.piece)
         try:
             if step.track != "forget":
                 self._tracker.apply(step.piece)
-                return
         except DMError:
             if self._read_again(step.piece):
                 return
             if step.track == "yes":
                 raise
+        else:
+            if step.track != "forget" and (untold is None or self._as_at_target(untold)):
+                return
         for table in _changed(step.piece):
             self._tracker.forget(table)  # it is found again when its next rows come
+
+    def _untold(self, piece: Piece) -> TableName | None:
+        """The table of a CREATE TABLE IF NOT EXISTS that nothing is known of: whether it made it, nobody tells."""
+        operation = piece.operations[0] if piece.operations else None
+        if not isinstance(operation, CreateTable) or not operation.if_not_exists:
+            return None
+        return operation.table if self._tracker.get(operation.table) is None else None
+
+    def _as_at_target(self, table: TableName) -> bool:
+        """Whether the target has the columns that a table is said to have; it has them from the source."""
+        schema, target = self._tracker.get(table), self._targets.read(self._rules.route(table))
+        return schema is None or (target is not None and alike(schema, target))
 
     def _read_again(self, piece: Piece) -> bool:
         """Whether this creates just the table that is known already.
@@ -396,7 +412,7 @@ class DdlLane:
             if outcome is Outcome.DONE:
                 return
             if outcome is Outcome.UNCLEAR or (not effect.visible(piece) and not effect.idempotent(piece)):
-                raise DMError("ddl-outcome-unclear", statement=_shorten(routed), position=end)
+                raise DMError("ddl-outcome-unclear", statement=routed, position=end)
         self._refuse_successor(piece, now, end)
         if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
             self.already_effective += 1
@@ -415,7 +431,7 @@ class DdlLane:
             if error.name == "privilege-missing":
                 error.position = str(end)
                 raise
-            raise DMError("ddl-failed", statement=_shorten(routed), position=end, cause=error.cause) from error
+            raise DMError("ddl-failed", statement=routed, position=end, cause=error.cause) from error
         finally:
             self.running = None
         self.executed += 1
@@ -436,7 +452,7 @@ class DdlLane:
                 trash=trash,
                 target=target,
                 target_sql=target.sql,
-                statement=_shorten(piece.text),
+                statement=piece.text,
             )
 
     def _structures_of(self, target_piece: Piece) -> dict[TableName, TableSchema | None]:
@@ -462,7 +478,3 @@ def _same_place(left: Position, right: Position) -> bool:
     if left.server_uuid == right.server_uuid:
         return left.order == right.order
     return bool(left.gtid_set) and left.gtid_set == right.gtid_set
-
-
-def _shorten(statement: str, limit: int = 500) -> str:
-    return statement if len(statement) <= limit else statement[:limit] + " ..."

@@ -70,13 +70,29 @@ class Structures:
         target = self._read_target(table)
         if target is None:
             raise DMError("structure-unknown", table=str(table), why="the target has no such table", position=position)
-        names = [column.name.lower() for column in target.columns]
-        wanted = [column.name.lower() for column in source.columns]
-        if [name for name in names if name in set(wanted)] != wanted:
+        wanted, there = (", ".join(column.name.lower() for column in one.columns) for one in (source, target))
+        if not _same_names(source, target):
             raise DMError(
                 "structure-unknown",
                 table=str(table),
-                why=f"source and target differ in their columns: {', '.join(wanted)} and {', '.join(names)}",
+                why=f"source and target differ in their columns: {wanted} and {there}",
                 position=position,
             )
         return source
+
+
+def _same_names(source: TableSchema, target: TableSchema) -> bool:
+    """Whether the target has all columns of the source, in the same order; it may have more."""
+    wanted = [column.name.lower() for column in source.columns]
+    return [name for column in target.columns if (name := column.name.lower()) in wanted] == wanted
+
+
+def alike(source: TableSchema, target: TableSchema) -> bool:
+    """Whether rows of the one, read by the other's columns, would be the same rows."""
+    return _same_names(source, target) and all(
+        one.base in ("json", "longtext")  # one type in MariaDB
+        or (one.base, one.unsigned, one.charset, one.members)
+        == (other.base, other.unsigned, other.charset, other.members)
+        for one in source.columns
+        if (other := target.column(one.name)) is not None
+    )

@@ -1,0 +1,36 @@
+"""The tracker, by itself; against servers it is tried with thousands of statements in tests/live/schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.ident import TableName
+from dm.schema.tracker import SchemaTracker
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece
+
+CONTEXT = SourceContext("mariadb", 101100, "d")
+
+
+def charset_of_a_new_column(*statements: str) -> str | None:
+    tracker = SchemaTracker("mariadb")
+    tracker.set_database("d", "latin1", None)
+    for statement in (*statements, "CREATE TABLE t (v TEXT)"):
+        tracker.apply(Piece.of(statement, CONTEXT))
+    table = tracker.get(TableName("d", "t"))
+    assert table is not None
+    return table.columns[0].charset
+
+
+@pytest.mark.parametrize(
+    ("statements", "charset"),
+    [
+        (("CREATE DATABASE IF NOT EXISTS d",), "latin1"),
+        (("CREATE DATABASE IF NOT EXISTS d CHARACTER SET utf8mb4",), "latin1"),
+        (("DROP DATABASE d", "CREATE DATABASE IF NOT EXISTS d CHARACTER SET cp1250"), "cp1250"),
+        (("CREATE OR REPLACE DATABASE d CHARACTER SET cp1250",), "cp1250"),
+        (("CREATE DATABASE IF NOT EXISTS d", "ALTER DATABASE d CHARACTER SET cp1250"), "cp1250"),
+    ],
+)
+def test_a_schema_that_is_there_keeps_its_default(statements: tuple[str, ...], charset: str) -> None:
+    assert charset_of_a_new_column(*statements) == charset
