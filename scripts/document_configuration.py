@@ -160,8 +160,8 @@ CHAPTERS: Final = (
             "online-ddl": "whether tables of gh-ost and pt-osc are left out and what is done to them is done to the"
             " real table, see [ddl.md](ddl.md)",
             "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`, both mean `online-ddl: true`",
-            "shadow-table-rules": "expressions (RE2) of the names of ghost tables; their group is the real table's"
-            " name",
+            "shadow-table-rules": "expressions (RE2) of the whole names of ghost tables; their group is the real"
+            " table's name",
             "trash-table-rules": "the same of the other tables that such a tool makes or leaves behind",
             "collation_compatible": "`loose`; `strict`: a character set without a collation gets the source's",
             "experimental": "see below",

@@ -17,7 +17,7 @@ TableKind = Literal["real", "ghost", "trash"]
 
 
 class OnlineTables:
-    """What a table is to an online DDL, by DM's rules: the first expression that matches decides."""
+    """What a table is to an online DDL, by DM's rules: the first expression that matches the whole name decides."""
 
     def __init__(self, shadow: Iterable[str] = (), trash: Iterable[str] = ()) -> None:
         self._rules: list[tuple[TableKind, str]] = [("ghost", rule) for rule in shadow]
@@ -38,7 +38,7 @@ class OnlineTables:
 
     def _look(self, table: TableName) -> tuple[TableKind, TableName]:
         for kind, expression in self._expressions:
-            found = expression.search(table.table)
+            found = expression.fullmatch(table.table)
             if found is not None and found[1]:
                 return kind, TableName(table.schema, found[1])
         return "real", table

@@ -88,6 +88,12 @@ def test_names_are_what_dms_default_rules_say() -> None:
     assert OnlineTables().kind(GHOST) == "real"
 
 
+def test_an_expression_speaks_of_the_whole_name_as_in_dm() -> None:
+    tables = OnlineTables((r"_(.+)_(?:new|gho)",), (r"_(.+)_old$",))
+    names = ("_t_gho", "my_t_new", "_t_gho_2026", "_t_old", "orders_2025_old")
+    assert [tables.kind(TableName("s", name)) for name in names] == ["ghost", "real", "real", "trash", "real"]
+
+
 def test_all_that_was_done_to_the_ghost_is_done_to_the_table_at_the_rename() -> None:
     source = Source()
     journal = "CREATE TABLE _t_ghc (id INT PRIMARY KEY)"
