@@ -137,6 +137,8 @@ class DdlSession:
             "auto_increment_offset": offset,
             "collation_connection": self._collation_connection,
             "collation_server": self._collation_server,
+            # InnoDB makes another constraint out of the same words without checks (NO ACTION for RESTRICT).
+            "foreign_key_checks": int(not (query.session.flags2 or 0) & _NO_FOREIGN_KEY_CHECKS),
         }
         if query.charset is not None:
             _, connection, server = query.charset
@@ -144,9 +146,6 @@ class DdlSession:
                 values["collation_connection"] = connection
             if _DATABASE.match(statement) and self._known(server):
                 values["collation_server"] = server
-        if query.session.flags2 is not None:
-            # InnoDB makes another constraint out of the same words without checks (NO ACTION for RESTRICT).
-            values["foreign_key_checks"] = int(not query.session.flags2 & _NO_FOREIGN_KEY_CHECKS)
         explicit = explicit_defaults_for_timestamp(self._facts, query)
         if explicit is not None and self._explicit_timestamps != str(int(explicit)):
             # Only where it differs: MariaDB before 10.10 has it for the whole server.

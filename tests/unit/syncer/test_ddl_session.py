@@ -84,10 +84,11 @@ def test_the_variables_of_the_event_are_set() -> None:
 def test_nothing_of_the_statement_before_stays() -> None:
     target = _Target("mysql")
     session = _session(target)
-    session.execute("CREATE DATABASE e", _query(charset=(8, 8, 8), time_zone="+03:00", auto_increment=(3, 2)))
+    before = _query(charset=(8, 8, 8), time_zone="+03:00", auto_increment=(3, 2), flags2=1 << 26)
+    session.execute("CREATE DATABASE e", before)
     session.execute("CREATE TABLE t (a INT)", _query())
-    told = {name: target.settings[name] for name in ("time_zone", "auto_increment_offset", "collation_server")}
-    assert told == {"time_zone": "+00:00", "auto_increment_offset": 1, "collation_server": "utf8mb4_bin"}
+    told = ("time_zone", "auto_increment_offset", "collation_server", "foreign_key_checks")
+    assert [target.settings[name] for name in told] == ["+00:00", 1, "utf8mb4_bin", 1]
     assert target.settings["collation_connection"] == "utf8mb4_general_ci"
 
 
