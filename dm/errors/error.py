@@ -9,10 +9,12 @@ must never hold a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import Final, TypedDict
 
 from dm.errors.catalogue import CATALOGUE
 from dm.errors.kind import ErrorKind
+
+STATEMENT_SHOWN: Final = 500  # characters of one in a message
 
 
 class ErrorReport(TypedDict):
@@ -56,13 +58,21 @@ class DMError(Exception):
     @property
     def message(self) -> str:
         """The catalogue's sentence with this case's details in it."""
-        text = self.kind.message.format(**self.details)
+        text = self.kind.message.format(**self._shown)
         return f"{text}, at {self.position}" if self.position else text
 
     @property
     def workaround(self) -> str:
         """What a person can do about it."""
-        return self.kind.workaround.format(**self.details)
+        return self.kind.workaround.format(**self._shown)
+
+    @property
+    def _shown(self) -> Mapping[str, object]:
+        """The details as people get them: a statement may be megabytes."""
+        statement = str(self.details.get("statement", ""))
+        if len(statement) <= STATEMENT_SHOWN:
+            return self.details
+        return {**self.details, "statement": statement[:STATEMENT_SHOWN] + " ..."}
 
     @property
     def cause(self) -> str:

@@ -65,7 +65,7 @@ def schema_from_json(text: str) -> TableSchema:
     try:
         data = json.loads(text)
         if data["v"] != _VERSION:
-            raise DMError("structure-not-understood", statement=text[:200], why=f"it has version {data['v']}")
+            raise DMError("structure-not-understood", statement=text, why=f"it has version {data['v']}")
         return TableSchema(
             TableName(*data["name"]),
             tuple(_column(item) for item in data["columns"]),
@@ -82,4 +82,4 @@ def schema_from_json(text: str) -> TableSchema:
             tuple(tuple(words) for words in data.get("check_words", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise DMError("structure-not-understood", statement=text[:200], why="its stored form is damaged") from error
+        raise DMError("structure-not-understood", statement=text, why="its stored form is damaged") from error

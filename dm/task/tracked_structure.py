@@ -93,7 +93,7 @@ def _wanted(config: SubtaskConfig, request: StructureRequest) -> TableSchema:
         return replace(parse_create_table(text, context), name=request.table)
     except DMError as error:
         why = error.details.get("why", error.message)
-        raise DMError("structure-statement-invalid", why=why, statement=text[:500]) from error
+        raise DMError("structure-statement-invalid", why=why, statement=text) from error
 
 
 def _at_source(config: SubtaskConfig, table: TableName) -> str:

@@ -138,7 +138,7 @@ def server_error(
     if code in _LOST or isinstance(error, OSError | pymysql.err.InterfaceError):
         return DMError("connection-lost", role=role, address=address, cause=words)
     name = REFUSED_STATEMENT[statement.lstrip()[:7].upper().startswith(("SELECT", "SHOW "))]
-    return DMError(name, role=role, statement=statement[:500], cause=words)
+    return DMError(name, role=role, statement=statement, cause=words)
 
 
 def _tls(security: Security | None) -> ssl.SSLContext | None:
