@@ -80,7 +80,7 @@ def definition_kind(cursor: Cursor) -> str:
         return "foreign key"
     if word == "CHECK":
         return "check"
-    if word in _INDEX_WORDS:
+    if word in _INDEX_WORDS or (word == "VECTOR" and cursor.word(ahead + 1) in ("INDEX", "KEY")):
         return "index"
     if word == "PERIOD" and cursor.word(ahead + 1) == "FOR":
         return "period"

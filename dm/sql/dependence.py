@@ -72,6 +72,7 @@ def _index_name(operation: AddIndex) -> str | None:
         "UNIQUE",
         "FULLTEXT",
         "SPATIAL",
+        "VECTOR",
         "INDEX",
         "KEY",
         "IF",

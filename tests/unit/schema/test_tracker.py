@@ -34,3 +34,17 @@ def charset_of_a_new_column(*statements: str) -> str | None:
 )
 def test_a_schema_that_is_there_keeps_its_default(statements: tuple[str, ...], charset: str) -> None:
     assert charset_of_a_new_column(*statements) == charset
+
+
+def test_a_vector_index_is_an_index_wherever_it_is_made() -> None:
+    tracker = SchemaTracker("mariadb")
+    for statement in (
+        "CREATE TABLE t (id INT PRIMARY KEY, vector VECTOR(5) NOT NULL, VECTOR INDEX (vector))",
+        "ALTER TABLE t ADD COLUMN w VECTOR(3) NOT NULL, ADD VECTOR KEY by_w (w) M=8 DISTANCE=cosine",
+        "CREATE VECTOR INDEX again ON t (w)",
+    ):
+        tracker.apply(Piece.of(statement, CONTEXT))
+    table = tracker.get(TableName("d", "t"))
+    assert table is not None
+    assert [column.name for column in table.columns] == ["id", "vector", "w"]
+    assert [index.name for index in table.indexes] == ["PRIMARY", "vector", "by_w", "again"]
