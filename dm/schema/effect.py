@@ -13,14 +13,14 @@ from dataclasses import replace
 from dm.ident import TableName
 from dm.schema.alteration import index_of
 from dm.schema.charset import UNKNOWN, Collated
-from dm.schema.column_definition import read_definition
+from dm.schema.column_definition import Definition, read_definition
 from dm.schema.draft import Refused, told
 from dm.schema.index_definition import read_foreign_key
 from dm.schema.interpretation import Changes, Surroundings, interpret
 from dm.schema.normal import index_form, key_form, same_column, same_structure
 from dm.schema.parse import check_name, read_create
 from dm.schema.partition import after_operation
-from dm.schema.table import Column, Index, TableSchema
+from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.cursor import Clause, Cursor
 from dm.sql.operation import (
     AddCheck,
@@ -58,6 +58,7 @@ __all__ = ["already_effective", "expected_after", "idempotent", "same_structure"
 Structures = Mapping[TableName, TableSchema | None]
 
 _KEY_WORDS = frozenset({"UNIQUE", "PRIMARY", "KEY", "REFERENCES", "CHECK"})
+_REFERENCES_COUNT = 90000
 _CHANGING_PARTITIONS = frozenset({"ADD", "DROP", "COALESCE", "REORGANIZE", "REMOVE"})
 
 
@@ -157,10 +158,43 @@ def _shown_index(schema: TableSchema, operation: AddIndex, cursor: Cursor, sourc
     if definition.kind != "primary" and definition.name is not None:
         there = _named_index(schema, definition.name)
         return there is not None and index_form(there, schema) == wanted
+    return _one_more_index(schema, wanted, source)
+
+
+def _one_more_index(schema: TableSchema, wanted: tuple[object, ...], source: TableSchema | None) -> bool:
     # The source may have had one like it before, and made another one with a number in its name.
     alike = [index for index in schema.indexes if index_form(index, schema) == wanted]
     before = [] if source is None else [one for one in source.indexes if index_form(one, source) == wanted]
     return len(alike) > len(before)
+
+
+def _one_more_key(schema: TableSchema, key: ForeignKey, source: TableSchema | None) -> bool:
+    alike = [other for other in schema.foreign_keys if key_form(other) == key_form(key)]
+    # Here the parent has the target's name, at the source another one.
+    known = () if source is None else source.foreign_keys
+    before = [other for other in known if key_form(replace(other, parent=key.parent)) == key_form(key)]
+    return len(alike) > len(before)
+
+
+def _checks_about(schema: TableSchema | None, column: str) -> int:
+    return 0 if schema is None else sum(column.lower() in words for words in schema.check_words)
+
+
+def _shown_attached(
+    schema: TableSchema, definition: Definition, cursor: Cursor, source: TableSchema | None, *, new: bool
+) -> bool:
+    """Whether the keys and checks are there that a column's definition brings with it; `new`: the column is."""
+    context, name = cursor.context, definition.column.name
+    if definition.checks and context.flavor == "mariadb" and not new:
+        return False  # they are the column's own there, and not tracked; a MODIFY replaces them by the same ones
+    checks = len(definition.checks) if context.flavor == "mysql" else 0
+    # Before 9.0 MySQL reads REFERENCES behind a column and forgets it.
+    references = definition.parent is not None and (context.flavor == "mariadb" or context.version >= _REFERENCES_COUNT)
+    return (
+        all(_one_more_index(schema, index_form(one.named(()), schema), source) for one in definition.indexes())
+        and (not references or _one_more_key(schema, definition.foreign_key()[0], source))
+        and _checks_about(schema, name) >= _checks_about(source, name) + checks
+    )
 
 
 def _shown_partitions(schema: TableSchema, operation: OtherAlter, cursor: Cursor) -> bool:
@@ -185,7 +219,10 @@ def _shown(schema: TableSchema, operation: Operation, cursor: Cursor, source: Ta
         if renamed and schema.column(operation.column) is not None:
             return False
         definition = read_definition(name, operation.definition, _collated(schema), cursor)
-        return _shown_column(schema, told(definition.column))
+        new = isinstance(operation, AddColumn)
+        return _shown_column(schema, told(definition.column)) and _shown_attached(
+            schema, definition, cursor, source, new=new
+        )
     if isinstance(operation, DropColumn):
         return schema.column(operation.column) is None
     if isinstance(operation, RenameColumn):
@@ -199,12 +236,7 @@ def _shown(schema: TableSchema, operation: Operation, cursor: Cursor, source: Ta
     if isinstance(operation, RenameIndex):
         return _named_index(schema, operation.index) is None and _named_index(schema, operation.name) is not None
     if isinstance(operation, AddForeignKey):
-        key, _ = read_foreign_key(operation.definition, cursor)
-        alike = [other for other in schema.foreign_keys if key_form(other) == key_form(key)]
-        # Here the parent has the target's name, at the source another one.
-        known = () if source is None else source.foreign_keys
-        before = [other for other in known if key_form(replace(other, parent=key.parent)) == key_form(key)]
-        return len(alike) > len(before)
+        return _one_more_key(schema, read_foreign_key(operation.definition, cursor)[0], source)
     if isinstance(operation, DropForeignKey | DropConstraint):
         names = [key.name for key in schema.foreign_keys]
         if isinstance(operation, DropConstraint):

@@ -67,6 +67,11 @@ def test_what_the_target_has_counts_as_done(text: str) -> None:
         "ALTER TABLE t ADD COLUMN a INT DEFAULT 6",
         "ALTER TABLE t ADD COLUMN a INT NOT NULL DEFAULT 5",
         "ALTER TABLE t DROP COLUMN a",
+        "ALTER TABLE t ADD b VARCHAR(10) UNIQUE",
+        "ALTER TABLE t MODIFY b VARCHAR(10) UNIQUE",
+        "ALTER TABLE t CHANGE b b VARCHAR(10) UNIQUE KEY",
+        "ALTER TABLE t MODIFY b VARCHAR(10) CHECK (b > 'a')",
+        "ALTER TABLE t ADD b VARCHAR(10) REFERENCES p (id)",
         "ALTER TABLE t ADD INDEX ka (a, b)",
         "ALTER TABLE t ADD UNIQUE INDEX ka (a)",
         "ALTER TABLE t DROP PRIMARY KEY",
@@ -87,6 +92,27 @@ def test_what_the_target_has_counts_as_done(text: str) -> None:
 )
 def test_what_it_lacks_or_what_cannot_be_seen_is_run(text: str) -> None:
     assert not already_effective(_now(), _piece(text))
+
+
+@pytest.mark.parametrize(
+    ("attribute", "of_table"),
+    [
+        ("UNIQUE", "UNIQUE KEY (c)"),
+        ("NOT NULL PRIMARY KEY", "PRIMARY KEY (c)"),
+        ("REFERENCES p (id)", "FOREIGN KEY (c) REFERENCES p (id)"),
+        ("CHECK (c > 0)", "CHECK (c > 0)"),
+    ],
+)
+def test_what_a_definition_brings_counts_as_done_only_with_the_column(attribute: str, of_table: str) -> None:
+    null = "NOT NULL" if "NOT NULL" in attribute else ""
+    without, whole = (f"CREATE TABLE t (id INT, c INT {null}{more})" for more in ("", f", {of_table}"))
+    source = parse_create_table(without, _CONTEXT)
+    for verb in ("ADD", "MODIFY"):
+        piece = _piece(f"ALTER TABLE t {verb} c INT {attribute}")
+        assert not already_effective(_now(without), piece, source)
+        assert already_effective(_now(whole), piece, source)
+    # The source had one of its own before and makes another one.
+    assert not already_effective(_now(whole), piece, parse_create_table(whole, _CONTEXT))
 
 
 @pytest.mark.parametrize(
