@@ -38,7 +38,8 @@ class MissingRows:
     @property
     def total(self) -> int:
         """All of this run."""
-        return sum(self._tables.values())
+        with self._lock:
+            return sum(self._tables.values())
 
     @property
     def report(self) -> dict[str, JSON]:
