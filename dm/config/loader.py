@@ -31,10 +31,7 @@ class LoaderConfig(Section):
     place: ClassVar = "under `loaders`"
     deprecated: ClassVar = {"on-duplicate": "use `on-duplicate-logical`"}
     refused: ClassVar = dict.fromkeys(_PHYSICAL_KEYS, _PHYSICAL)
-    without_effect: ClassVar = {
-        "dir": "dump files are below `$DM_HOME/work`",
-        "pool-size": POOL_SIZE,
-    }
+    without_effect: ClassVar = {"pool-size": POOL_SIZE}
 
     pool_size: Annotated[int, whole(1, 1024)] = 16
     dir: Text = "./dumped_data"  # the task's name is appended, as in DM

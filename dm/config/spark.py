@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SerializationInfo, field_serializer
 
 from dm.config.endpoint import MASK
 from dm.config.scalar import Text, matching, one_of
-from dm.config.section import Issue, Section
+from dm.config.section import Section
 
 DumpFormat = Literal["parquet", "sql"]
 
@@ -28,12 +27,6 @@ class SparkConfig(Section):
     ] = "512m"
     java_home: Text = ""  # empty: JAVA_HOME, then java of the path, then the one installed with dm
     dump_format: Annotated[DumpFormat, one_of(DumpFormat)] = "parquet"
-
-    def check(self) -> Iterator[Issue]:
-        """Dump files are Parquet only."""
-        if self.dump_format == "sql":
-            hint = "use `parquet`, or leave it out"
-            yield Issue("config-refused-value", "dump-format", "`parquet`", hint, details={"value": "'sql'"})
 
     @field_serializer("conf")
     def _masked(self, value: dict[str, str], info: SerializationInfo) -> dict[str, str]:

@@ -29,6 +29,7 @@ class SubtaskConfig(BaseModel):
 
     task: str
     source: SourceConfig
+    sole_source: bool = True  # the task has no other
     mode: TaskMode
     target: Endpoint
     meta_schema: str = "dm_meta"
@@ -108,6 +109,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
     return SubtaskConfig(
         task=task.name,
         source=source,
+        sole_source=len(task.mysql_instances) == 1,
         mode=task.task_mode,
         target=task.target_database,
         meta_schema=task.meta_schema,

@@ -146,7 +146,8 @@ class TaskConfig(Section):
     refused_kinds: ClassVar = {"column-mappings": "config-column-mapping"}
     without_effect: ClassVar = {
         "timezone": "sessions use UTC on both sides, so TIMESTAMP values stay the same instant; only texts that"
-        " expression filters compare with a TIMESTAMP are read in it",
+        " expression filters compare with a TIMESTAMP, and SQL dumps of other programs that name no time zone, are read"
+        " in it",
         "validators": "nothing is validated continuously; compare the tables, for example with CHECKSUM TABLE",
     }
     idle_values: ClassVar = {"timezone": ("", "utc", "etc/utc", "+00:00")}

@@ -9,22 +9,20 @@ from __future__ import annotations
 import os
 import re
 import uuid
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import pyarrow
-from pyarrow import parquet
-
 from dm import faults
 from dm.config.endpoint import Endpoint
+from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import Bound, WalkedKey, make_bound, step_query, value_expression
-from dm.spark.dump_files import FOOTER_KEY, ChunkFooter, publish
+from dm.spark.dump_directory import writing_to
+from dm.spark.dump_files import ChunkFooter, publish
 from dm.spark.text_rows import read_all, read_batches
 from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts
@@ -133,6 +131,7 @@ class ChunkTask:
     keyless: bool = False
     transactional: bool = True
     structure: str = ""  # of a keyless table: what it must be at its point
+    sql: SqlForm | None = None  # None: a Parquet file
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,13 +169,27 @@ def report_file(directory: Path, chunk_file: str) -> Path:
     return directory / f".{chunk_file}.progress.tmp"
 
 
+def report(directory: Path, chunk_file: str, rows: int, size: int, sha256: str = "") -> None:
+    """Say how far a chunk is; the checksum when its file is complete."""
+    report_file(directory, chunk_file).write_text(f"{rows} {size} {sha256}\n", encoding="ascii")
+
+
 def read_report(directory: Path, chunk_file: str) -> tuple[int, int]:
     """Rows and bytes of a chunk that is being read; zeros when nobody has said anything."""
     try:
-        rows, size = report_file(directory, chunk_file).read_text(encoding="ascii").split()
+        rows, size, *_ = report_file(directory, chunk_file).read_text(encoding="ascii").split()
         return int(rows), int(size)
     except (FileNotFoundError, ValueError):  # not begun, or caught in the middle of being written
         return 0, 0
+
+
+def reported_checksum(directory: Path, chunk_file: str) -> str | None:
+    """The checksum of a chunk's file, if its writer's last word is still there."""
+    try:
+        words = report_file(directory, chunk_file).read_text(encoding="ascii").split()
+    except (FileNotFoundError, ValueError):
+        return None
+    return words[2] if len(words) == 3 else None
 
 
 @dataclass(frozen=True)
@@ -231,35 +244,29 @@ class ChunkReader:
         self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
     ) -> ChunkResult:
         temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
-        final = self.directory / task.file
-        schema = pyarrow.schema([pyarrow.field(name, pyarrow.binary()) for name in task.columns])
         rows = size = 0
-        try:
-            with temporary.open("xb") as file:
-                writer = parquet.ParquetWriter(
-                    file, schema, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False
-                )
-                with writer:
-                    for batch in read_batches(
-                        connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES
-                    ):
-                        writer.write_table(_arrow_table(schema, batch.columns))
-                        rows += batch.rows
-                        size += batch.size
-                        report_file(self.directory, task.file).write_text(f"{rows} {size}\n", encoding="ascii")
-                    footer = ChunkFooter(
-                        self.dump_id, task.table, task.generation, task.chunk, rows, size, point, structure
-                    )
-                    writer.add_key_value_metadata({FOOTER_KEY: footer.to_text().encode()})
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        publish(temporary, final)
+        with writing_to(self.directory):
+            try:
+                with temporary.open("xb") as file:
+                    hashed = HashedFile(file)
+                    with open_chunk_file(hashed, task.columns, task.sql) as chunk:
+                        for batch in read_batches(
+                            connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES
+                        ):
+                            chunk.add(batch)
+                            rows += batch.rows
+                            size += batch.size
+                            report(self.directory, task.file, rows, size)
+                        chunk.end(
+                            ChunkFooter(
+                                self.dump_id, task.table, task.generation, task.chunk, rows, size, point, structure
+                            )
+                        )
+                    file.flush()
+                    os.fsync(file.fileno())
+                report(self.directory, task.file, rows, size, hashed.sha256)
+            except BaseException:
+                temporary.unlink(missing_ok=True)
+                raise
+            publish(temporary, self.directory / task.file)
         return ChunkResult(task.table, task.generation, task.chunk, rows, size, point=point)
-
-
-def _arrow_table(schema: pyarrow.Schema, columns: Sequence[list[bytes | None]]) -> pyarrow.Table:
-    arrays = [pyarrow.array(values, pyarrow.binary()) for values in columns[: len(schema)]]
-    return pyarrow.Table.from_arrays(arrays, schema=schema)

@@ -52,6 +52,7 @@ class DumpRun:
             p0=point,
             tables=tuple(tables),
             schemas=read_schemas(self.connection, {table.name.schema for table in tables}),
+            started=self.progress.clock.time(),
         )
 
     def keep_from(self, point: Position) -> None:

@@ -19,7 +19,8 @@ from dm.dumper.table_planner import TablePlanner
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.spark.dump_files import SLOTS_DIRECTORY, DumpedTable, DumpPlan, read_footer
+from dm.spark.dump_directory import SLOTS_DIRECTORY
+from dm.spark.dump_files import DumpedTable, DumpPlan, read_footer
 from dm.spark.job import run_tasks
 from dm.upstream.snapshot import upper_bound
 
@@ -35,7 +36,8 @@ class OneMomentDump:
         """Read everything; None when stopped."""
         run = self.run
         structures = read_structures(run.connection, run.rules.wanted)
-        tables = [DumpedTable(name, text) for name, text in structures.items() if text is not None]
+        form = run.subtask.spark.dump_format
+        tables = [DumpedTable(name, text, form=form) for name, text in structures.items() if text is not None]
         # The point is taken later; nothing is resumed from this one.
         plan = run.new_plan(upper_bound(run.connection, run.facts), tables)
         planned = self.planner.walk(replace(plan, consistent=True))

@@ -1,39 +1,101 @@
-"""The files of a dump that people and other tools read: dumpling's `metadata` and its schema files."""
+"""The files of a dump that people and other tools read: `metadata`, the schema files and the manifest.
+
+`metadata` has the lines that DM reads of dumpling's (dm/pkg/dumpling/utils.go there): a status ends at an empty line,
+lines that are not known are passed over. So what we add stands between the second status and the end: the own point of
+each table that was not read as of the first one.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from dm.atomic_file import write_atomically
+from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
-from dm.spark.dump_files import DumpPlan, file_stem
+from dm.spark.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
+from dm.spark.dump_files import DumpPlan, file_stem, finished_chunk
+from dm.spark.sql_file import SCHEMA_HEADER
 
-_HEADER = "/*!40101 SET NAMES binary*/;\n"
-
-
-def _status(title: str, position: Position) -> str:
-    return f"{title}:\n\tLog: {position.file}\n\tPos: {position.offset}\n\tGTID:{position.gtid_set}\n\n"
+_BLOCK = 1 << 20
 
 
-def metadata_text(plan: DumpPlan, finished: str) -> str:
+def _place(position: Position) -> str:
+    return f"\tLog: {position.file}\n\tPos: {position.offset}\n\tGTID:{position.gtid_set}\n\n"
+
+
+def _time(seconds: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(seconds))
+
+
+def metadata_text(plan: DumpPlan, finished: float) -> str:
     """Dumpling's metadata: P0 as the status, P1 as the status after all connections were made (consistency none)."""
-    title = "SHOW BINARY LOG STATUS" if plan.flavor == "mysql" and plan.version >= 80200 else "SHOW MASTER STATUS"
-    text = f"Started dump at: {finished}\n" + _status(title, plan.p0)
+    title = "SHOW BINARY LOG STATUS:" if plan.flavor == "mysql" and plan.version >= 80200 else "SHOW MASTER STATUS:"
+    text = f"Started dump at: {_time(plan.started)}\n{title}\n{_place(plan.p0)}"
     if plan.p1 is not None:
-        text += _status(f"{title}: /* AFTER CONNECTION POOL ESTABLISHED */", plan.p1)
-    return f"{text}Finished dump at: {finished}\n"
+        text += f"{title} /* AFTER CONNECTION POOL ESTABLISHED */\n{_place(plan.p1)}"
+    for table in plan.tables:
+        if table.point is not None:
+            text += f"TABLE {json.dumps(table.name.sql)}:\n{_place(table.point)}"
+    return f"{text}Finished dump at: {_time(finished)}\n"
 
 
-def write_readable(directory: Path, plan: DumpPlan) -> None:
-    """Write `metadata`, one file per schema and one per table."""
-    now = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())
-    texts = {"metadata": metadata_text(plan, now)}
+def write_readable(directory: Path, plan: DumpPlan, finished: float, checksums: Mapping[str, str]) -> None:
+    """Write them all; `checksums` has those of chunk files that are known already."""
+    texts = {METADATA_FILE: metadata_text(plan, finished)}
     for schema, (charset, collation) in plan.schemas.items():
         create = f"CREATE DATABASE {Ident(schema).sql} DEFAULT CHARACTER SET {charset} COLLATE {collation};\n"
-        texts[f"{file_stem(TableName(schema, ''))}-schema-create.sql"] = _HEADER + create
+        texts[f"{file_stem(TableName(schema, ''))}-schema-create.sql"] = SCHEMA_HEADER + create
     for table in plan.tables:
-        texts[f"{file_stem(table.name)}-schema.sql"] = f"{_HEADER}{table.structure};\n"
+        texts[f"{file_stem(table.name)}-schema.sql"] = f"{SCHEMA_HEADER}{table.structure};\n"
+    files: list[dict[str, object]] = []
     for name, text in texts.items():
-        write_atomically(directory / name, text.encode(), durable=True)
+        data = text.encode()
+        write_atomically(directory / name, data, durable=True)
+        files.append({"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+    chunks = _chunk_files(directory, plan, checksums)
+    _remove_leftovers(directory, {str(chunk["name"]) for chunk in chunks})
+    manifest = {"dump": plan.dump_id, "files": [*files, *chunks]}
+    write_atomically(directory / MANIFEST_FILE, json.dumps(manifest, indent=1).encode(), durable=True)
+
+
+def _chunk_files(directory: Path, plan: DumpPlan, checksums: Mapping[str, str]) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = []
+    for table in plan.tables:
+        for chunk in range(table.chunks):
+            name = table.file_name(chunk)
+            path = directory / name
+            footer = finished_chunk(directory, plan, table, chunk)
+            if footer is None:
+                raise DMError("dump-file-damaged", file=path, why="it is missing or of another dump")
+            found.append(
+                {
+                    "name": name,
+                    "bytes": path.stat().st_size,
+                    "sha256": checksums.get(name) or _sha256(path),
+                    "table": list(table.name),
+                    "rows": footer.rows,
+                }
+            )
+    return found
+
+
+def _sha256(path: Path) -> str:
+    """Of a chunk that an earlier run of the dump has left."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def _remove_leftovers(directory: Path, chunks: set[str]) -> None:
+    """Other tools take every SQL file for a part of the dump: what an earlier round has left must go."""
+    for path in directory.glob("*.sql"):
+        number = path.stem.rpartition(".")[2]
+        if path.name not in chunks and number.isdigit() and len(number) >= 9 and (directory / PLAN_FILE).exists():
+            path.unlink(missing_ok=True)

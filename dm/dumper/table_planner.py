@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from dm.dumper.chunk_file import SqlForm
 from dm.dumper.chunk_reader import (
     ChunkReader,
     ChunkTask,
@@ -13,6 +14,7 @@ from dm.dumper.chunk_reader import (
     WalkResult,
     read_report,
     report_file,
+    reported_checksum,
     select_text,
     selected_columns,
 )
@@ -35,12 +37,14 @@ class TablePlanner:
 
     run: DumpRun
     _schemas: dict[tuple[TableName, str], TableSchema] = field(default_factory=dict)
+    checksums: dict[str, str] = field(default_factory=dict)  # of chunk files of this run, as their writers told
 
     def table(self, name: TableName, structure: str, point: Position | None, generation: int = 0) -> DumpedTable:
         """A table that enters the plan; a keyless one gets its point when it is read."""
         flavor = self.run.facts.flavor
         keyless = self.run.keys.keyless(self.schema(name, structure), flavor)
-        return DumpedTable(name, structure, generation, keyless=keyless, point=None if keyless else point)
+        form = self.run.subtask.spark.dump_format
+        return DumpedTable(name, structure, generation, keyless, None if keyless else point, form=form)
 
     def schema(self, name: TableName, structure: str) -> TableSchema:
         """The structure in parts; read once."""
@@ -108,6 +112,8 @@ class TablePlanner:
         key = None if table.keyless else walked_key(schema)
         select = select_text(schema, key.index if key and table.bounds else None)
         columns = selected_columns(schema)
+        stored = tuple(column for column in schema.columns if column.name in columns)
+        form = SqlForm(table.name, stored, self.run.subtask.dumper.statement_size) if table.form == "sql" else None
         return [
             ChunkTask(
                 table=table.name,
@@ -120,6 +126,7 @@ class TablePlanner:
                 keyless=table.keyless,
                 transactional=(schema.engine or "InnoDB").lower() == "innodb",
                 structure=table.structure if table.keyless else "",
+                sql=form,
             )
             for chunk, condition in enumerate(conditions(key if table.bounds else None, table.bounds or ()))
             if finished_chunk(self.run.directory, plan, table, chunk) is None
@@ -139,6 +146,9 @@ class TablePlanner:
 
     def forget_report(self, file: str) -> None:
         """The chunk is done, or its table is not what it was."""
+        sha256 = reported_checksum(self.run.directory, file)
+        if sha256 is not None:
+            self.checksums[file] = sha256
         report_file(self.run.directory, file).unlink(missing_ok=True)
 
     def with_points(self, plan: DumpPlan) -> DumpPlan:

@@ -29,7 +29,8 @@ from dm.dumper.target_keys import TargetKeys
 from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.rules import TableRules
-from dm.spark.dump_files import DumpPlan, load_plan, remove_files, save_plan
+from dm.spark.dump_directory import foreign_file, remove_files, writing_to
+from dm.spark.dump_files import DumpPlan, load_plan, save_plan
 from dm.spark.session import SparkProvider
 from dm.unit import JSON, UnitName
 from dm.upstream.facts import read_facts
@@ -53,7 +54,8 @@ class DumpUnit:
         self._directory = directory
         self._spark = spark
         self._hold = hold
-        self._progress = DumpProgress(clock or SystemClock())
+        self._clock = clock or SystemClock()
+        self._progress = DumpProgress(self._clock)
 
     def status(self) -> Mapping[str, JSON]:
         """DM's dump fields, and rows per second, remaining time and phase."""
@@ -70,20 +72,19 @@ class DumpUnit:
             connection = question_session(self._subtask.source.endpoint)
             try:
                 facts = read_facts(connection)
-                self._run(
-                    DumpRun(
-                        self._subtask,
-                        self._directory,
-                        self._spark,
-                        rules,
-                        keys,
-                        self._progress,
-                        connection,
-                        facts,
-                        stop,
-                        self._hold,
-                    )
+                run = DumpRun(
+                    self._subtask,
+                    self._directory,
+                    self._spark,
+                    rules,
+                    keys,
+                    self._progress,
+                    connection,
+                    facts,
+                    stop,
+                    self._hold,
                 )
+                self._run(run)
             finally:
                 connection.close()
         except DMError as error:
@@ -95,7 +96,8 @@ class DumpUnit:
 
     def _run(self, run: DumpRun) -> None:
         planner = TablePlanner(run)
-        plan = self._stored(run)
+        with writing_to(self._directory):
+            plan = self._stored(run)
         if plan is not None:
             run.keep_from(plan.p0)
         if plan is not None and plan.finished:
@@ -110,8 +112,9 @@ class DumpUnit:
             return
         # Points of keyless tables are in their files; P1 was read after the last of them, so it covers them too.
         complete = planner.with_points(complete)
+        with writing_to(self._directory):
+            write_readable(self._directory, complete, self._clock.time(), planner.checksums)
         save_plan(self._directory, complete)
-        write_readable(self._directory, complete)
         faults.hit("dumper.finished")
         self._finish(planner, complete)
 
@@ -120,13 +123,20 @@ class DumpUnit:
         self._directory.mkdir(parents=True, exist_ok=True)
         plan = load_plan(self._directory)
         if plan is None:
+            foreign = foreign_file(self._directory)
+            if foreign is not None:  # DM would remove it
+                why = f"{foreign}, which this task has not written"
+                raise DMError("dump-directory-foreign", directory=self._directory, why=why)
             self._clear()
             return None
         if (plan.task, plan.source_id) != (self._subtask.task, self._subtask.source.source_id):
             why = f"it is the dump of source {plan.source_id} in task {plan.task}"
             raise DMError("dump-directory-foreign", directory=self._directory, why=why)
-        # A snapshot is gone with its session, and a point means nothing on another server.
-        if not plan.finished and (plan.consistent or plan.server_uuid != run.facts.server_uuid):
+        # A snapshot is gone with its session, and a point means nothing on another server. Files of two forms in one
+        # directory are no dump for other tools.
+        form = self._subtask.spark.dump_format
+        other_form = any(table.form != form for table in plan.tables)
+        if not plan.finished and (plan.consistent or other_form or plan.server_uuid != run.facts.server_uuid):
             self._clear()
             return None
         for left in self._directory.glob("*.tmp"):  # of a run that is gone

@@ -53,12 +53,52 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
         "the dump directory {directory} holds something else: {why}",
-        "stop the task, move the directory away, and start the task again",
+        "stop the task, move the directory away or name another one in `loaders.dir`, and start the task again",
+    ),
+    ErrorKind(
+        "dump-disk-full", 32910, "dump-unit", "internal", "high",
+        "there is no space left in the dump directory {directory}",
+        "make room; the task tries again by itself and goes on behind the chunks that are done. For another directory "
+        "stop the task, change `loaders.dir`, and start it with --remove-meta",
+        retryable=True,
+    ),
+    ErrorKind(
+        "dump-directory-unusable", 32911, "dump-unit", "internal", "high",
+        "the dump directory {directory} can not be used",
+        "RawCause has the system's words; make it a directory that the user of dm can write to, or name another one in "
+        "`loaders.dir`, then resume the task",
     ),
     ErrorKind(
         "dump-file-damaged", 34900, "load-unit", "internal", "high",
         "dump file {file} is damaged: {why}",
         "stop the task, remove the dump directory, and start the task again with --remove-meta",
+    ),
+    ErrorKind(
+        "dump-file-not-understood", 34908, "load-unit", "internal", "high",
+        "dump file {file} holds something at byte {offset} (unpacked) that can not be loaded exactly: {why}",
+        "correct the file or dump again with other options, then resume the task: it goes on behind what is loaded",
+    ),
+    ErrorKind(
+        "dump-not-understood", 34909, "load-unit", "internal", "high",
+        "the dump in {directory} can not be loaded: {why}",
+        "correct the directory or dump again; `load` takes what this program, dumpling and mydumper write (SQL, plain, "
+        "gzip or zstd)",
+    ),
+    ErrorKind(
+        "load-foreign-sync", 34910, "load-unit", "internal", "high",
+        "{directory} holds a dump of another program, from which nobody can go on exactly with the binlog",
+        "load it with task-mode `load`, then start a task of task-mode `incremental` with `meta` at the place that its "
+        "`metadata` names ({place})",
+    ),
+    ErrorKind(
+        "load-extract-sql", 34911, "load-unit", "internal", "high",
+        "table {table} gets columns extracted from names, which can not be added to the rows of an SQL dump",
+        "use `dump-format: parquet`, or routes without `extract-table`, `extract-schema` and `extract-source`",
+    ),
+    ErrorKind(
+        "load-statement-too-large", 34912, "load-unit", "downstream", "high",
+        "a statement of dump file {file} at byte {offset} has more than the {largest} bytes that the target takes",
+        "SET GLOBAL max_allowed_packet at the target (1073741824 is the most), then resume the task",
     ),
     ErrorKind(
         "dump-missing", 34014, "load-unit", "internal", "high",

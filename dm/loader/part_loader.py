@@ -125,7 +125,7 @@ class PartLoader:
         path = self.directory / task.file
         names = [column.name for column in columns]
         try:
-            with parquet.ParquetFile(path) as file:
+            with parquet.ParquetFile(path, page_checksum_verification=True) as file:
                 for group in range(task.first_group, task.last_group + 1):
                     yield from file.read_row_group(group, columns=names, use_threads=False).to_batches()
         except (OSError, pyarrow.ArrowException) as error:

@@ -2,7 +2,9 @@
 
     dump.json                              the plan: points, tables, chunk bounds; replaced in one step, never edited
     {schema}.{table}.{generation}.{chunk}.parquet    the rows of one chunk, every value the server's own bytes
-    {schema}-schema-create.sql, {schema}.{table}-schema.sql, metadata    for people, in dumpling's form
+    {schema}.{table}.{chunk}.sql                     or that, with `dump-format: sql`, as INSERT statements
+    {schema}-schema-create.sql, {schema}.{table}-schema.sql, metadata    for people and tools, in dumpling's form
+    manifest.json                          every file of the finished dump with its size and SHA-256
 
 A chunk file is complete or it is not there: it is written under another name, synced, and then *linked* to its own
 name, which fails if the name exists. So a worker that outlived its driver can't replace a file after P1 was read,
@@ -18,8 +20,7 @@ import errno
 import hashlib
 import json
 import os
-import shutil
-import urllib.parse
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -33,23 +34,29 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.spark.chunk_plan import Bound
+from dm.spark.dump_directory import PLAN_FILE, writing_to
+from dm.spark.sql_file import read_trailer
 
-PLAN_FILE = "dump.json"
-SLOTS_DIRECTORY = ".slots"  # where the sessions of a consistent dump meet
 FOOTER_KEY = b"dm.chunk"
 _FORMAT = 1
 _LONGEST_STEM = 180
+_CHUNKS = 10**9
+
+
+# What dumpling writes as `%2E` and so on: its file names are cut at dots and at `-schema`, and some file systems refuse
+# the others (dumpling/export/util.go).
+_ESCAPED = re.compile(r'[\x00-\x1f%"*./:<>?\\|]|-(?=schema)', re.IGNORECASE)
 
 
 def file_stem(table: TableName) -> str:
     """What file names of a table begin with; dumpling escapes names the same way."""
-    schema, name = (urllib.parse.quote(part, safe=" ").replace(".", "%2E") for part in table)
+    schema, name = (_ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", part) for part in table)
     stem = f"{schema}.{name}" if table.table else schema
-    if len(stem) <= _LONGEST_STEM:
+    if len(stem.encode()) <= _LONGEST_STEM:
         return stem
     # A file name has 255 bytes, two names of 64 characters can need more when they are escaped.
     digest = hashlib.sha256("\0".join(table).encode()).hexdigest()
-    return f"{stem[:100]}~{digest[:32]}"
+    return f"{stem.encode()[:100].decode(errors='ignore')}~{digest[:32]}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class DumpedTable:
     bounds: tuple[Bound, ...] | None = None  # None: not planned yet
     estimated_rows: int = 0
     chunk_rows: int = 0
+    form: str = "parquet"  # of its chunk files; or "sql"
 
     @property
     def chunks(self) -> int:
@@ -72,6 +80,9 @@ class DumpedTable:
 
     def file_name(self, chunk: int) -> str:
         """The name of a chunk's file."""
+        if self.form == "sql":
+            # One number, as dumpling has it. Later generations are beyond all chunks of the first.
+            return f"{file_stem(self.name)}.{self.generation * _CHUNKS + chunk:09d}.sql"
         return f"{file_stem(self.name)}.{self.generation:03d}.{chunk:09d}.parquet"
 
 
@@ -92,6 +103,7 @@ class DumpPlan:
     schemas: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # character set and collation of each schema
     consistent: bool = False  # all rows are of one moment, P0 = P1
     rounds: int = 0  # how often tables had to be read again
+    started: float = 0.0  # seconds since the epoch
 
     @property
     def finished(self) -> bool:
@@ -190,6 +202,7 @@ def plan_to_text(plan: DumpPlan) -> str:
                     "bounds": None if table.bounds is None else [list(bound) for bound in table.bounds],
                     "estimated_rows": table.estimated_rows,
                     "chunk_rows": table.chunk_rows,
+                    "form": table.form,
                 }
                 for table in plan.tables
             ],
@@ -197,6 +210,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             "schemas": {name: list(pair) for name, pair in plan.schemas.items()},
             "consistent": plan.consistent,
             "rounds": plan.rounds,
+            "started": plan.started,
         },
         indent=1,
     )
@@ -219,6 +233,7 @@ def plan_from_text(text: str) -> DumpPlan:
             None if table["bounds"] is None else tuple(tuple(bound) for bound in table["bounds"]),
             table["estimated_rows"],
             table["chunk_rows"],
+            table.get("form", "parquet"),
         )
         for table in found["tables"]
     )
@@ -241,12 +256,14 @@ def plan_from_text(text: str) -> DumpPlan:
         {name: (pair[0], pair[1]) for name, pair in found["schemas"].items()},
         found["consistent"],
         found["rounds"],
+        found.get("started", 0.0),
     )
 
 
 def save_plan(directory: Path, plan: DumpPlan) -> None:
     """Store the plan."""
-    write_atomically(directory / PLAN_FILE, plan_to_text(plan).encode(), durable=True)
+    with writing_to(directory):
+        write_atomically(directory / PLAN_FILE, plan_to_text(plan).encode(), durable=True)
 
 
 def load_plan(directory: Path) -> DumpPlan | None:
@@ -282,6 +299,8 @@ def publish(temporary: Path, final: Path) -> bool:
 def read_footer(path: Path) -> ChunkFooter | None:
     """What the file says about itself; None when there is no such file, DMError when it is not whole."""
     try:
+        if path.suffix == ".sql":
+            return ChunkFooter.from_text(read_trailer(path).footer)
         with parquet.ParquetFile(path) as file:
             metadata = file.metadata
             footer = ChunkFooter.from_text((metadata.metadata or {})[FOOTER_KEY])
@@ -308,17 +327,3 @@ def finished_chunk(directory: Path, plan: DumpPlan, table: DumpedTable, chunk: i
     ):
         return None
     return footer
-
-
-def remove_files(directory: Path) -> None:
-    """Remove what a dump has written here, and nothing else."""
-    if not directory.is_dir():
-        return
-    # The plan goes first: chunk files without a plan are leftovers, a plan without its files would be a lie.
-    (directory / PLAN_FILE).unlink(missing_ok=True)
-    for path in directory.iterdir():
-        if path.name == "metadata" or path.name.endswith((".parquet", "-schema.sql", "-schema-create.sql", ".tmp")):
-            path.unlink(missing_ok=True)
-    shutil.rmtree(directory / SLOTS_DIRECTORY, ignore_errors=True)
-    with contextlib.suppress(OSError):
-        directory.rmdir()  # other files may be there, which are not ours

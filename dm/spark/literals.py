@@ -38,23 +38,29 @@ _CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "l
 _LARGEST_SLICE = 1 << 27
 
 
-def _wrapping(column: Column) -> tuple[str, str]:
+# In a file for other tools; their readers stop at some of these, or change them.
+_TEXT_ESCAPES = ((b"\0", b"\\0"), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\x1a", b"\\Z"))
+
+
+def _wrapping(column: Column, text: bool) -> tuple[str, str]:
     if column.base == "json":
         return _JSON
     if column.base in ("uuid", "inet6", "inet4"):
         return _ASCII
-    if column.base in _UNESCAPED or column.base in _CHARACTERS:
+    if text or column.base in _UNESCAPED or column.base in _CHARACTERS:
         return _QUOTE
     return _BYTES
 
 
-def _literals(values: pyarrow.Array, column: Column) -> pyarrow.Array:
+def _literals(values: pyarrow.Array, column: Column, text: bool) -> pyarrow.Array:
     if counted(column):  # a number, which in quotes would be the text of a member
         return compute.fill_null(values, pyarrow.scalar(b"NULL", pyarrow.binary()))
     if column.base not in _UNESCAPED:
         values = compute.replace_substring(values, pattern=b"\\", replacement=b"\\\\")
         values = compute.replace_substring(values, pattern=b"'", replacement=b"\\'")
-    before, after = (pyarrow.scalar(text.encode(), pyarrow.binary()) for text in _wrapping(column))
+        for pattern, replacement in _TEXT_ESCAPES if text else ():
+            values = compute.replace_substring(values, pattern=pattern, replacement=replacement)
+    before, after = (pyarrow.scalar(part.encode(), pyarrow.binary()) for part in _wrapping(column, text))
     quoted = compute.binary_join_element_wise(before, values, after, pyarrow.scalar(b"", pyarrow.binary()))
     return compute.fill_null(quoted, pyarrow.scalar(b"NULL", pyarrow.binary()))
 
@@ -85,30 +91,35 @@ def constant_literal(value: bytes, column: Column) -> bytes:
 
 
 def row_literals(
-    batch: pyarrow.RecordBatch, columns: Sequence[Column], constants: Sequence[bytes] = ()
+    batch: pyarrow.RecordBatch, columns: Sequence[Column], constants: Sequence[bytes] = (), *, text: bool = False
 ) -> Iterator[bytes]:
-    """Each row of the batch as `(value,value,..)`; `columns` are those of the batch, in order, `constants` follow."""
+    """Each row of the batch as `(value,value,..)`; `columns` are those of the batch, in order, `constants` follow.
+
+    With `text` it is for a file that other tools read as well.
+    """
     tail = b"".join(b"," + constant for constant in constants) + b")"
     for piece in _slices(batch):
         if piece.num_rows == 0:
             continue
-        texts = [_literals(piece.column(at), column) for at, column in enumerate(columns)]
+        texts = [_literals(piece.column(at), column, text) for at, column in enumerate(columns)]
         comma = pyarrow.scalar(b",", pyarrow.binary())
         joined = compute.binary_join_element_wise(*texts, comma)
         for row in joined.to_pylist():
             yield b"(" + row + tail
 
 
-def statements(head: bytes, rows: Iterator[bytes], tail: bytes, largest: int) -> Iterator[tuple[bytes, int]]:
+def statements(
+    head: bytes, rows: Iterator[bytes], tail: bytes, largest: int, separator: bytes = b","
+) -> Iterator[tuple[bytes, int]]:
     """INSERT statements of at most `largest` bytes where rows allow it, each with its number of rows."""
     pending: list[bytes] = []
     size = len(head) + len(tail)
     for row in rows:
-        if pending and size + len(row) + 1 > largest:
-            yield head + b",".join(pending) + tail, len(pending)
+        if pending and size + len(row) + len(separator) > largest:
+            yield head + separator.join(pending) + tail, len(pending)
             pending = []
             size = len(head) + len(tail)
         pending.append(row)
-        size += len(row) + 1
+        size += len(row) + len(separator)
     if pending:
-        yield head + b",".join(pending) + tail, len(pending)
+        yield head + separator.join(pending) + tail, len(pending)

@@ -11,9 +11,15 @@ from dm.relaylog.hold import Hold
 from dm.unit import JSON
 
 
-def dump_directory(work_directory: Path, source: str) -> Path:
-    """Where the dump files of a source are, in its task's work directory."""
-    return work_directory / source
+def dump_directory(config: SubtaskConfig, work_directory: Path) -> Path:
+    """Where a subtask's dump files are: DM's place, the loader's `dir`, a dot and the task's name.
+
+    A relative `dir` begins where all tasks have their work directories. Where a task has several sources, which in DM
+    are on machines of their own, each has a directory in that.
+    """
+    named = config.loader.dir.rstrip("/") or "/"
+    place = work_directory.parent / f"{named}.{config.task}"
+    return place if config.sole_source else place / config.source_id
 
 
 def sync_directory(work_directory: Path, source: str) -> Path:
@@ -55,7 +61,7 @@ class UnitPayload:
     @property
     def dump_directory(self) -> Path:
         """Where the subtask's dump files are."""
-        return dump_directory(self.work_directory, self.config.source_id)
+        return dump_directory(self.config, self.work_directory)
 
     @property
     def sync_directory(self) -> Path:

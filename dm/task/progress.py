@@ -7,6 +7,7 @@ from pathlib import Path
 
 from dm.config import SourceConfig, SubtaskConfig
 from dm.errors import DMError
+from dm.spark.dump_directory import remove_files
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import has_checkpoint
 from dm.target.progress.chunks import load_is_finished
@@ -45,12 +46,11 @@ def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
             remove_progress(connection, key_of(config))
     finally:
         connection.close()
-    for directory in (
-        dump_directory(work_directory, config.source_id),
-        sync_directory(work_directory, config.source_id),
-    ):
-        if directory.exists():
-            shutil.rmtree(directory)
+    if "Dump" in UNITS_OF_MODE[config.mode]:  # else the files are what the task is to load
+        remove_files(dump_directory(config, work_directory))
+    syncing = sync_directory(work_directory, config.source_id)
+    if syncing.exists():
+        shutil.rmtree(syncing)
 
 
 def demand_sole_run(config: SubtaskConfig) -> None:

@@ -85,7 +85,9 @@ class FullLoad:
         if "consistency" in self.settings:
             dumper["consistency"] = self.settings["consistency"]
         loader = config.loader.model_copy(update={"on_duplicate_logical": self.settings.get("on_duplicate", "replace")})
-        return config.model_copy(update={"dumper": config.dumper.model_copy(update=dumper), "loader": loader})
+        spark = config.spark.model_copy(update={"dump_format": self.settings.get("dump_format", "parquet")})
+        dumper_config = config.dumper.model_copy(update=dumper)
+        return config.model_copy(update={"dumper": dumper_config, "loader": loader, "spark": spark})
 
     def dump(self, stop: threading.Event | None = None) -> DumpPlan:
         """Run the dump; gives its plan."""

@@ -10,7 +10,8 @@ import pytest
 from dm import faults
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.spark.dump_files import SLOTS_DIRECTORY, load_plan
+from dm.spark.dump_directory import SLOTS_DIRECTORY
+from dm.spark.dump_files import load_plan
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows, wait_for
 

@@ -170,9 +170,7 @@ def test_every_key_can_be_set() -> None:
     read = task(EVERY_TASK_KEY)
     assert [(warning.path, warning.code) for warning in read.warnings] == [
         ("mysql-instances[0].loader-thread", 20909),
-        ("mydumpers.d.statement-size", 20909),
         ("loaders.l.pool-size", 20909),
-        ("loaders.l.dir", 20909),
         ("validators", 20909),
     ]
     subtask = read.subtask("mysql-01")
@@ -184,7 +182,7 @@ def test_every_key_can_be_set() -> None:
     ("line", "path"),
     [
         ("timezone: Asia/Shanghai", "timezone"),
-        ("    mydumper: {extra-args: -s 100000}", "mysql-instances[0].mydumper.statement-size"),
+        ("    loader-thread: 4", "mysql-instances[0].loader-thread"),
     ],
 )
 def test_a_key_that_does_nothing_yet_says_so(line: str, path: str) -> None:

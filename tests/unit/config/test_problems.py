@@ -175,7 +175,6 @@ TASK_CASES = [
     ("mariadb2tidb: {mode: auto}", "mariadb2tidb", 20907),
     ("spark: {master: [a]}", "spark.master", 20911),
     ("spark: {driver-memory: lots}", "spark.driver-memory", 20912),
-    ("spark: {dump-format: sql}", "spark.dump-format", 20913),
     ("spark: {dump-format: csv}", "spark.dump-format", 20912),
     ("routes: [a]", "routes", 20911),
 ]

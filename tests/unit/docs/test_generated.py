@@ -17,8 +17,6 @@ from tests.unit.docs.document import ROOT
 READS: Mapping[tuple[str, str], str] = {
     ("SourceConfig", "enable"): r"\b(?:source|config)\.enable\b",
     ("Checker", "check-interval"): r"checker\.check_interval\b",
-    ("DumperConfig", "statement-size"): r"\.statement_size\b",
-    ("LoaderConfig", "dir"): r"\bloader\.dir\b",
     ("ValidatorConfig", ""): r"\.validator\b",
 }
 

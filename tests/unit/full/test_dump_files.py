@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow
@@ -14,9 +15,9 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
+from dm.spark.dump_directory import PLAN_FILE, foreign_file, remove_files, writing_to
 from dm.spark.dump_files import (
     FOOTER_KEY,
-    PLAN_FILE,
     ChunkFooter,
     DumpedTable,
     DumpPlan,
@@ -26,7 +27,6 @@ from dm.spark.dump_files import (
     plan_to_text,
     publish,
     read_footer,
-    remove_files,
     save_plan,
 )
 
@@ -89,7 +89,7 @@ def test_a_footer_comes_back_from_its_text(footer: ChunkFooter) -> None:
 def test_file_names_are_different_and_plain(one: TableName, other: TableName, chunk: int, second: int) -> None:
     first = DumpedTable(one, "").file_name(chunk)
     assert "/" not in first
-    assert len(first) < 255
+    assert len(first.encode()) < 255
     if (one, chunk) != (other, second):
         assert first != DumpedTable(other, "").file_name(second)
 
@@ -160,3 +160,53 @@ def test_removing_a_dump_keeps_the_files_of_others(tmp_path: Path) -> None:
     remove_files(directory)
     assert not directory.exists()
     remove_files(directory)
+
+
+@pytest.mark.parametrize("died_at", ["a.b-schema.sql", "metadata"])
+def test_a_removal_cut_short_is_still_ours_and_goes_on(
+    died_at: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = (PLAN_FILE, "a.b.000000000.sql", "a.b-schema.sql", "a-schema-create.sql", "metadata", "manifest.json")
+    for name in names:
+        (tmp_path / name).write_text("")
+    unlink = Path.unlink
+
+    def die(path: Path, missing_ok: bool = False) -> None:
+        if path.name == died_at:
+            raise KeyboardInterrupt
+        unlink(path, missing_ok=missing_ok)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", die)
+        with pytest.raises(KeyboardInterrupt):
+            remove_files(tmp_path)
+    assert load_plan(tmp_path) is None
+    assert foreign_file(tmp_path) is None
+    remove_files(tmp_path)
+    assert not tmp_path.exists()
+
+
+@pytest.mark.parametrize("name", ["metadata", "metadata.partial", "a.b.sql", "a.b.00001.sql.gz", "a.b.000.parquet"])
+def test_a_dump_without_our_plan_is_of_others_and_never_removed(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("")
+    assert foreign_file(tmp_path) == name
+    remove_files(tmp_path)
+    assert (tmp_path / name).exists()
+    (tmp_path / PLAN_FILE).write_text("")
+    assert foreign_file(tmp_path) is None
+
+
+def test_what_the_file_system_refuses_is_said_in_our_words(tmp_path: Path) -> None:
+    full = Path("/dev/full")  # takes a file and refuses every byte of it (full(4))
+    with pytest.raises(DMError) as caught, writing_to(tmp_path), full.open("wb", buffering=0) as file:
+        file.write(b"x")
+    assert (caught.value.name, caught.value.retryable) == ("dump-disk-full", True)
+    with pytest.raises(DMError) as caught, writing_to(tmp_path):
+        (tmp_path / "absent" / "file").write_text("")
+    assert caught.value.name == "dump-directory-unusable"
+
+
+def test_names_are_escaped_as_dumpling_does() -> None:
+    table = DumpedTable(TableName("a.b", "c-schema%é/d"), "", form="sql")
+    assert table.file_name(7) == "a%2Eb.c%2Dschema%25é%2Fd.000000007.sql"
+    assert replace(table, generation=2).file_name(7) == "a%2Eb.c%2Dschema%25é%2Fd.2000000007.sql"

@@ -1,0 +1,143 @@
+"""The two forms of a chunk file: Parquet with the server's own bytes, and SQL as dumpling writes it.
+
+Both are written as a stream through a file that computes its checksum on the way, so that the manifest costs no second
+reading.
+
+SQL files hold the same values as Parquet ones, made literals by the encoder that the load uses, with more characters
+escaped: the `mysql` client stops at a NUL byte and rewrites line ends, and TiDB Lightning does not know introducers of
+bytes (`_binary`), which the header's character set makes needless.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import BinaryIO, Protocol
+
+import pyarrow
+from pyarrow import parquet
+
+from dm.ident import Ident, TableName
+from dm.schema.table import Column
+from dm.spark.dump_files import FOOTER_KEY, ChunkFooter
+from dm.spark.literals import error_values, row_literals, statements
+from dm.spark.sql_file import HEADER, LENIENT, SqlTrailer
+from dm.spark.text_rows import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class SqlForm:
+    """What an SQL chunk file needs to know of its table."""
+
+    table: TableName
+    columns: tuple[Column, ...]
+    statement_size: int  # bytes of an INSERT
+
+
+class HashedFile(io.RawIOBase):
+    """Passes bytes on to a file and knows their SHA-256."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = hashlib.sha256()
+        self._length = 0
+
+    def writable(self) -> bool:
+        """Always: it is for nothing else."""
+        return True
+
+    def tell(self) -> int:
+        """Bytes so far."""
+        return self._length
+
+    def write(self, data: object) -> int:
+        """Write all of it."""
+        view = memoryview(data)  # type: ignore[arg-type]  # any buffer, as io.RawIOBase has it
+        self._digest.update(view)
+        self._length += self._file.write(view)
+        return view.nbytes
+
+    @property
+    def sha256(self) -> str:
+        """Of what was written."""
+        return self._digest.hexdigest()
+
+
+class ChunkFile(Protocol):
+    """A chunk that is being written."""
+
+    def add(self, batch: Batch) -> None:
+        """Append rows."""
+        ...
+
+    def end(self, footer: ChunkFooter) -> None:
+        """Say what the chunk is; nothing comes behind it."""
+        ...
+
+
+def open_chunk_file(file: HashedFile, columns: Sequence[str], sql: SqlForm | None) -> AbstractContextManager[ChunkFile]:
+    """A chunk file in the form asked for: SQL where `sql` is given, else Parquet."""
+    return _parquet_file(file, columns) if sql is None else _sql_file(file, sql)
+
+
+@contextmanager
+def _parquet_file(file: HashedFile, columns: Sequence[str]) -> Iterator[ChunkFile]:
+    schema = pyarrow.schema([pyarrow.field(name, pyarrow.binary()) for name in columns])
+    with parquet.ParquetWriter(
+        file, schema, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False,
+        write_page_checksum=True,
+    ) as writer:  # fmt: skip
+        yield _ParquetFile(writer, schema)
+
+
+@dataclass
+class _ParquetFile:
+    writer: parquet.ParquetWriter
+    schema: pyarrow.Schema
+
+    def add(self, batch: Batch) -> None:
+        self.writer.write_table(pyarrow.Table.from_arrays(_arrays(batch, len(self.schema)), schema=self.schema))
+
+    def end(self, footer: ChunkFooter) -> None:
+        self.writer.add_key_value_metadata({FOOTER_KEY: footer.to_text().encode()})
+
+
+@contextmanager
+def _sql_file(file: HashedFile, form: SqlForm) -> Iterator[ChunkFile]:
+    yield _SqlFile(file, form)
+
+
+@dataclass
+class _SqlFile:
+    file: HashedFile
+    form: SqlForm
+    wrong: int = 0  # error values of ENUM columns so far
+
+    def __post_init__(self) -> None:
+        self.file.write(HEADER)
+
+    def add(self, batch: Batch) -> None:
+        columns = self.form.columns
+        names = [f"c{at}" for at in range(len(columns))]
+        rows = pyarrow.record_batch(_arrays(batch, len(columns)), names=names)
+        wrong = error_values(rows, columns)
+        if wrong and not self.wrong:
+            self.file.write(LENIENT)
+        self.wrong += wrong
+        listed = ",".join(Ident(column.name).sql for column in columns)
+        head = f"INSERT INTO {Ident(self.form.table.table).sql} ({listed}) VALUES\n".encode()
+        # A table of generated columns only has rows, but no value of them.
+        values = row_literals(rows, columns, text=True) if columns else iter([b"()"] * batch.rows)
+        for statement, _ in statements(head, values, b";\n", self.form.statement_size, separator=b",\n"):
+            self.file.write(statement)
+
+    def end(self, footer: ChunkFooter) -> None:
+        trailer = SqlTrailer(self.file.tell(), self.file.sha256, self.wrong, footer.to_text())
+        self.file.write(trailer.line())
+
+
+def _arrays(batch: Batch, width: int) -> list[pyarrow.Array]:
+    return [pyarrow.array(values, pyarrow.binary()) for values in batch.columns[:width]]
