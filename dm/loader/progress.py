@@ -25,11 +25,17 @@ class LoadProgress:
     _started: float | None = None
     _before: int = 0
     _finished: bool = False
+    _left_out: tuple[str, ...] = ()
 
     def begin(self, position: Position) -> None:
         """The dump is known."""
         with self._lock:
             self._position = position
+
+    def leave_out(self, files: tuple[str, ...]) -> None:
+        """Files of the dump that are not loaded: they hold no tables."""
+        with self._lock:
+            self._left_out = files
 
     def expect(self, rows: int, size: int) -> None:
         """A part that the dump consists of."""
@@ -70,6 +76,7 @@ class LoadProgress:
                 "progress": "100.00 %" if self._finished else f"{min(99.99, 100 * share):.2f} %",
                 "metaBinlog": "" if position is None else str(position),
                 "metaBinlogGTID": "" if position is None else str(position.gtid_set),
+                "leftOut": list(self._left_out),
                 "bps": str(int(rate)),
                 "etaSeconds": str(int((self._total_size - self._size) / rate)) if rate else None,
             }

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pyarrow import parquet
@@ -25,15 +25,18 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.part_loader import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
+from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
 from dm.loader.target_tables import TargetTables
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import has_key
-from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, load_plan, remove_files
+from dm.spark.dump_directory import foreign_file, remove_files
+from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, load_plan
 from dm.spark.job import run_tasks
 from dm.spark.literals import constant_literal
 from dm.spark.session import SparkProvider
@@ -79,6 +82,7 @@ class LoadUnit:
         self._rules = TableRules(subtask)
         self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
         self._progress = LoadProgress(clock or SystemClock())
+        self._foreign_files: Mapping[TableName, tuple[str, ...]] = {}
 
     def status(self) -> Mapping[str, JSON]:
         """DM's load fields."""
@@ -92,6 +96,8 @@ class LoadUnit:
                 self._clean(None)
                 return
             plan = load_plan(self._directory)
+            if plan is None and foreign_file(self._directory) is not None:
+                plan = self._foreign_plan(connection)
             if plan is None or not plan.finished:
                 raise DMError("dump-missing", directory=self._directory)
             if self._subtask.loader.on_duplicate_logical == "error" and not plan.consistent:
@@ -100,6 +106,16 @@ class LoadUnit:
         finally:
             connection.close()
 
+    def _foreign_plan(self, connection: TargetConnection) -> DumpPlan:
+        """The plan that the files of another program amount to."""
+        context, subtask = TargetTables.at(connection).context, self._subtask
+        found = read_foreign_dump(self._directory, self._key.task, self._key.source_id, context, self._rules.wanted)
+        if subtask.mode != "load":
+            raise DMError("load-foreign-sync", directory=self._directory, place=found.plan.p0)
+        self._foreign_files = found.files
+        self._progress.leave_out(found.left_out)
+        return found.plan
+
     def _load(self, connection: TargetConnection, plan: DumpPlan, stop: threading.Event) -> None:
         self._progress.begin(plan.p0)
         run = begin_run(connection, self._key, plan.dump_id, stop)
@@ -107,7 +123,7 @@ class LoadUnit:
             self._clean(plan)
             return
         sources = _Sources(plan)
-        tasks = self._tasks(connection, plan, sources)
+        tasks, files = self._tasks(connection, plan, sources)
         done = loaded_parts(connection, run)
         for task in tasks:
             self._progress.expect(task.rows, task.size)
@@ -116,6 +132,8 @@ class LoadUnit:
         left = [task for task in tasks if task.part not in done]
         self._progress.loading()
         if left and not self._run_tasks(run, left, stop):
+            return
+        if files and not self._run_files(run, files, done, stop):
             return
         if stop.is_set():
             return
@@ -132,22 +150,70 @@ class LoadUnit:
 
         return run_tasks(self._spark.context(), loader, tasks, stop, done, f"{self._subtask.task}: load chunks")
 
-    def _tasks(self, connection: TargetConnection, plan: DumpPlan, sources: _Sources) -> list[PartTask]:
-        """Every part of every chunk file; makes the tables on the way."""
+    def _run_files(self, run: LoadRun, files: list[FileTask], done: set[PartKey], stop: threading.Event) -> bool:
+        """Load SQL files; what is done of one is told by its parts."""
+        left: list[FileTask] = []
+        parts: dict[tuple[TableName, int, int], set[int]] = {}
+        for part in done:
+            parts.setdefault((part.table, part.generation, part.chunk), set()).add(part.part)
+        for task in files:
+            self._progress.expect(task.rows, task.size)
+            if task.part(FILE_END) in done:
+                self._progress.loaded(task.rows, task.size)
+            else:
+                numbers = parts.get((task.table, task.generation, task.chunk), set())
+                left.append(replace(task, done=frozenset(numbers)))
+        loader = FileLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
+
+        def loaded(result: FileResult) -> None:
+            self._progress.loaded(result.rows, result.size)
+
+        description = f"{self._subtask.task}: load SQL files"
+        return not left or run_tasks(self._spark.context(), loader, left, stop, loaded, description)
+
+    def _tasks(
+        self, connection: TargetConnection, plan: DumpPlan, sources: _Sources
+    ) -> tuple[list[PartTask], list[FileTask]]:
+        """Every part of every Parquet file, and every SQL file; makes the tables on the way."""
         # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
         connection.execute("SET SESSION foreign_key_checks = 0")
         targets = TargetTables.at(connection)
         targets.create_schemas(self._schemas(plan))
         tasks: list[PartTask] = []
+        files: list[FileTask] = []
         for table in plan.tables:
             schema = sources.schema(table)
             extracted = self._rules.extracted(table.name)
             target = targets.create(table.structure, schema, sources.context(table.name), self._rules.route, extracted)
             names = [column.name for column in schema.columns]
             constants = constant_columns(table.name, names, target, extracted)
+            if table.form == "sql":
+                if constants:
+                    raise DMError("load-extract-sql", table=target.name)
+                files.extend(self._files(plan, table, schema, target))
+                continue
             for chunk in range(table.chunks):
                 tasks.extend(self._parts(plan, table, schema, target, chunk, constants))
-        return tasks
+        return tasks, files
+
+    def _files(
+        self, plan: DumpPlan, table: DumpedTable, schema: TableSchema, target: TableSchema
+    ) -> Iterator[FileTask]:
+        """The SQL files of a table."""
+        foreign = self._foreign_files.get(table.name)
+        names = [table.file_name(chunk) for chunk in range(table.chunks)] if foreign is None else foreign
+        # A statement without a list of columns means those that `SELECT *` gives and that can be written.
+        visible = [column for column in schema.columns if column.generated is None and not column.invisible]
+        for chunk, name in enumerate(names):
+            footer = None if foreign is not None else finished_chunk(self._directory, plan, table, chunk)
+            path = self._directory / name
+            if foreign is None and footer is None:
+                raise DMError("dump-file-damaged", file=path, why="it is missing or of another dump")
+            yield FileTask(
+                table.name, table.generation, chunk, name, path.stat().st_size, target.name, tuple(visible),
+                has_key(target), rows=0 if footer is None else footer.rows, ours=footer is not None,
+                time_zone=self._subtask.timezone or "+00:00",
+            )  # fmt: skip
 
     def _schemas(self, plan: DumpPlan) -> dict[str, tuple[str, str]]:
         """The schemas that the target needs, each with the defaults of a source schema that goes there."""

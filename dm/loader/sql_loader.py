@@ -1,0 +1,238 @@
+"""The work of the Spark tasks that load SQL dump files: one file, cut into transactions.
+
+Problem: a file may be larger than a transaction should be, its statements are only found by reading it, and a run that
+is killed must go on behind what is committed.
+
+Statements are gathered until they are some megabytes, a part; that depends on nothing but the file, so each run finds
+the same parts. A part is one transaction with its record in it (`dm.target.progress.chunks`), and the last one also
+enters the end of the file, so that a finished file is not read again.
+
+A file of ours is compared with its checksum before the first row of it is sent. One of another program has none; a
+file that was cut off is noticed when its end is reached, and then its table is not complete and the task says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from dm import faults
+from dm.config.endpoint import Endpoint
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.loader.part_loader import OnDuplicate, statement_frame
+from dm.loader.sql_source import SqlSource, SqlText, opened
+from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
+from dm.schema.table import Column
+from dm.spark.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
+from dm.target.connection import TargetConnection
+from dm.target.progress.chunks import LoadRun, PartKey, claim_part, take_slot
+from dm.target.session import CHARSET, COLLATION
+
+FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
+
+_PART_BYTES: Final = 1 << 24
+_BLOCK: Final = 1 << 20
+_PACKET_MARGIN: Final = 1 << 10
+# What a server says of a statement's words and not of its values: deprecated syntax and names of character sets.
+_ABOUT_WORDS: Final = frozenset({1287, 1681, 3719, 3720, 3778})
+
+
+@dataclass(frozen=True, slots=True)
+class FileTask:
+    """One file to load."""
+
+    table: TableName  # of the source
+    generation: int
+    chunk: int
+    file: str
+    size: int
+    target: TableName
+    columns: tuple[Column, ...]  # that a statement without a list of columns means
+    keyed: bool
+    rows: int  # 0: not known
+    ours: bool  # it has a trailer
+    time_zone: str = "+00:00"  # where the file names none
+    done: frozenset[int] = frozenset()  # parts that are in the target
+
+    def part(self, number: int) -> PartKey:
+        """The record of a part."""
+        return PartKey(self.table, self.generation, self.chunk, number)
+
+
+@dataclass(frozen=True, slots=True)
+class FileResult:
+    """A file whose rows are in the target."""
+
+    file: str
+    rows: int  # those that are known of, else those that this run has written
+    size: int
+
+
+@dataclass
+class _Part:
+    """Statements of one transaction."""
+
+    rows: list[tuple[Rows, int]] = field(default_factory=list)  # each with its offset
+    size: int = 0
+
+    def add(self, statement: Rows, offset: int) -> None:
+        self.rows.append((statement, offset))
+        self.size += len(statement.text)
+
+
+@dataclass(frozen=True)
+class FileLoader:
+    """Loads a file, each part once."""
+
+    endpoint: Endpoint
+    directory: Path
+    run: LoadRun
+    on_duplicate: OnDuplicate = "replace"
+
+    def __call__(self, task: FileTask) -> FileResult:
+        """Put the file into the target; when this returns, its rows are there exactly once."""
+        path = self.directory / task.file
+        trailer = checked_trailer(path) if task.ours else None
+        connection = TargetConnection(self.endpoint)
+        try:
+            take_slot(connection, self.run.key)
+            mode = LENIENT_MODE if trailer is not None and trailer.error_values else STRICT_MODE
+            connection.execute(
+                f"SET SESSION foreign_key_checks = 0, sql_mode = '{mode}', time_zone = %s", (task.time_zone,)
+            )
+            rows = self._load(connection, task, path, trailer)
+        finally:
+            connection.close()
+        return FileResult(task.file, task.rows or rows, task.size)
+
+    def _load(self, connection: TargetConnection, task: FileTask, path: Path, trailer: SqlTrailer | None) -> int:
+        largest = int(connection.query("SELECT @@max_allowed_packet")[0][0]) - _PACKET_MARGIN
+        sender = _Sender(connection, task, path, self.on_duplicate, largest, trailer.error_values if trailer else 0)
+        number = 0
+        part = _Part()
+        with opened(path) as read:
+            for text in SqlSource(read, path, largest):
+                rows = sender.take(text)
+                if rows is None:
+                    continue
+                part.add(rows, text.offset)
+                if part.size >= _PART_BYTES:
+                    self._commit(connection, task, number, part, sender, end=False)
+                    number, part = number + 1, _Part()
+        self._commit(connection, task, number, part, sender, end=True)
+        return sender.rows
+
+    def _commit(
+        self, connection: TargetConnection, task: FileTask, number: int, part: _Part, sender: _Sender, *, end: bool
+    ) -> None:
+        if number in task.done and not end:
+            return
+        # Names of tables and keys of records are texts; compared as bytes, no index would find them.
+        connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
+        connection.begin()
+        fresh = claim_part(connection, self.run, task.part(number), 0, part.size)
+        if end:
+            claim_part(connection, self.run, task.part(FILE_END), 0, 0)
+        if fresh:
+            connection.execute(f"SET NAMES {sender.charset}")
+            for rows, offset in part.rows:
+                sender.send(rows, offset)
+            faults.hit("loader.chunk_inserted")
+        connection.commit()
+        faults.hit("loader.chunk_committed")
+
+
+@dataclass
+class _Sender:
+    """Makes our statements of those of a file, and looks at what the target says of them."""
+
+    connection: TargetConnection
+    task: FileTask
+    path: Path
+    on_duplicate: OnDuplicate
+    largest: int
+    warnings_left: int  # that error values of ENUM columns may give
+    rows: int = 0
+    charset: str = "binary"
+    _gathered: bool = False  # rows have been taken
+    _frames: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
+
+    def take(self, text: SqlText) -> Rows | None:
+        """Rows to send; settings are made at once."""
+        found = understand(text.text, self.task.table)
+        if isinstance(found, Rows):
+            named = TableName(found.schema or self.task.table.schema, found.table)
+            if named == self.task.table:
+                self._gathered = True
+                return found
+            found = NotUnderstood(f"rows of table {named} in a file of table {self.task.table}")
+        if isinstance(found, Setting) and self._gathered and found != Setting():
+            found = NotUnderstood("a setting behind rows")
+        if isinstance(found, NotUnderstood):
+            raise DMError("dump-file-not-understood", file=self.path, offset=text.offset, why=found.why)
+        if isinstance(found, Setting):
+            self.charset = found.charset or self.charset
+            if found.sql:
+                self.connection.execute(found.sql)
+        return None
+
+    def send(self, rows: Rows, offset: int) -> None:
+        """Execute one statement; raises DMError with the place in the file where the target refuses it."""
+        head, tail = self._frame(rows.columns)
+        statement = head + rows.text[rows.rows_at :] + tail
+        if len(statement) > self.largest:
+            raise DMError("load-statement-too-large", file=self.path, offset=offset, largest=self.largest)
+        try:
+            outcome = self.connection.run(statement)
+            if outcome.warnings:
+                self._judge(outcome.warnings)
+        except DMError as error:
+            place = f"statement at byte {offset} of {self.path}"
+            raise DMError(error.name, position=place, cause=error.cause, **error.details) from error
+        self.rows += outcome.affected
+
+    def _frame(self, columns: tuple[str, ...]) -> tuple[bytes, bytes]:
+        if columns not in self._frames:
+            listed = tuple(Column(name, "") for name in columns) or self.task.columns
+            self._frames[columns] = statement_frame(self.task.target, listed, self.on_duplicate, keyed=self.task.keyed)
+        return self._frames[columns]
+
+    def _judge(self, warnings: int) -> None:
+        found = [row for row in self.connection.query("SHOW WARNINGS") if int(row[1]) not in _ABOUT_WORDS]
+        if not found:
+            return
+        if self.warnings_left < warnings:
+            table, expected = self.task.target, self.warnings_left
+            words = f"{found[0][1]} {_text(found[0][2])}"
+            raise DMError("load-values-changed", table=table, warnings=warnings, expected=expected, cause=words)
+        self.warnings_left -= warnings
+
+
+def _text(value: object) -> str:
+    """What a server says while the session's character set is binary."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
+
+
+def checked_trailer(path: Path) -> SqlTrailer:
+    """The trailer of a file of ours; raises DMError when the file is not what was written."""
+    try:
+        trailer = read_trailer(path)
+        digest = hashlib.sha256()
+        with path.open("rb") as file:
+            for block in _blocks(trailer.body):
+                digest.update(file.read(block))
+    except OSError as error:
+        raise DMError("dump-file-damaged", file=path, why=str(error)) from error
+    if digest.hexdigest() != trailer.sha256:
+        raise DMError("dump-file-damaged", file=path, why="its checksum is another one")
+    return trailer
+
+
+def _blocks(size: int) -> Iterator[int]:
+    while size > 0:
+        yield min(size, _BLOCK)
+        size -= _BLOCK

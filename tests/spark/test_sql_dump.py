@@ -1,0 +1,193 @@
+"""SQL dump files: exact for our own load and for other tools, and files of other tools for our load."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dm.demo.installation import Flavor
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.spark.sql_file import read_trailer
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import FullLoad, rows
+from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY
+
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
+
+KEYED = ("CREATE TABLE keyed (id INT PRIMARY KEY, v INT)", "INSERT INTO keyed VALUES (1, 1), (2, 2), (3, 3), (4, 4)")
+KEYLESS = ("CREATE TABLE keyless (v INT)", "INSERT INTO keyless VALUES (1), (1)")
+
+
+def test_every_type_arrives_unchanged_in_sql_files(
+    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    only = MYSQL_ONLY if flavor == "mysql" else MARIADB_ONLY
+    load = full_load(upstream, target, *BOTH, *only, rows=2, dump_format="sql")
+    load.dump()
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
+def test_files_and_manifest_are_what_dumpling_names_and_sha256_says(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=2, dump_format="sql")
+    plan = load.dump()
+    names = {path.name for path in load.directory.iterdir()}
+    data = {f"{load.schema}.keyed.{chunk:09d}.sql" for chunk in range(3)} | {f"{load.schema}.keyless.000000000.sql"}
+    schemas = {f"{load.schema}.{table}-schema.sql" for table in ("keyed", "keyless")}
+    assert names == data | schemas | {f"{load.schema}-schema-create.sql", "metadata", "dump.json", "manifest.json"}
+    manifest = json.loads((load.directory / "manifest.json").read_text())
+    assert manifest["dump"] == plan.dump_id
+    assert {file["name"] for file in manifest["files"]} == names - {"dump.json", "manifest.json"}
+    for file in manifest["files"]:
+        content = (load.directory / file["name"]).read_bytes()
+        assert (file["bytes"], file["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
+    assert sum(file.get("rows", 0) for file in manifest["files"]) == 6
+
+
+def test_the_mysql_client_takes_the_files(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *BOTH, rows=2, dump_format="sql")
+    load.dump()
+    mariadb.execute(f"CREATE DATABASE `{load.target_schema}`")
+    client = shutil.which("mariadb")
+    assert client is not None
+    schemas = sorted(load.directory.glob("*-schema.sql"))
+    chunks = [path for path in sorted(load.directory.glob("*.sql")) if "-schema" not in path.name]
+    for path in (*schemas, *chunks):
+        with path.open("rb") as file:
+            subprocess.run(
+                [client, "--no-defaults", f"-h{mariadb.host}", f"-P{mariadb.port}", f"-u{mariadb.user}",
+                 f"-p{mariadb.password}", load.target_schema],
+                stdin=file, check=True,
+            )  # fmt: skip
+    report = load.report(structures=False)
+    assert report.identical, str(report)
+
+
+def test_a_damaged_sql_file_is_named_before_a_row_of_it_is_loaded(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, dump_format="sql")
+    plan = load.dump()
+    path = load.directory / plan.tables[0].file_name(0)
+    whole = path.read_bytes()
+    assert read_trailer(path).body < len(whole)
+    for damaged in (whole[:-20], whole.replace(b"('1','1')", b"('1','7')"), whole + b"x"):
+        path.write_bytes(damaged)
+        with pytest.raises(DMError) as caught:
+            load.load()
+        assert caught.value.name == "dump-file-damaged"
+        assert path.name in caught.value.message
+        assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.target_schema}`.keyed") in ([(0,)], [])
+    path.write_bytes(whole)
+    load.load()
+    assert load.report().identical
+
+
+def test_a_dump_killed_and_a_load_killed_go_on(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1, dump_format="sql")
+    process = load.start("Dump", "dumper.chunk_recorded=kill@1", tmp_path / "log")
+    assert process.wait() == -signal.SIGKILL
+    kept = {path: path.stat().st_mtime_ns for path in load.directory.glob("*.[0-9]*.sql")}
+    assert kept
+    load.dump()
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    process = load.start("Load", "loader.chunk_committed=kill@1", tmp_path / "log")
+    process.wait()
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
+def as_mydumper(load: FullLoad, directory: Path) -> None:
+    """Make files as mydumper does of what the source has: no columns named, one file packed."""
+    directory.mkdir(parents=True)
+    head = "/*!40101 SET NAMES binary*/;\n/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40103 SET TIME_ZONE='+00:00' */;\n"
+    name = load.schema
+    created = f"CREATE DATABASE /*!32312 IF NOT EXISTS*/ `{name}` /*!40100 DEFAULT CHARACTER SET latin1 */;\n"
+    (directory / f"{name}-schema-create.sql").write_text(created)
+    for table, chunks in {"keyed": ["(1,1),\n(2,2)", "(3,3);;(4,4)"], "keyless": ["(1),\n(1)"]}.items():
+        structure = rows(load.upstream, f"SHOW CREATE TABLE `{name}`.{table}")[0][1]
+        (directory / f"{name}.{table}-schema.sql").write_text(f"{head}\n{structure};\n")
+        for number, values in enumerate(chunks):
+            body = "".join(f"INSERT INTO `{table}` VALUES\n{each};\n" for each in values.split(";;"))
+            suffix = f".{number:05d}" if len(chunks) > 1 else ""
+            path = directory / f"{name}.{table}{suffix}.sql"
+            if number == 1:
+                path.with_name(f"{path.name}.gz").write_bytes(gzip.compress((head + body).encode()))
+            else:
+                path.write_text(head + body)
+    (directory / f"{name}.seen-schema.sql").write_text(f"{head}CREATE TABLE `seen` (\n`a` int\n)ENGINE=MyISAM;\n")
+    (directory / f"{name}.seen-schema-view.sql").write_text(f"{head}DROP TABLE IF EXISTS `seen`;\n")
+    place = "SHOW MASTER STATUS:\n\tLog: binlog.000001\n\tPos: 99\n\tGTID:0-1-7\n\n"
+    (directory / "metadata").write_text(f"Started dump at: 2026-01-01 00:00:00\n{place}Finished dump at: x\n")
+
+
+def test_a_dump_of_mydumper_is_loaded_once(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, mode="load", clean_dump_file=True)
+    as_mydumper(load, load.directory)
+    broken = load.directory / f"{load.schema}.keyless.sql"
+    whole = broken.read_text()
+    broken.write_text(f"{whole}DELETE FROM keyless;\n")
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert (caught.value.name, caught.value.details["offset"]) == ("dump-file-not-understood", len(whole) - 1)
+    broken.write_text(whole)
+    status = load.load().status()
+    assert (status["progress"], status["metaBinlog"]) == ("100.00 %", "(binlog.000001, 99)")
+    assert status["leftOut"] == [f"{load.schema}.seen-schema-view.sql", f"{load.schema}.seen-schema.sql"]
+    report = load.report()
+    assert report.identical, str(report)
+    assert (load.directory / "metadata").exists(), "files of others are not cleaned away"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (lambda directory: (directory / "metadata").unlink(), "no file `metadata`"),
+        (lambda directory: (directory / "metadata").write_text("Started dump at: x\n"), "does not say"),
+        (lambda directory: (directory / "x.csv").write_text("1"), "x.csv is not SQL"),
+        (lambda directory: (directory / "other.t.sql").write_text(""), "other.t.sql belongs to no"),
+    ],
+)
+def test_a_directory_that_is_no_finished_dump_is_refused(
+    change: object, why: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, mode="load")
+    as_mydumper(load, load.directory)
+    assert callable(change)
+    change(load.directory)
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "dump-not-understood"
+    assert why in caught.value.message
+
+
+def test_a_dump_never_wipes_what_another_program_has_written(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
+    as_mydumper(load, load.directory)
+    before = {path: path.read_bytes() for path in load.directory.iterdir()}
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-directory-foreign"
+    assert {path: path.read_bytes() for path in load.directory.iterdir()} == before
+
+
+def test_a_directory_that_can_not_be_used_is_named(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    load.directory.write_text("a file")
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-directory-unusable"
