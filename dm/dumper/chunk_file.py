@@ -20,6 +20,7 @@ from typing import BinaryIO, Protocol
 import pyarrow
 from pyarrow import parquet
 
+from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.table import Column
 from dm.spark.dump_files import FOOTER_KEY, ChunkFooter
@@ -121,6 +122,11 @@ class _SqlFile:
 
     def add(self, batch: Batch) -> None:
         columns = self.form.columns
+        # What comes behind the columns tells what the text of a value leaves out, where it leaves something out. A
+        # constant stands in for the columns of a table that stores none.
+        beyond = batch.columns[len(columns) :] if columns else []
+        if any(value is not None for values in beyond for value in values):
+            raise DMError("dump-sql-inexact", table=self.form.table)
         names = [f"c{at}" for at in range(len(columns))]
         rows = pyarrow.record_batch(_arrays(batch, len(columns)), names=names)
         wrong = error_values(rows, columns)

@@ -63,6 +63,11 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "dump-sql-inexact", 32912, "dump-unit", "internal", "high",
+        "table {table} has JSON documents with values (dates, decimals, bytes) whose type their text does not say",
+        "use `dump-format: parquet`, which keeps the types",
+    ),
+    ErrorKind(
         "dump-directory-unusable", 32911, "dump-unit", "internal", "high",
         "the dump directory {directory} can not be used",
         "RawCause has the system's words; make it a directory that the user of dm can write to, or name another one in "
