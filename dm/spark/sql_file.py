@@ -21,14 +21,18 @@ from dm.errors import DMError
 
 STRICT_MODE: Final = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,STRICT_ALL_TABLES"
 LENIENT_MODE: Final = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
-SCHEMA_HEADER: Final = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n"
+_NO_CHECKS: Final = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n"
+# Not binary as in dumpling's: members of an ENUM or SET would become other characters where the column isn't UTF-8.
+SCHEMA_HEADER: Final = f"{_NO_CHECKS}/*!40101 SET NAMES utf8mb4*/;\n"
 
 
 def _mode(mode: str) -> str:
     return f"/*!40101 SET SQL_MODE='{mode}'*/;\n"
 
 
-HEADER: Final = f"{SCHEMA_HEADER}/*!40103 SET TIME_ZONE='+00:00'*/;\n{_mode(STRICT_MODE)}".encode()
+HEADER: Final = (
+    f"{_NO_CHECKS}/*!40101 SET NAMES binary*/;\n/*!40103 SET TIME_ZONE='+00:00'*/;\n{_mode(STRICT_MODE)}".encode()
+)
 LENIENT: Final = _mode(LENIENT_MODE).encode()
 
 _MARK: Final = b"\n-- dm.chunk "  # no value has a line break as it is, so this can't stand inside of one
