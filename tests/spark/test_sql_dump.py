@@ -94,6 +94,8 @@ def test_a_damaged_sql_file_is_named_before_a_row_of_it_is_loaded(
     assert load.report().identical
 
 
+@pytest.mark.chaos
+@pytest.mark.timeout(900)  # two more JVMs start
 def test_a_dump_killed_and_a_load_killed_go_on(
     mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:
