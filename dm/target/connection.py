@@ -231,7 +231,8 @@ def _outcome(connection: Any) -> Outcome:
     matched = affected
     if message:
         text = message if isinstance(message, bytes) else message.encode()
-        number = _NUMBER.search(text)
+        # The text's length stands before it, and 48 to 57 look like a digit.
+        number = _NUMBER.search(text, int(text[0] == len(text) - 1))
         if number is not None:
             matched = int(number[0])
     return Outcome(affected, matched, int(result.warning_count or 0))

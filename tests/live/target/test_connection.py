@@ -199,3 +199,14 @@ def test_a_commit_without_an_answer_has_an_unknown_outcome(target: ThrowawayServ
             connection.commit()
         assert (caught.value.name, caught.value.retryable) == ("commit-outcome-unknown", True)
         connection.close()
+
+
+def test_many_matched_rows_are_not_taken_for_the_length_of_their_message(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(target)
+    with TargetConnection(endpoint_of(target)) as connection:
+        connection.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+        values = ", ".join(f"({number}, 0)" for number in range(10_000))
+        connection.execute(f"INSERT INTO {name}.t VALUES {values}")
+        assert connection.run(f"UPDATE {name}.t SET v = 1").matched == 10_000
