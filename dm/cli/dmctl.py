@@ -12,6 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
+from dm.cli import follow as following
 from dm.cli import output as printer
 from dm.cli.binlog import binlog_app, structure_app
 from dm.cli.client import Refused, read_config_file
@@ -189,14 +190,20 @@ def start_task(
             "source's time zone, or with a zone",
         ),
     ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="show progress until the task is finished or has caught up; Ctrl-C leaves")
+    ] = False,
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
     """Check a task and start it."""
+    if follow and as_json(output):
+        raise DMError("usage", problem="--follow has no JSON form", hint="poll `dmctl query-status <task> -o json`")
     body = {
         "file": read_config_file(file), "sources": source or [], "remove_meta": remove_meta, "start_time": start_time,
     }  # fmt: skip
-    answer = client_of(addr).post("/api/v1/tasks", body)
+    client = client_of(addr)
+    answer = client.post("/api/v1/tasks", body)
     if as_json(output):
         printer.print_json(answer)
         return
@@ -207,7 +214,10 @@ def start_task(
     for name, position in answer["startPositions"].items():
         printer.say(f"source {name} begins at {position}")
     printer.stages_table(answer)
-    printer.print_line(f"follow it with `dmctl query-status {answer['taskName']}`")
+    if not follow:
+        printer.print_line(f"follow it with `dmctl query-status {answer['taskName']}`")
+    elif not following.follow(lambda: client.get(f"{of_task(answer['taskName'])}/status", source=source or [])):
+        raise typer.Exit(FAILED)
 
 
 @app.command("stop-task")

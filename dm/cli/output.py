@@ -92,7 +92,6 @@ def tasks_table(answer: Answer) -> None:
 def status_table(answer: Answer) -> None:
     """`query-status` of one task."""
     rows: list[Sequence[str]] = []
-    remarks: list[str] = []
     for source in answer["sources"]:
         name = source["sourceStatus"]["source"]
         relay = source["sourceStatus"]["relayStatus"]
@@ -103,6 +102,18 @@ def status_table(answer: Answer) -> None:
                     "-" if relay is None else relay["stage"],
                 )
             )  # fmt: skip
+    table("", ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay"), rows)
+    for line in (*_loads(answer), *remarks_of(answer)):
+        print_line(line)
+
+
+def remarks_of(answer: Answer) -> list[str]:
+    """What has to be said of a task besides its numbers: errors, waits, what a person can do."""
+    remarks: list[str] = []
+    for source in answer["sources"]:
+        name = source["sourceStatus"]["source"]
+        relay = source["sourceStatus"]["relayStatus"]
+        for subtask in source["subTaskStatus"]:
             subject = f"{subtask['name']} on {name}"
             remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
             remarks += _waits(subject, subtask)
@@ -116,9 +127,60 @@ def status_table(answer: Answer) -> None:
             remarks += _reads_standby(f"relay of {name}", relay)
             if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
                 remarks.append(f"relay of {name}: paused by the error; go on with `{resume}`")
-    table("", ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay"), rows)
-    for remark in remarks:
-        print_line(remark)
+    return remarks
+
+
+def progress_lines(answer: Answer, *, tables: bool = True) -> list[str]:
+    """A line per subtask, and below it one for each table that is being dumped or loaded."""
+    lines: list[str] = []
+    for source in answer["sources"]:
+        for subtask in source["subTaskStatus"]:
+            lines.append(f"{subtask['name']} on {source['sourceStatus']['source']}: {_doing(subtask)}")
+            part = subtask.get("dump") or subtask.get("load") or {}
+            if tables and subtask["stage"] == "Running":
+                lines += [f"  {entry['table']}: {_amounts(entry)}" for entry in part.get("tables", [])]
+    return lines
+
+
+def _loads(answer: Answer) -> list[str]:
+    """Of `progress_lines` those of subtasks that dump or load."""
+    working = [
+        {**source, "subTaskStatus": [one for one in source["subTaskStatus"] if _copies(one)]}
+        for source in answer["sources"]
+    ]
+    return progress_lines({"sources": working})
+
+
+def _copies(subtask: Answer) -> bool:
+    part = subtask.get("dump") or subtask.get("load") or {}
+    return subtask["stage"] == "Running" and "finishedRows" in part
+
+
+def _doing(subtask: Answer) -> str:
+    text = f"{subtask['stage']} {subtask['unit']}"
+    sync = subtask.get("sync")
+    if sync is not None:
+        lag = _seconds(sync.get("secondsBehindMaster"))
+        return f"{text}, {_progress(subtask)[0]}" + (f", {lag} behind" if lag else "")
+    part = subtask.get("dump") or subtask.get("load")
+    if part is None or "finishedRows" not in part:
+        return text
+    phase = f" ({part['phase']})" if part.get("phase") else ""
+    return f"{text} {_amounts(part)}{phase}"
+
+
+def _amounts(part: Answer) -> str:
+    """Share, rows, bytes, rate and remaining time of a unit or of one table; no time before there is one."""
+    total = part.get("totalRows", part.get("estimateTotalRows", ""))
+    about = "" if "totalRows" in part else "about "
+    texts = [str(part["progress"]), f"{part['finishedRows']} of {about}{total} rows"]
+    texts.append(f"{int(part.get('finishedBytes', 0)) / (1 << 20):.1f} MB")
+    if int(part.get("bps", 0)):
+        texts.append(f"{int(part['bps']) / (1 << 20):.1f} MB/s")
+    if part.get("etaSeconds") is not None:
+        minutes, seconds = divmod(int(part["etaSeconds"]), 60)
+        texts.append(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d} left")
+    return ", ".join(texts)
 
 
 def _progress(subtask: Answer) -> tuple[str, str, str, str, str]:

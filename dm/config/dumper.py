@@ -16,6 +16,7 @@ Consistency = Literal["auto", "none", "flush", "lock"]
 MEGABYTE = 1 << 20
 
 _SELECT = "choose tables with `block-allow-list`"
+_TIDB = "it is for TiDB sources only"
 _TLS = "use `security` of the source's `from`"
 # dumpling's options that `extra-args` may hold: long name -> what it becomes here (a key), or why it is not possible.
 _KEYS = {
@@ -30,7 +31,7 @@ _SHORT = {"t": "threads", "F": "filesize", "s": "statement-size", "r": "rows"}
 _SWITCHES = {"no-views", "W", "escape-backslash", "transactional-consistency", "no-locks"}
 _REFUSED = {
     "database": _SELECT, "B": _SELECT, "tables-list": _SELECT, "T": _SELECT, "filter": _SELECT, "f": _SELECT,
-    "snapshot": "it is for TiDB sources only", "ca": _TLS, "cert": _TLS, "key": _TLS,
+    "snapshot": _TIDB, "ca": _TLS, "cert": _TLS, "key": _TLS,
 }  # fmt: skip
 
 
@@ -105,7 +106,8 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
 
 def _take(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable[..., None]) -> None:
     if name == "consistency" and value not in get_args(Consistency):
-        problem(f"consistency `{value}`", "", "`auto`, `none`, `flush` or `lock`")
+        hint = f"{_TIDB}; use `flush`" if value == "snapshot" else ""
+        problem(f"consistency `{value}`", hint, "`auto`, `none`, `flush` or `lock`")
     elif name == "filesize" and not byte_size(value, MEGABYTE):
         problem(f"filesize `{value}`", "", "a size such as `64M`")
     elif name in ("threads", "statement-size", "rows") and not (value.isdigit() and int(value) > 0):

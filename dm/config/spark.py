@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SerializationInfo, field_serializer
 
 from dm.config.endpoint import MASK
-from dm.config.scalar import Text, matching, one_of
-from dm.config.section import Section
+from dm.config.scalar import Text, matching, one_of, whole
+from dm.config.section import Issue, Section
 
 DumpFormat = Literal["parquet", "sql"]
 
+_SIZE_EXAMPLE = "a size such as `512m` or `2g`"
+# Of Spark's settings those that would break what a dump or load rests on: setting -> (values that do, what to use).
+_REFUSED = {
+    "spark.master": ("", "use `master`"),
+    "spark.submit.deployMode": ("cluster", "leave it out: the driver is part of the task's process"),
+    "spark.speculation": ("true", "leave it out: a chunk that is read twice at a time doubles the source's load"),
+}
 _SECRET_KEY = re.compile(r"secret|password|token|credential|access\.?key", re.IGNORECASE)
 
 
@@ -22,11 +30,40 @@ class SparkConfig(Section):
     place: ClassVar = "under `spark`"
     master: Text = "local[*]"
     conf: dict[str, Text] = Field(default_factory=dict)
-    driver_memory: Annotated[
-        str, matching(r"[1-9][0-9]*[kmgt]", "config-bad-value", "a size such as `512m` or `2g`")
-    ] = "512m"
+    packages: tuple[Text, ...] = ()  # Maven coordinates
+    archives: tuple[Text, ...] = ()  # unpacked beside each executor
+    python: Text = ""  # of the executors; empty: the path of the one that runs dm
+    num_executors: Annotated[int, whole(1, 100_000)] | None = None
+    executor_cores: Annotated[int, whole(1, 1024)] | None = None
+    executor_memory: Annotated[str, matching(r"([1-9][0-9]*[kmgt])?", "config-bad-value", _SIZE_EXAMPLE)] = ""
+    driver_memory: Annotated[str, matching(r"[1-9][0-9]*[kmgt]", "config-bad-value", _SIZE_EXAMPLE)] = "512m"
     java_home: Text = ""  # empty: JAVA_HOME, then java of the path, then the one installed with dm
     dump_format: Annotated[DumpFormat, one_of(DumpFormat)] = "parquet"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """All of it under Spark's own names; what `conf` says wins."""
+        named = {
+            "spark.jars.packages": ",".join(self.packages),
+            "spark.archives": ",".join(self.archives),
+            "spark.executor.memory": self.executor_memory,
+            "spark.executor.cores": str(self.executor_cores or ""),
+            "spark.executor.instances": str(self.num_executors or ""),
+        }
+        if self.num_executors and self.executor_cores and self.master.startswith("spark://"):
+            named["spark.cores.max"] = str(self.num_executors * self.executor_cores)  # standalone counts cores only
+        return {name: value for name, value in named.items() if value} | self.conf
+
+    def check(self) -> Iterator[Issue]:
+        """What can not be as it is written."""
+        for name, (value, hint) in _REFUSED.items():
+            found = self.conf.get(name)
+            if found is not None and found.lower().startswith(value):
+                yield Issue("config-refused-value", "conf", "", hint, details={"value": f"`{name}: {found}`"})
+        if self.num_executors and not self.executor_cores and self.master.startswith("spark://"):
+            hint = "set `executor-cores` too: a standalone cluster is asked for cores"
+            details = {"value": str(self.num_executors)}
+            yield Issue("config-refused-value", "num-executors", "", hint, details=details)
 
     @field_serializer("conf")
     def _masked(self, value: dict[str, str], info: SerializationInfo) -> dict[str, str]:

@@ -75,7 +75,7 @@ class SubtaskConfig(BaseModel):
         """Whether all rows dumped must be of one moment: nobody corrects them later, or a duplicate is an error."""
         if self.dumper.consistency == "auto":
             return self.mode not in ("all", "load&sync") or self.loader.on_duplicate_logical == "error"
-        return self.dumper.consistency == "flush"
+        return self.dumper.consistency in ("flush", "lock")
 
     def to_wire(self) -> JSON:
         """Everything including passwords: for the pipe to the unit's process, and nothing else."""

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import uuid
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
-from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
 from dm.errors import REFUSED_STATEMENT, DMError
@@ -22,11 +21,11 @@ from dm.position import Position
 from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import Bound, WalkedKey, make_bound, step_query, value_expression
 from dm.spark.dump_directory import writing_to
-from dm.spark.dump_files import ChunkFooter, publish
+from dm.spark.dump_files import ChunkFooter, publish, read_footer
 from dm.spark.text_rows import read_all, read_batches
 from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts
-from dm.upstream.snapshot import table_snapshot
+from dm.upstream.snapshot import TableSnapshot
 
 _ROW_GROUP_ROWS = 1 << 16
 _ROW_GROUP_BYTES = 1 << 24
@@ -45,7 +44,8 @@ def question_session(endpoint: Endpoint) -> Connection:
     try:
         # Without modes such as ANSI_QUOTES, SHOW CREATE TABLE writes backticks and all options. Zero dates may be
         # compared with.
-        fetch(connection, "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', net_write_timeout = 3600")
+        modes = "sql_mode = 'ALLOW_INVALID_DATES', sql_quote_show_create = 1"
+        fetch(connection, f"SET SESSION {modes}, net_write_timeout = 3600")
     except DMError:
         connection.close()
         raise
@@ -91,30 +91,14 @@ class WalkResult:
     bounds: tuple[Bound, ...] | None
 
 
-@dataclass(frozen=True)
-class KeyWalker:
-    """Finds the chunk bounds of a table."""
-
-    endpoint: Endpoint
-
-    def __call__(self, walk: KeyWalk) -> WalkResult:
-        """Step through the key from bound to bound."""
-        connection = row_session(self.endpoint)
-        bounds: list[Bound] = []
-        try:
-            while True:
-                found = read_all(
-                    connection, step_query(walk.table, walk.key, bounds[-1] if bounds else None, walk.rows)
-                )
-                if not found:
-                    return WalkResult(walk.table, tuple(bounds))
-                bounds.append(make_bound(walk.key, found[0]))
-        except DMError as error:
-            if is_changed(error):
-                return WalkResult(walk.table, None)
-            raise
-        finally:
-            connection.close()
+def walk_key(connection: Connection, walk: KeyWalk) -> tuple[Bound, ...]:
+    """Step through the key from bound to bound."""
+    bounds: list[Bound] = []
+    while True:
+        found = read_all(connection, step_query(walk.table, walk.key, bounds[-1] if bounds else None, walk.rows))
+        if not found:
+            return tuple(bounds)
+        bounds.append(make_bound(walk.key, found[0]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +116,10 @@ class ChunkTask:
     transactional: bool = True
     structure: str = ""  # of a keyless table: what it must be at its point
     sql: SqlForm | None = None  # None: a Parquet file
+    weight: float = 1.0  # estimated, as a share of a full chunk
+
+    def __str__(self) -> str:
+        return f"chunk {self.chunk} of {self.table}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +150,11 @@ def select_text(schema: TableSchema, index: str | None) -> str:
     hint = f" FORCE INDEX ({Ident(index).sql})" if index else ""
     # A table may have generated columns only; then the rows are counted by a constant.
     return f"SELECT {', '.join(expressions) or '1'} FROM {schema.name.sql}{hint}"
+
+
+def shared_marker(directory: Path, dump_id: str) -> Path:
+    """A file by which workers know that they see the driver's directory, and not one of their own of the same name."""
+    return directory / f".{dump_id}.shared.tmp"
 
 
 def report_file(directory: Path, chunk_file: str) -> Path:
@@ -202,39 +195,27 @@ class ChunkReader:
     dump_id: str
     where: str = ""
 
-    def __call__(self, task: ChunkTask) -> ChunkResult:
-        """Read the chunk; the file is there when this returns, unless the table has changed."""
-        try:
-            result = self._read_at_own_point(task) if task.keyless else self._read_plain(task)
-        except DMError as error:
-            if not is_changed(error):
-                raise
-            return ChunkResult(task.table, task.generation, task.chunk, changed=True)
-        faults.hit("dumper.chunk_written")
-        return result
+    def demand_shared(self) -> None:
+        """Raise DMError where the dump's directory is not the one that the driver sees."""
+        if not shared_marker(self.directory, self.dump_id).exists():
+            raise DMError("dump-directory-not-shared", directory=self.directory, host=socket.gethostname())
 
-    def read_from(self, connection: Connection, task: ChunkTask) -> ChunkResult:
+    def finished(self, task: ChunkTask) -> ChunkResult | None:
+        """The chunk as an earlier attempt has left it; None when it has to be read."""
+        footer = read_footer(self.directory / task.file)
+        if footer is None or footer.dump_id != self.dump_id:
+            return None
+        return ChunkResult(task.table, task.generation, task.chunk, footer.rows, footer.size, point=footer.point)
+
+    def read(self, connection: Connection, task: ChunkTask) -> ChunkResult:
         """Read the chunk through a session of the caller's, in whichever snapshot that has."""
-        try:
-            return self._write(task, connection, None, None)
-        except DMError as error:
-            if not is_changed(error):
-                raise
+        return self._write(task, connection, None, None)
+
+    def read_snapshot(self, snapshot: TableSnapshot, task: ChunkTask) -> ChunkResult:
+        """Read the only chunk of a table as of the snapshot's point; `changed` if it is not the planned table then."""
+        if normal_structure(snapshot.structure) != normal_structure(task.structure):
             return ChunkResult(task.table, task.generation, task.chunk, changed=True)
-
-    def _read_plain(self, task: ChunkTask) -> ChunkResult:
-        connection = row_session(self.endpoint)
-        try:
-            return self._write(task, connection, None, None)
-        finally:
-            connection.close()
-
-    def _read_at_own_point(self, task: ChunkTask) -> ChunkResult:
-        ask, read = partial(question_session, self.endpoint), partial(row_session, self.endpoint)
-        with table_snapshot(ask, read, self.facts, task.table, transactional=task.transactional) as snapshot:
-            if normal_structure(snapshot.structure) != normal_structure(task.structure):
-                return ChunkResult(task.table, task.generation, task.chunk, changed=True)
-            return self._write(task, snapshot.connection, snapshot.point, snapshot.structure)
+        return self._write(task, snapshot.connection, snapshot.point, snapshot.structure)
 
     def _query(self, task: ChunkTask) -> str:
         conditions = [f"({text})" for text in (task.condition, self.where) if text and text != "1"]

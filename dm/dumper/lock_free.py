@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from dm import faults
+from dm.dumper.chunk_group import GroupReader, grouped
 from dm.dumper.chunk_reader import ChunkResult, question_session
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.structures import read_schemas, read_structures, same, settle
@@ -95,21 +96,24 @@ class LockFreeDump:
         tasks.sort(key=lambda task: not task.keyless)
         waiting = {(task.table, task.chunk): task.file for task in tasks}
 
-        def done(result: ChunkResult) -> None:
-            self.planner.forget_report(waiting.pop((result.table, result.chunk)))
-            self.planner.hear_reports(waiting.values())
-            if result.changed:
-                run.changed.add(result.table)
-                return
-            run.progress.chunk(result.table, result.rows, result.size)
+        def hear() -> None:
+            self.planner.hear_reports((table, file) for (table, _), file in waiting.items())
+
+        def done(results: tuple[ChunkResult, ...]) -> None:
+            for result in results:
+                self.planner.forget_report(waiting.pop((result.table, result.chunk)))
+                if result.changed:
+                    run.changed.add(result.table)
+                else:
+                    run.progress.chunk(result.table, result.rows, result.size)
+            hear()
             faults.hit("dumper.chunk_recorded")
 
-        def meanwhile() -> None:
-            self.planner.hear_reports(waiting.values())
-
-        context, reader = run.spark.context(), self.planner.reader(plan)
+        context, reader = run.spark.context(), GroupReader(self.planner.reader(plan))
+        groups = grouped((task, task.weight) for task in tasks)
         run.progress.reading()
-        return run_tasks(context, reader, tasks, run.stop, done, f"{run.subtask.task}: read chunks", meanwhile)
+        description, threads = f"{run.subtask.task}: read chunks", run.subtask.dumper.threads
+        return run_tasks(context, reader, groups, run.stop, done, description, hear, at_once=threads)
 
     def _compare(self, plan: DumpPlan) -> tuple[DumpPlan, set[TableName]]:
         """The plan after a round, and the tables that were not what it said."""

@@ -1,4 +1,4 @@
-"""Consistency `flush`: the dump of one moment, read by the slots of `snapshot_slots`.
+"""Consistency `flush` and `lock`: the dump of one moment, read by the slots of `snapshot_slots`.
 
 Structures and chunk bounds are found out beforehand, so that the lock is short; bounds cut a table at any time, and a
 structure that changed until the snapshots were open is found by comparing again, which starts the dump anew.
@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dm import faults
-from dm.dumper.chunk_reader import ChunkResult
+from dm.dumper.chunk_reader import ChunkResult, question_session
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.snapshot_slots import Meeting, SlotReader, SlotTask
 from dm.dumper.structures import read_structures, same
@@ -22,7 +22,7 @@ from dm.position import Position
 from dm.spark.dump_directory import SLOTS_DIRECTORY
 from dm.spark.dump_files import DumpedTable, DumpPlan, read_footer
 from dm.spark.job import run_tasks
-from dm.upstream.snapshot import upper_bound
+from dm.upstream.snapshot import lock_tables, upper_bound
 
 
 @dataclass
@@ -65,7 +65,24 @@ class OneMomentDump:
         directory.mkdir()
         chunks = tuple(self.planner.missing(plan))
         slots = max(1, min(context.defaultParallelism, run.subtask.dumper.threads, len(chunks)))
-        meeting = Meeting(directory, slots, run.connection, run.facts, run.endpoint.user, run.syncs)
+        unsnapshotted = sorted({task.table for task in chunks if not task.transactional})
+        keeper = question_session(run.endpoint) if unsnapshotted else None
+
+        def keep() -> None:
+            if keeper is not None:
+                lock_tables(keeper, unsnapshotted)
+
+        meeting = Meeting(
+            directory,
+            slots,
+            run.connection,
+            run.facts,
+            run.endpoint.user,
+            run.syncs,
+            tables=[table.name for table in plan.tables],
+            lock_tables=run.subtask.dumper.consistency == "lock",
+            keep=keep,
+        )
         waiting = {task.file: task for task in chunks}
 
         def meanwhile() -> None:
@@ -81,7 +98,7 @@ class OneMomentDump:
                 if footer is not None:
                     run.progress.chunk(task.table, footer.rows, footer.size)
                 self.planner.forget_report(name)
-            self.planner.hear_reports(waiting)
+            self.planner.hear_reports((task.table, name) for name, task in waiting.items())
 
         def done(results: tuple[ChunkResult, ...]) -> None:
             run.changed.update(result.table for result in results if result.changed)
@@ -90,7 +107,11 @@ class OneMomentDump:
         reader = SlotReader(self.planner.reader(plan), directory)
         tasks = [SlotTask(slot, chunks) for slot in range(slots)]
         description = f"{run.subtask.task}: read chunks of one snapshot"
-        complete = run_tasks(context, reader, tasks, run.stop, done, description, meanwhile)
+        try:
+            complete = run_tasks(context, reader, tasks, run.stop, done, description, meanwhile)
+        finally:
+            if keeper is not None:
+                keeper.close()
         shutil.rmtree(directory)
         return meeting.point if complete else None
 

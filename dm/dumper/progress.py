@@ -1,4 +1,4 @@
-"""How far a dump is: DM's fields, and rate and remaining time."""
+"""How far a dump is, in all and per table: DM's fields, and rate and remaining time."""
 
 from __future__ import annotations
 
@@ -8,23 +8,44 @@ from dataclasses import dataclass, field
 
 from dm.clock import Clock
 from dm.ident import TableName
+from dm.spark.pace import Pace
 from dm.unit import JSON
 
-
-def rate_and_eta(done: int, total: int, seconds: float, before: int = 0) -> tuple[int, int | None]:
-    """Units per second since the start, and the seconds that remain; `before` was done by an earlier run."""
-    fresh = done - before
-    if seconds <= 0 or fresh <= 0:
-        return 0, None
-    rate = fresh / seconds
-    return int(rate), max(0, int((total - done) / rate))
+_MOST_TABLES = 20  # in a status: those that are being read
 
 
-def percentage(done: int, total: int, finished: bool) -> str:
-    """DM's text of progress; an estimate never says 100 % before the end."""
-    if finished:
-        return "100.00 %"
-    return f"{min(99.99, 100 * done / total) if total else 0.0:.2f} %"
+@dataclass
+class _Table:
+    """What is known of one table."""
+
+    missing: int  # chunks that are still to be read
+    estimate: int
+    rows_pace: Pace
+    size_pace: Pace
+    rows: int = 0
+    size: int = 0
+    under_way: tuple[int, int] = (0, 0)  # rows and bytes of chunks that are being read
+
+    @property
+    def seen(self) -> tuple[int, int]:
+        """Rows and bytes read so far."""
+        return self.rows + self.under_way[0], self.size + self.under_way[1]
+
+    @property
+    def total(self) -> int:
+        """Rows that it will have; where more came than was estimated, the estimate was wrong."""
+        return self.rows if self.missing <= 0 else max(self.estimate, self.seen[0])
+
+    @property
+    def active(self) -> bool:
+        """Whether it is neither untouched nor done."""
+        return self.missing > 0 and self.rows_pace.begun
+
+    def begin(self) -> None:
+        """Rows of it begin to flow."""
+        rows, size = self.seen
+        self.rows_pace.begin(rows)
+        self.size_pace.begin(size)
 
 
 @dataclass
@@ -35,70 +56,81 @@ class DumpProgress:
     phase: str = "starting"
     finished: bool = False
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _missing: dict[TableName, int] = field(default_factory=dict)  # chunks that are still to be read
-    _estimates: dict[TableName, int] = field(default_factory=dict)
-    _rows: dict[TableName, int] = field(default_factory=dict)
-    _sizes: dict[TableName, int] = field(default_factory=dict)
-    _under_way: tuple[int, int] = (0, 0)  # rows and bytes of chunks that are being read
-    _started: float | None = None
-    _before: tuple[int, int] = (0, 0)
+    _tables: dict[TableName, _Table] = field(default_factory=dict)
+    _reading: bool = False
+
+    def __post_init__(self) -> None:
+        self._rows_pace, self._size_pace = Pace(self.clock), Pace(self.clock)
 
     def plan(self, table: TableName, chunks: int, estimated_rows: int) -> None:
         """A table enters, or starts anew."""
         with self._lock:
-            self._missing[table] = chunks
-            self._estimates[table] = estimated_rows
-            self._rows[table] = self._sizes[table] = 0
+            self._tables[table] = _Table(chunks, estimated_rows, Pace(self.clock), Pace(self.clock))
 
     def forget(self, table: TableName) -> None:
         """A table is gone."""
         with self._lock:
-            for counters in (self._missing, self._estimates, self._rows, self._sizes):
-                counters.pop(table, None)
+            self._tables.pop(table, None)
 
     def chunk(self, table: TableName, rows: int, size: int) -> None:
         """A chunk is done."""
         with self._lock:
-            self._missing[table] -= 1
-            self._rows[table] += rows
-            self._sizes[table] += size
+            known = self._tables[table]
+            known.missing -= 1
+            known.rows += rows
+            known.size += size
+            if self._reading:
+                known.begin()
 
-    def under_way(self, rows: int, size: int) -> None:
-        """How much of unfinished chunks has been read."""
+    def under_way(self, read: Mapping[TableName, tuple[int, int]]) -> None:
+        """How many rows and bytes of unfinished chunks have been read, by table."""
         with self._lock:
-            self._under_way = (rows, size)
+            for name, table in self._tables.items():
+                table.under_way = read.get(name, (0, 0))
+                if name in read and self._reading:
+                    table.begin()
 
     def reading(self) -> None:
         """Rows begin to flow: the rate counts from here."""
         with self._lock:
-            if self._started is None:
-                self._started = self.clock.monotonic()
-                self._before = (sum(self._rows.values()), sum(self._sizes.values()))
+            self._reading = True
+            self._rows_pace.begin(sum(table.seen[0] for table in self._tables.values()))
+            self._size_pace.begin(sum(table.seen[1] for table in self._tables.values()))
 
     def status(self) -> Mapping[str, JSON]:
         """DM's dump status."""
         with self._lock:
-            rows = sum(self._rows.values()) + self._under_way[0]
-            size = sum(self._sizes.values()) + self._under_way[1]
-            # Where more came than was estimated, the estimate was wrong.
-            estimate = sum(
-                self._rows[table] if missing <= 0 else max(self._estimates[table], self._rows[table])
-                for table, missing in self._missing.items()
-            )
-            seconds = 0.0 if self._started is None else self.clock.monotonic() - self._started
-            total = len(self._missing)
-            completed = sum(1 for missing in self._missing.values() if missing <= 0)
-        row_rate, eta = rate_and_eta(rows, estimate, seconds, self._before[0])
-        bps, _ = rate_and_eta(size, size, seconds, self._before[1])
-        return {
-            "totalTables": str(total),
-            "completedTables": f"{completed:.0f}",
-            "finishedBytes": str(size),
-            "finishedRows": str(rows),
-            "estimateTotalRows": str(estimate),
-            "bps": str(bps),
-            "rps": str(row_rate),
-            "etaSeconds": None if eta is None else str(eta),
-            "phase": self.phase,
-            "progress": percentage(rows, estimate, self.finished),
-        }
+            tables = self._tables.values()
+            rows, size = sum(table.seen[0] for table in tables), sum(table.seen[1] for table in tables)
+            estimate = sum(table.total for table in tables)
+            eta = None if self.finished else self._rows_pace.eta(rows, estimate)
+            active = [(name, table) for name, table in self._tables.items() if table.active]
+            active.sort(key=lambda entry: -entry[1].total)
+            return {
+                "totalTables": str(len(tables)),
+                "completedTables": str(sum(1 for table in tables if table.missing <= 0)),
+                "finishedBytes": str(size),
+                "finishedRows": str(rows),
+                "estimateTotalRows": str(estimate),
+                "bps": str(int(self._size_pace.rate(size))),
+                "rps": str(int(self._rows_pace.rate(rows))),
+                "etaSeconds": None if eta is None else str(eta),
+                "phase": self.phase,
+                "progress": self._rows_pace.share(rows, estimate, finished=self.finished),
+                "tables": [_table_status(name, table) for name, table in active[:_MOST_TABLES]],
+            }
+
+
+def _table_status(name: TableName, table: _Table) -> JSON:
+    rows, size = table.seen
+    eta = table.rows_pace.eta(rows, table.total)
+    return {
+        "table": str(name),
+        "finishedRows": str(rows),
+        "estimateTotalRows": str(table.total),
+        "finishedBytes": str(size),
+        "rps": str(int(table.rows_pace.rate(rows))),
+        "bps": str(int(table.size_pace.rate(size))),
+        "etaSeconds": None if eta is None else str(eta),
+        "progress": table.rows_pace.share(rows, table.total, finished=False),
+    }

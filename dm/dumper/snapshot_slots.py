@@ -1,4 +1,4 @@
-"""Consistency `flush`: all chunks are read from snapshots that were opened under one global read lock.
+"""Consistency `flush` and `lock`: all chunks are read from snapshots that were opened under one read lock.
 
 Problem: rows that nobody will correct afterwards (a task without a syncer, or a load in which a duplicate is an error)
 must all be of one moment. A snapshot lives in a connection, and connections live in different worker processes.
@@ -8,6 +8,11 @@ takes FLUSH TABLES WITH READ LOCK, which waits for commits that are under way an
 its snapshot and reports; the driver reads the binlog's end, which is exact now, and unlocks. The lock lasts for some
 tens of milliseconds, since everything slow has been done before. Then the slots share the chunks, first come first
 served.
+
+`lock`, and `flush` where the user lacks RELOAD (as dumpling does it), lock the dumped tables instead of the server:
+LOCK TABLES .. READ waits for every transaction that has touched one of them, engine commit included, so the binlog end
+is as exact for their changes. Tables of engines without transactions have no snapshots; a session of the driver keeps
+them locked until everything is read.
 
 They meet through empty files in a directory beside the chunk files, which all of them reach anyway. A claim of a
 chunk is a file that only one process can create. When the driver dies the snapshots are gone: such a dump can't be
@@ -19,17 +24,18 @@ from __future__ import annotations
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dm import faults
-from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, row_session
+from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, is_changed, row_session
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.position import Position
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts
-from dm.upstream.snapshot import LOCK_SECONDS, locked_end, wait_for_no_prepared_xa
+from dm.upstream.snapshot import LOCK_SECONDS, locked_end, tables_locked_end, wait_for_no_prepared_xa
 
 _LOCKED = "locked"
 _OPEN_SECONDS = 20.0  # the longest that the whole server may be locked
@@ -53,6 +59,7 @@ class SlotReader:
 
     def __call__(self, task: SlotTask) -> tuple[ChunkResult, ...]:
         """Read what this slot gets hold of."""
+        self.reader.demand_shared()
         results: list[ChunkResult] = []
         connection = row_session(self.reader.endpoint)
         try:
@@ -63,11 +70,19 @@ class SlotReader:
             (self.meeting / f"open-{task.slot}").touch()
             for number, chunk in enumerate(task.chunks):
                 if self._claimed(number):
-                    results.append(self.reader.read_from(connection, chunk))
+                    results.append(self._read(connection, chunk))
                     faults.hit("dumper.chunk_written")
         finally:
             connection.close()
         return tuple(results)
+
+    def _read(self, connection: Connection, chunk: ChunkTask) -> ChunkResult:
+        try:
+            return self.reader.read(connection, chunk)
+        except DMError as error:
+            if not is_changed(error):
+                raise
+            return ChunkResult(chunk.table, chunk.generation, chunk.chunk, changed=True)
 
     def _claimed(self, number: int) -> bool:
         try:
@@ -95,18 +110,31 @@ class Meeting:
     facts: ServerFacts
     user: str
     replayed: bool  # a syncer goes on from the point
+    tables: Sequence[TableName]
+    lock_tables: bool = False  # rather than the whole server
+    keep: Callable[[], None] = lambda: None  # locks what has no snapshots; called under the lock
     point: Position | None = None
 
     def step(self) -> bool:
         """Bring the slots to their snapshots once all are there; True when that has been done."""
         if self.point is None and self._all("connected"):
-            self.point = locked_end(self.connection, self.facts, self._open)
+            self.point = self._locked_end()
         return self.point is not None
+
+    def _locked_end(self) -> Position:
+        if not self.lock_tables:
+            try:
+                return locked_end(self.connection, self.facts, self._open)
+            except DMError as error:
+                if error.name != "privilege-missing" or self._all("open"):
+                    raise
+        return tables_locked_end(self.connection, self.facts, self.tables, self._open)
 
     def _all(self, word: str) -> bool:
         return all((self.directory / f"{word}-{slot}").exists() for slot in range(self.slots))
 
     def _open(self) -> None:
+        self.keep()
         (self.directory / _LOCKED).touch()
         _wait(lambda: self._all("open"), _OPEN_SECONDS, "snapshots of the dump's sessions")
         if self.replayed:

@@ -19,7 +19,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import list_tables, read_structure
+from dm.upstream.facts import list_tables, show_create_table
 
 Structures = Mapping[TableName, str | None]
 
@@ -42,7 +42,7 @@ def read_structures(
         if not wanted(table):
             continue
         try:
-            found[table] = read_structure(connection, table)
+            found[table] = show_create_table(connection, table)
         except DMError as error:
             if not is_changed(error):
                 raise

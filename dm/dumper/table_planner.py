@@ -6,17 +6,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from dm.dumper.chunk_file import SqlForm
+from dm.dumper.chunk_group import GroupWalker, grouped
 from dm.dumper.chunk_reader import (
     ChunkReader,
     ChunkTask,
     KeyWalk,
-    KeyWalker,
     WalkResult,
     read_report,
     report_file,
     reported_checksum,
     select_text,
     selected_columns,
+    shared_marker,
 )
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.structures import read_sizes
@@ -84,18 +85,21 @@ class TablePlanner:
             if key is not None:
                 walks.append(KeyWalk(table.name, key, rows))
 
-        def walked(result: WalkResult) -> None:
-            if result.bounds is None:
-                run.changed.add(result.table)
-                return
-            table = planned[result.table]
-            known = len(result.bounds) * table.chunk_rows  # the walk has counted them
-            estimate = known + min(table.chunk_rows, max(0, table.estimated_rows - known))
-            planned[result.table] = replace(table, bounds=result.bounds, estimated_rows=estimate)
+        def walked(results: tuple[WalkResult, ...]) -> None:
+            for result in results:
+                if result.bounds is None:
+                    run.changed.add(result.table)
+                    continue
+                table = planned[result.table]
+                known = len(result.bounds) * table.chunk_rows  # the walk has counted them
+                estimate = known + min(table.chunk_rows, max(0, table.estimated_rows - known))
+                planned[result.table] = replace(table, bounds=result.bounds, estimated_rows=estimate)
 
         if walks:
-            context, walker = run.spark.context(), KeyWalker(run.endpoint)
-            if not run_tasks(context, walker, walks, run.stop, walked, f"{run.subtask.task}: plan chunks"):
+            groups = grouped((walk, planned[walk.table].weight) for walk in walks)
+            context, walker, threads = run.spark.context(), GroupWalker(run.endpoint), run.subtask.dumper.threads
+            description = f"{run.subtask.task}: plan chunks"
+            if not run_tasks(context, walker, groups, run.stop, walked, description, at_once=threads):
                 return None
         plan = plan.with_tables(*planned.values())
         save_plan(run.directory, plan)
@@ -127,6 +131,7 @@ class TablePlanner:
                 transactional=(schema.engine or "InnoDB").lower() == "innodb",
                 structure=table.structure if table.keyless else "",
                 sql=form,
+                weight=table.weight,
             )
             for chunk, condition in enumerate(conditions(key if table.bounds else None, table.bounds or ()))
             if finished_chunk(self.run.directory, plan, table, chunk) is None
@@ -135,14 +140,19 @@ class TablePlanner:
     def reader(self, plan: DumpPlan) -> ChunkReader:
         """What reads chunks of the plan."""
         run = self.run
+        shared_marker(run.directory, plan.dump_id).touch()
         return ChunkReader(run.endpoint, run.facts, run.directory, plan.dump_id, run.subtask.dumper.where)
 
-    def hear_reports(self, files: Iterable[str]) -> None:
+    def hear_reports(self, chunks: Iterable[tuple[TableName, str]]) -> None:
         """Count what has been read of chunks that are not finished; any number may be waiting for a worker."""
         directory = self.run.directory
         present = {path.name for path in directory.glob(".*.progress.tmp")}
-        reports = [read_report(directory, file) for file in files if report_file(directory, file).name in present]
-        self.run.progress.under_way(sum(rows for rows, _ in reports), sum(size for _, size in reports))
+        read: dict[TableName, tuple[int, int]] = {}
+        for table, file in chunks:
+            if report_file(directory, file).name in present:
+                (rows, size), (more_rows, more_size) = read.get(table, (0, 0)), read_report(directory, file)
+                read[table] = (rows + more_rows, size + more_size)
+        self.run.progress.under_way(read)
 
     def forget_report(self, file: str) -> None:
         """The chunk is done, or its table is not what it was."""

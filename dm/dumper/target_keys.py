@@ -7,13 +7,14 @@ question is answered by the syncer's own plan for the table, so that both always
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dm.changes.constant import constant_columns
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.target_table import TargetTable
 from dm.config.subtask import SubtaskConfig
+from dm.ident import TableName
 from dm.rules import ExtractedColumn, TableRules
 from dm.schema.table import TableSchema
 from dm.schema.wire import wire_columns
@@ -28,15 +29,29 @@ class TargetKeys:
     def __init__(self, subtask: SubtaskConfig, rules: TableRules) -> None:
         self._rules = rules
         self._loads = subtask.mode != "dump"
-        self._schemas = TargetSchemas(lambda: TargetConnection(subtask.target))
+        self._connect: Callable[[], TargetConnection] = lambda: TargetConnection(subtask.target)
+        self._schemas = TargetSchemas(self._connect)
+        self._names: frozenset[tuple[str, str]] | None = None
 
     def keyless(self, source: TableSchema, flavor: Flavor) -> bool:
         """Whether rows of the table can not be told apart at the target."""
         name = self._rules.route(source.name)
-        present = self._schemas.read(name) if self._loads else None
+        present = self._schemas.read(name) if self._loads and self._may_exist(name) else None
         if present is None:
             return not is_keyed(source, replace(source, name=name), flavor)
         return not is_keyed(source, present, flavor, self._rules.extracted(source.name))
+
+    def _may_exist(self, name: TableName) -> bool:
+        """Whether it is worth asking: most targets are empty, and a source may have very many tables."""
+        if self._names is None:
+            connection = self._connect()
+            try:
+                rows = connection.query("SELECT table_schema, table_name FROM information_schema.tables")
+            finally:
+                connection.close()
+            # Without case: how names compare is the target's own affair, and it is asked then.
+            self._names = frozenset((str(schema).lower(), str(table).lower()) for schema, table in rows)
+        return (name.schema.lower(), name.table.lower()) in self._names
 
     def close(self) -> None:
         """End the session."""

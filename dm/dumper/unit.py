@@ -18,7 +18,7 @@ from pathlib import Path
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
-from dm.dumper.chunk_reader import question_session
+from dm.dumper.chunk_reader import question_session, shared_marker
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.lock_free import LockFreeDump
 from dm.dumper.one_moment import OneMomentDump
@@ -63,9 +63,6 @@ class DumpUnit:
 
     def run(self, stop: threading.Event) -> None:
         """Dump until every wanted table is in files, or until stopped."""
-        consistency = self._subtask.dumper.consistency
-        if consistency == "lock":
-            raise DMError("dump-consistency-unsupported", consistency=consistency)
         rules = TableRules(self._subtask)
         keys = TargetKeys(self._subtask, rules)
         try:
@@ -114,6 +111,7 @@ class DumpUnit:
         complete = planner.with_points(complete)
         with writing_to(self._directory):
             write_readable(self._directory, complete, self._clock.time(), planner.checksums)
+        shared_marker(self._directory, complete.dump_id).unlink(missing_ok=True)
         save_plan(self._directory, complete)
         faults.hit("dumper.finished")
         self._finish(planner, complete)
@@ -150,6 +148,6 @@ class DumpUnit:
     def _finish(self, planner: TablePlanner, plan: DumpPlan) -> None:
         for table in plan.tables:
             planner.announce(plan, table)
-        self._progress.under_way(0, 0)
+        self._progress.under_way({})
         self._progress.phase = "finished"
         self._progress.finished = True

@@ -45,12 +45,6 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
-        "dump-consistency-unsupported", 32906, "dump-unit", "internal", "high",
-        "dump consistency `{consistency}` is not supported",
-        "use `--consistency none` (the syncer brings the rows to a common point) or `flush` in `mydumpers.extra-args`, "
-        "or leave it out",
-    ),
-    ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
         "the dump directory {directory} holds something else: {why}",
         "stop the task, move the directory away or name another one in `loaders.dir`, and start the task again",
@@ -72,6 +66,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "the dump directory {directory} can not be used",
         "RawCause has the system's words; make it a directory that the user of dm can write to, or name another one in "
         "`loaders.dir`, then resume the task",
+    ),
+    ErrorKind(
+        "dump-directory-not-shared", 32908, "dump-unit", "internal", "high",
+        "the host {host} does not see the dump directory {directory} as the task's own host does",
+        "dump into a directory that all hosts of the Spark cluster share (NFS or alike), mounted at the same path "
+        "everywhere; or use a master on this host, such as `local[*]`",
     ),
     ErrorKind(
         "dump-file-damaged", 34900, "load-unit", "internal", "high",

@@ -1,4 +1,4 @@
-"""How far a load is: DM's fields, and rate and remaining time."""
+"""How far a load is, in all and per table: DM's fields, and rate and remaining time."""
 
 from __future__ import annotations
 
@@ -7,8 +7,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from dm.clock import Clock
+from dm.ident import TableName
 from dm.position import Position
+from dm.spark.pace import Pace
 from dm.unit import JSON
+
+_MOST_TABLES = 20  # in a status: those that are being loaded
+
+
+@dataclass
+class _Table:
+    """What is known of one source table."""
+
+    pace: Pace  # of bytes
+    rows: int = 0
+    size: int = 0
+    total_rows: int = 0
+    total_size: int = 0
 
 
 @dataclass
@@ -18,14 +33,13 @@ class LoadProgress:
     clock: Clock
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _position: Position | None = None
-    _rows: int = 0
-    _size: int = 0
-    _total_rows: int = 0
-    _total_size: int = 0
-    _started: float | None = None
-    _before: int = 0
+    _tables: dict[TableName, _Table] = field(default_factory=dict)
+    _loading: bool = False
     _finished: bool = False
     _left_out: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        self._pace, self._rows_pace = Pace(self.clock), Pace(self.clock)
 
     def begin(self, position: Position) -> None:
         """The dump is known."""
@@ -37,23 +51,28 @@ class LoadProgress:
         with self._lock:
             self._left_out = files
 
-    def expect(self, rows: int, size: int) -> None:
+    def expect(self, table: TableName, rows: int, size: int) -> None:
         """A part that the dump consists of."""
         with self._lock:
-            self._total_rows += rows
-            self._total_size += size
+            known = self._tables.setdefault(table, _Table(Pace(self.clock)))
+            known.total_rows += rows
+            known.total_size += size
 
-    def loaded(self, rows: int, size: int) -> None:
+    def loaded(self, table: TableName, rows: int, size: int) -> None:
         """A part is in the target."""
         with self._lock:
-            self._rows += rows
-            self._size += size
+            known = self._tables[table]
+            known.rows += rows
+            known.size += size
+            if self._loading:
+                known.pace.begin(known.size)
 
     def loading(self) -> None:
         """Rows begin to flow: the rate counts from here."""
         with self._lock:
-            self._started = self.clock.monotonic()
-            self._before = self._size
+            self._loading = True
+            self._pace.begin(sum(table.size for table in self._tables.values()))
+            self._rows_pace.begin(sum(table.rows for table in self._tables.values()))
 
     def finish(self) -> None:
         """Everything is loaded and handed over."""
@@ -61,22 +80,46 @@ class LoadProgress:
             self._finished = True
 
     def status(self) -> Mapping[str, JSON]:
-        """DM's load status, and rows and remaining time."""
+        """DM's load status, and rows, remaining time and the tables under way."""
         with self._lock:
-            seconds = 0.0 if self._started is None else self.clock.monotonic() - self._started
-            fresh = self._size - self._before
-            rate = fresh / seconds if seconds > 0 and fresh > 0 else 0.0
-            share = self._size / self._total_size if self._total_size else 0.0
+            tables = self._tables.values()
+            rows, size = sum(table.rows for table in tables), sum(table.size for table in tables)
+            total = sum(table.total_size for table in tables)
             position = self._position
+            active = [
+                (name, table)
+                for name, table in self._tables.items()
+                if table.pace.begun and table.size < table.total_size
+            ]
+            active.sort(key=lambda entry: -entry[1].total_size)
             return {
-                "finishedBytes": str(self._size),
-                "totalBytes": str(self._total_size),
-                "finishedRows": str(self._rows),
-                "totalRows": str(self._total_rows),
-                "progress": "100.00 %" if self._finished else f"{min(99.99, 100 * share):.2f} %",
+                "finishedBytes": str(size),
+                "totalBytes": str(total),
+                "finishedRows": str(rows),
+                "totalRows": str(sum(table.total_rows for table in tables)),
+                "progress": self._pace.share(size, total, finished=self._finished),
                 "metaBinlog": "" if position is None else str(position),
                 "metaBinlogGTID": "" if position is None else str(position.gtid_set),
                 "leftOut": list(self._left_out),
-                "bps": str(int(rate)),
-                "etaSeconds": str(int((self._total_size - self._size) / rate)) if rate else None,
+                "bps": str(int(self._pace.rate(size))),
+                "rps": str(int(self._rows_pace.rate(rows))),
+                "etaSeconds": _text(self._pace.eta(size, total)),
+                "tables": [_table_status(name, table) for name, table in active[:_MOST_TABLES]],
             }
+
+
+def _table_status(name: TableName, table: _Table) -> JSON:
+    return {
+        "table": str(name),
+        "finishedRows": str(table.rows),
+        "totalRows": str(table.total_rows),
+        "finishedBytes": str(table.size),
+        "totalBytes": str(table.total_size),
+        "bps": str(int(table.pace.rate(table.size))),
+        "etaSeconds": _text(table.pace.eta(table.size, table.total_size)),
+        "progress": table.pace.share(table.size, table.total_size, finished=False),
+    }
+
+
+def _text(seconds: int | None) -> str | None:
+    return None if seconds is None else str(seconds)

@@ -67,6 +67,7 @@ class FileTask:
 class FileResult:
     """A file whose rows are in the target."""
 
+    table: TableName
     file: str
     rows: int  # those that are known of, else those that this run has written
     size: int
@@ -107,7 +108,7 @@ class FileLoader:
             rows = self._load(connection, task, path, trailer)
         finally:
             connection.close()
-        return FileResult(task.file, task.rows or rows, task.size)
+        return FileResult(task.table, task.file, task.rows or rows, task.size)
 
     def _load(self, connection: TargetConnection, task: FileTask, path: Path, trailer: SqlTrailer | None) -> int:
         largest = int(connection.query("SELECT @@max_allowed_packet")[0][0]) - _PACKET_MARGIN

@@ -126,9 +126,9 @@ class LoadUnit:
         tasks, files = self._tasks(connection, plan, sources)
         done = loaded_parts(connection, run)
         for task in tasks:
-            self._progress.expect(task.rows, task.size)
+            self._progress.expect(task.part.table, task.rows, task.size)
             if task.part in done:
-                self._progress.loaded(task.rows, task.size)
+                self._progress.loaded(task.part.table, task.rows, task.size)
         left = [task for task in tasks if task.part not in done]
         self._progress.loading()
         if left and not self._run_tasks(run, left, stop):
@@ -146,7 +146,7 @@ class LoadUnit:
         loader = PartLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
 
         def done(result: PartResult) -> None:
-            self._progress.loaded(result.rows, result.size)
+            self._progress.loaded(result.part.table, result.rows, result.size)
 
         return run_tasks(self._spark.context(), loader, tasks, stop, done, f"{self._subtask.task}: load chunks")
 
@@ -157,16 +157,16 @@ class LoadUnit:
         for part in done:
             parts.setdefault((part.table, part.generation, part.chunk), set()).add(part.part)
         for task in files:
-            self._progress.expect(task.rows, task.size)
+            self._progress.expect(task.table, task.rows, task.size)
             if task.part(FILE_END) in done:
-                self._progress.loaded(task.rows, task.size)
+                self._progress.loaded(task.table, task.rows, task.size)
             else:
                 numbers = parts.get((task.table, task.generation, task.chunk), set())
                 left.append(replace(task, done=frozenset(numbers)))
         loader = FileLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
 
         def loaded(result: FileResult) -> None:
-            self._progress.loaded(result.rows, result.size)
+            self._progress.loaded(result.table, result.rows, result.size)
 
         description = f"{self._subtask.task}: load SQL files"
         return not left or run_tasks(self._spark.context(), loader, left, stop, loaded, description)

@@ -78,6 +78,11 @@ class DumpedTable:
         """How many chunk files there will be."""
         return len(self.bounds or ()) + 1
 
+    @property
+    def weight(self) -> float:
+        """How much each of its chunks is expected to hold, as a share of a full one."""
+        return self.estimated_rows / self.chunks / self.chunk_rows if self.chunk_rows else 0.0
+
     def file_name(self, chunk: int) -> str:
         """The name of a chunk's file."""
         if self.form == "sql":

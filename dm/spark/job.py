@@ -108,26 +108,14 @@ def run_tasks(
     done: Callable[[ResultT], None],
     description: str,
     meanwhile: Callable[[], None] = lambda: None,
+    *,
+    at_once: int | None = None,
 ) -> bool:
     """Work through all items; False when `stop` cut it short, DMError when an item failed.
 
-    `meanwhile` is called again and again while the job runs; what it raises ends the job.
+    `meanwhile` is called again and again while the job runs; what it raises ends the job. With `at_once` never more
+    items than that are worked on at the same time, however many cores the master has.
     """
-    for at in range(0, len(items), _LARGEST_JOB):
-        if not _run_job(context, function, items[at : at + _LARGEST_JOB], stop, done, description, meanwhile):
-            return False
-    return not stop.is_set()
-
-
-def _run_job(
-    context: SparkContext,
-    function: Callable[[ItemT], ResultT],
-    items: Sequence[ItemT],
-    stop: threading.Event,
-    done: Callable[[ResultT], None],
-    description: str,
-    meanwhile: Callable[[], None],
-) -> bool:
     global _workers_lost
     from py4j.protocol import Py4JError
     from pyspark import InheritableThread
@@ -148,22 +136,31 @@ def _run_job(
     worker = _Worker(function, run, armed)
     outcomes = context.accumulator([], Outcomes())
     broken: list[BaseException] = []
+    lanes, per_job = _lanes(context, len(items), at_once)
+    jobs = iter([items[at : at + per_job] for at in range(0, len(items), per_job)])
+    taking, over = threading.Lock(), threading.Event()
 
-    def work() -> None:
-        try:
-            context.setJobGroup(run, description, interruptOnCancel=True)
-            context.parallelize(items, len(items)).foreach(lambda item: outcomes.add([worker(item)]))
-        except BaseException as error:  # carried to the caller's thread
-            broken.append(error)
+    def lane() -> None:
+        while not over.is_set():
+            with taking:
+                job = next(jobs, None)
+            if job is None:
+                return
+            try:
+                context.setJobGroup(run, description, interruptOnCancel=True)
+                context.parallelize(job, len(job)).foreach(lambda item: outcomes.add([worker(item)]))
+            except BaseException as error:  # carried to the caller's thread
+                broken.append(error)
+                return
 
-    thread = InheritableThread(target=work, name=f"spark-{description}", daemon=True)
-    thread.start()
+    threads = [InheritableThread(target=lane, name=f"spark-{description}", daemon=True) for _ in range(lanes)]
+    for thread in threads:
+        thread.start()
     failure: TaskFailure | None = None
     seen = 0
-    cancelled = False
+    cancels_left = int(_CANCEL_SECONDS / _POLL_SECONDS)
     while True:
-        thread.join(0 if cancelled else _POLL_SECONDS)
-        ended = not thread.is_alive()
+        running = [thread for thread in threads if thread.is_alive()]
         arrived = outcomes.value
         while seen < len(arrived):
             outcome = arrived[seen]
@@ -172,27 +169,43 @@ def _run_job(
                 failure = failure or outcome.failure
             else:
                 done(cast("ResultT", outcome.result))
-        if ended or cancelled:
+        if not running or cancels_left == 0:
             break
-        try:
-            meanwhile()
-        except DMError as error:
-            failure = failure or TaskFailure.of(error)
-        if failure is not None or stop.is_set():
-            cancelled = True
+        if not over.is_set():
             try:
+                meanwhile()
+            except DMError as error:
+                failure = failure or TaskFailure.of(error)
+        if failure is not None or broken or stop.is_set():
+            over.set()
+            cancels_left -= 1
+            try:
+                # Again and again: a lane may have been about to submit its next job.
                 context.cancelJobGroup(run)
             except (Py4JError, OSError) as error:
                 broken.append(error)
-            thread.join(_CANCEL_SECONDS)
+        running[0].join(_POLL_SECONDS)
     if failure is not None:
         raise failure.error()
-    if stop.is_set() and seen < len(items):
+    if stop.is_set():
         return False
     if seen < len(items):
         _workers_lost = True
         raise DMError("spark-job-failed", what=description, cause=_first_lines(broken)) from next(iter(broken), None)
     return True
+
+
+def _lanes(context: SparkContext, items: int, at_once: int | None) -> tuple[int, int]:
+    """How many threads submit Spark jobs one after the other, and how many items each of the jobs has.
+
+    One job for everything is the cheapest, but Spark then gives every core it has an item. Where that would be too
+    many, each lane submits one item at a time; the cores that stay idle then make up for the cost of a job per item. A
+    cluster may get more cores while a job runs, so only a local master is taken at its word.
+    """
+    cores = context.defaultParallelism if str(context.master).startswith("local") else items
+    if at_once is None or items <= at_once or cores <= at_once:
+        return 1, _LARGEST_JOB
+    return at_once, 1
 
 
 def _first_lines(broken: Sequence[BaseException]) -> str:

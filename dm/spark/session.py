@@ -51,7 +51,6 @@ def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> 
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.log.level": "ERROR",
-        "spark.local.dir": str(scratch),
         "spark.python.worker.reuse": "true",
         "spark.python.use.daemon": "true",
         "spark.executorEnv.PYTHONHASHSEED": "0",
@@ -61,8 +60,10 @@ def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> 
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.driver.extraJavaOptions": _SMALL_JVM,
+            "spark.local.dir": str(scratch),  # of all hosts, so not for a cluster
         }
-    return settings | {str(key): str(value) for key, value in conf.items()} | {"spark.master": master}
+    fixed = {"spark.master": master, "spark.speculation": "false"}
+    return settings | {str(key): str(value) for key, value in conf.items()} | fixed
 
 
 class SparkProvider:
@@ -76,10 +77,12 @@ class SparkProvider:
         *,
         driver_memory: str = "512m",
         java_home: str = "",
+        python: str = "",
     ) -> None:
         self.master = master
         self._conf = {"spark.driver.memory": driver_memory} | dict(conf or {})
         self._java_home = java_home
+        self._python = python or sys.executable
         self._parent = scratch
         self._lock = threading.Lock()
         self._context: SparkContext | None = None
@@ -115,6 +118,10 @@ class SparkProvider:
         with self._lock:
             self._close()
 
+    @property
+    def _local(self) -> bool:
+        return self.master.startswith("local")
+
     def _start(self) -> SparkContext:
         if self._parent is not None:
             self._parent.mkdir(parents=True, exist_ok=True)
@@ -128,14 +135,14 @@ class SparkProvider:
 
         try:
             with _environment(
-                PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret, PYSPARK_PYTHON=sys.executable
+                PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret, PYSPARK_PYTHON=self._python
             ):
                 gateway = launch_gateway()  # type: ignore[no-untyped-call]
                 configuration = SparkConf(_jvm=gateway.jvm).setAll(list(settings.items()))
                 context = SparkContext(gateway=gateway, conf=configuration)
         except Py4JError as error:
             raise DMError("spark-start-failed", master=self.master, cause=self._last_words(str(error))) from error
-        if not self.master.startswith("local"):
+        if not self._local:
             context.addPyFile(str(_package_archive(self._scratch)))
         return context
 
@@ -150,9 +157,11 @@ class SparkProvider:
             "JAVA_HOME": self._java_home or str(find_java_home(self._scratch)),
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
-            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_PYTHON": self._python,
             "PYTHONPATH": os.pathsep.join(filter(None, [str(_package_root()), os.environ.get("PYTHONPATH", "")])),
         }
+        if not self._local:
+            environment["SPARK_LOCAL_DIRS"] = str(self._scratch)  # of this host; executors have their own
         # A file and not `--conf`: settings may hold secrets (an object store's), arguments are in the process list.
         properties = self._scratch / "spark.properties"
         properties.touch(mode=0o600)

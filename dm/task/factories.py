@@ -76,9 +76,10 @@ class Factories:
                 spark = payload.config.spark
                 self._spark = SparkProvider(
                     spark.master,
-                    spark.conf,
+                    spark.settings,
                     payload.scratch,
                     driver_memory=spark.driver_memory,
                     java_home=spark.java_home,
+                    python=spark.python,
                 )
             return self._spark

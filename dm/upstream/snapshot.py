@@ -27,7 +27,7 @@ from __future__ import annotations
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -36,7 +36,7 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import ServerFacts, binlog_status, read_structure
+from dm.upstream.facts import ServerFacts, binlog_status, show_create_table
 
 LOCK_SECONDS = 120.0
 XA_SECONDS = 60.0
@@ -116,6 +116,30 @@ def locked_end(
 ) -> Position:
     """The binlog end under a global read lock; `meanwhile` is done under it, and sees exactly what is up to there."""
     _locked(connection, "FLUSH TABLES WITH READ LOCK", "the whole server (FLUSH TABLES WITH READ LOCK)", stop)
+    return _end(connection, facts, meanwhile)
+
+
+def tables_locked_end(
+    connection: Connection,
+    facts: ServerFacts,
+    tables: Sequence[TableName],
+    meanwhile: Callable[[], None],
+    stop: threading.Event | None = None,
+) -> Position:
+    """The same under read locks of some tables: exact for their changes, whatever is written to others meanwhile."""
+    if tables:
+        lock_tables(connection, tables, stop)
+    return _end(connection, facts, meanwhile)
+
+
+def lock_tables(connection: Connection, tables: Sequence[TableName], stop: threading.Event | None = None) -> None:
+    """Keep writers out of tables until the session unlocks them or ends."""
+    words = ", ".join(f"{table.sql} READ" for table in tables)
+    what = f"{len(tables)} tables, {tables[0]} among them (LOCK TABLES .. READ)"
+    _locked(connection, f"LOCK TABLES {words}", what, stop)
+
+
+def _end(connection: Connection, facts: ServerFacts, meanwhile: Callable[[], None]) -> Position:
     try:
         meanwhile()
         return _status(connection, facts)
@@ -161,31 +185,25 @@ class TableSnapshot:
 
 @contextmanager
 def table_snapshot(
-    ask: Connect, read: Connect, facts: ServerFacts, table: TableName, *, transactional: bool
+    asker: Connection, reader: Connection, facts: ServerFacts, table: TableName, *, transactional: bool
 ) -> Iterator[TableSnapshot]:
-    """Open a session of `read` on the table as of a point; a table without transactions stays locked until it is read.
+    """`reader` on the table as of a point; a table without transactions stays locked until it is read.
 
-    `ask` makes sessions for questions and locks, whose answers come as text.
+    `asker` is a session for questions and locks, whose answers come as text. Both are free again afterwards; after an
+    error they have to be closed.
     """
-    asker = ask()
-    reader = None
-    try:
-        reader = read()
-        _locked(
-            asker if transactional else reader,
-            f"LOCK TABLES {table.sql} READ",
-            f"table {table} (LOCK TABLES .. READ)",
-            None,
-        )
-        if transactional:
-            fetch(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            fetch(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
-        point = _status(asker, facts)
-        structure = read_structure(asker, table)
-        if transactional:
-            fetch(asker, "UNLOCK TABLES")
-        yield TableSnapshot(reader, point, structure)
-    finally:
-        asker.close()
-        if reader is not None:
-            reader.close()
+    _locked(
+        asker if transactional else reader,
+        f"LOCK TABLES {table.sql} READ",
+        f"table {table} (LOCK TABLES .. READ)",
+        None,
+    )
+    if transactional:
+        fetch(reader, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        fetch(reader, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+    point = _status(asker, facts)
+    structure = show_create_table(asker, table)
+    if transactional:
+        fetch(asker, "UNLOCK TABLES")
+    yield TableSnapshot(reader, point, structure)
+    fetch(reader, "ROLLBACK" if transactional else "UNLOCK TABLES")

@@ -72,9 +72,12 @@ class FullLoad:
         dumper = {"rows": self.settings.get("rows", 1000)}
         if "where" in self.settings:
             dumper["where"] = self.settings["where"]
+        if "threads" in self.settings:
+            dumper["threads"] = self.settings["threads"]
+        source = self.settings.get("source") or endpoint(self.upstream)
         config = SubtaskConfig(
             task=self.task or self.schema,
-            source=SourceConfig(source_id=self.source_id, endpoint=endpoint(self.upstream)),
+            source=SourceConfig(source_id=self.source_id, endpoint=source),
             mode=self.settings.get("mode", "all"),
             target=endpoint(self.target),
             meta_schema=self.meta_schema,

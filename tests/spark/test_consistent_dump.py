@@ -6,6 +6,8 @@ import threading
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet
+from pydantic import SecretStr
 
 from dm import faults
 from dm.demo.servers import ThrowawayServer
@@ -13,7 +15,7 @@ from dm.errors import DMError
 from dm.spark.dump_directory import SLOTS_DIRECTORY
 from dm.spark.dump_files import load_plan
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import FullLoad, rows, wait_for
+from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
@@ -137,9 +139,41 @@ def test_a_table_that_changes_before_the_snapshot_starts_the_dump_anew(
     assert load.report().identical
 
 
-def test_a_consistency_that_is_not_there_is_refused_by_name(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
-    load = full_load(mariadb, mariadb, *ACCOUNTS, consistency="lock")
-    with pytest.raises(DMError) as caught:
-        load.dump()
-    assert caught.value.name == "dump-consistency-unsupported"
-    assert not load.directory.exists()
+@pytest.mark.parametrize("consistency", ["lock", "flush"])
+def test_without_the_privilege_for_all_the_dumped_tables_are_locked(
+    consistency: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    user = f"reader_{consistency}_{upstream.port}"
+    admin = ["XA_RECOVER_ADMIN ON *.*"] if upstream.flavor == "mysql" else []
+    upstream.create_user(user, "p", "SELECT, LOCK TABLES, REPLICATION CLIENT ON *.*", *admin)
+    source = endpoint(upstream).model_copy(update={"user": user, "password": SecretStr("p")})
+    load = full_load(
+        upstream,
+        target,
+        *ACCOUNTS,
+        "CREATE TABLE without_snapshots (id INT PRIMARY KEY) ENGINE = MyISAM",
+        "INSERT INTO without_snapshots VALUES (1), (2)",
+        mode="dump",
+        rows=10,
+        consistency=consistency,
+        source=source,
+    )
+    before = counted(upstream)
+    with Payments(load) as payments:
+        plan = load.dump()
+        seen = payments.count
+    assert seen > 0
+    assert plan.consistent
+    assert plan.p0 == plan.p1
+    assert counted(upstream) - before == 2, "all tables for the snapshots, one until everything is read"
+    upstream.execute(f"INSERT INTO `{load.schema}`.without_snapshots VALUES (3)")  # no lock is left behind
+    assert sum(amounts(load, "accounts")) + sum(amounts(load, "ledger")) == 40_000
+
+
+def amounts(load: FullLoad, table: str) -> list[int]:
+    files = load.directory.glob(f"{load.schema}.{table}.*.parquet")
+    return [int(value) for file in files for value in parquet.read_table(file)["amount"].to_pylist()]
+
+
+def counted(server: ThrowawayServer) -> int:
+    return int(rows(server, "SHOW GLOBAL STATUS LIKE 'Com_lock_tables'")[0][1])

@@ -245,7 +245,7 @@ def test_a_table_locked_for_long_is_named(mariadb: ThrowawayServer, full_load: L
     load = full_load(mariadb, mariadb, *KEYLESS)
     holder = mariadb.connect(autocommit=False)
     where = endpoint(mariadb)
-    connection = question_session(where)
+    connection, reader = question_session(where), row_session(where)
     try:
         with holder.cursor() as cursor:
             cursor.execute(f"INSERT INTO `{load.schema}`.keyless VALUES (2)")
@@ -254,8 +254,8 @@ def test_a_table_locked_for_long_is_named(mariadb: ThrowawayServer, full_load: L
             with (
                 pytest.raises(DMError) as caught,
                 snapshot.table_snapshot(
-                    lambda: question_session(where),
-                    lambda: row_session(where),
+                    connection,
+                    reader,
                     read_facts(connection),
                     TableName(load.schema, "keyless"),
                     transactional=True,
@@ -265,6 +265,7 @@ def test_a_table_locked_for_long_is_named(mariadb: ThrowawayServer, full_load: L
     finally:
         holder.close()
         connection.close()
+        reader.close()
     assert caught.value.name == "dump-lock-refused"
     assert "keyless" in caught.value.message
 

@@ -41,6 +41,30 @@ def test_an_error_of_a_task_arrives_as_that_error(spark: SparkProvider) -> None:
     assert caught.value.retryable
 
 
+def test_no_more_items_at_once_than_asked_for(spark: SparkProvider, tmp_path: Path) -> None:
+    assert spark.context().defaultParallelism == 2
+
+    def work(item: int) -> int:
+        (tmp_path / "busy").open("x").close()  # fails when another item is being worked on
+        (tmp_path / "busy").unlink()
+        return item
+
+    heard: list[int] = []
+    assert run_tasks(spark.context(), work, range(8), threading.Event(), heard.append, "in turn", at_once=1)
+    assert sorted(heard) == list(range(8))
+
+
+def test_an_error_ends_all_lanes(spark: SparkProvider) -> None:
+    def work(item: int) -> int:
+        return 1 // (item - 2)
+
+    heard: list[int] = []
+    with pytest.raises(DMError) as caught:
+        run_tasks(spark.context(), work, range(1000), threading.Event(), heard.append, "fail", at_once=1)
+    assert caught.value.name == "internal-error"
+    assert len(heard) < 1000
+
+
 def test_a_defect_in_a_task_is_an_internal_error_with_its_traceback(spark: SparkProvider) -> None:
     with pytest.raises(DMError) as caught:
         run_tasks(spark.context(), lambda item: 1 // item, [0], threading.Event(), lambda _: None, "fail")

@@ -159,7 +159,18 @@ validators:
     batch-query-size: 1
     max-pending-row-size: 1m
     max-pending-row-count: 1
-spark: {master: 'local[1]', conf: {spark.x: y}, driver-memory: 1g, java-home: /opt/java, dump-format: parquet}
+spark:
+  master: 'local[1]'
+  conf: {spark.x: y}
+  packages: ['org.example:jar:1.0']
+  archives: ['env.tar.gz#environment']
+  python: ./environment/bin/python
+  num-executors: 2
+  executor-cores: 3
+  executor-memory: 2g
+  driver-memory: 1g
+  java-home: /opt/java
+  dump-format: parquet
 """
 
 
@@ -176,6 +187,16 @@ def test_every_key_can_be_set() -> None:
     subtask = read.subtask("mysql-01")
     assert (subtask.dumper.threads, subtask.loader.pool_size, subtask.syncer.worker_count) == (2, 3, 5)
     assert (subtask.dumper.consistency, subtask.dumper.where) == ("none", "a = 1")
+    assert subtask.spark.settings == {
+        "spark.x": "y",
+        "spark.jars.packages": "org.example:jar:1.0",
+        "spark.archives": "env.tar.gz#environment",
+        "spark.executor.memory": "2g",
+        "spark.executor.cores": "3",
+        "spark.executor.instances": "2",
+    }
+    standalone = subtask.spark.model_copy(update={"master": "spark://host:7077"})
+    assert standalone.settings["spark.cores.max"] == "6"
 
 
 @pytest.mark.parametrize(

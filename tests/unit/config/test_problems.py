@@ -175,6 +175,12 @@ TASK_CASES = [
     ("mariadb2tidb: {mode: auto}", "mariadb2tidb", 20907),
     ("spark: {master: [a]}", "spark.master", 20911),
     ("spark: {driver-memory: lots}", "spark.driver-memory", 20912),
+    ("spark: {executor-memory: lots}", "spark.executor-memory", 20912),
+    ("spark: {num-executors: 0}", "spark.num-executors", 20912),
+    ("spark: {master: 'spark://host:7077', num-executors: 2}", "spark.num-executors", 20913),
+    ("spark: {conf: {spark.speculation: 'true'}}", "spark.conf", 20913),
+    ("spark: {conf: {spark.submit.deployMode: cluster}}", "spark.conf", 20913),
+    ("spark: {conf: {spark.master: yarn}}", "spark.conf", 20913),
     ("spark: {dump-format: csv}", "spark.dump-format", 20912),
     ("routes: [a]", "routes", 20911),
 ]

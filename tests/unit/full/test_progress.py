@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dm.dumper.chunk_reader import read_report, report_file
 from dm.dumper.progress import DumpProgress
 from dm.ident import TableName
 from dm.loader.progress import LoadProgress
 from dm.position import Position
+from dm.unit import JSON
 from tests.testbed.fake_clock import FakeClock
 
 ONE, TWO = TableName("a", "one"), TableName("a", "two")
@@ -58,12 +63,12 @@ def test_a_load_tells_rate_rest_and_the_position_of_the_dump() -> None:
     clock = FakeClock()
     progress = LoadProgress(clock)
     progress.begin(Position("uuid", "binlog.000003", 4))
-    progress.expect(10, 1000)
-    progress.expect(10, 1000)
-    progress.loaded(10, 500)
+    progress.expect(ONE, 10, 1000)
+    progress.expect(ONE, 10, 1000)
+    progress.loaded(ONE, 10, 500)
     progress.loading()
     clock.now += 5
-    progress.loaded(5, 500)
+    progress.loaded(ONE, 5, 500)
     status = progress.status()
     assert status["finishedBytes"] == "1000"
     assert status["totalBytes"] == "2000"
@@ -78,12 +83,79 @@ def test_a_load_tells_rate_rest_and_the_position_of_the_dump() -> None:
 def test_chunks_under_way_count_until_they_are_done() -> None:
     progress = DumpProgress(FakeClock())
     progress.plan(ONE, 2, 100)
-    progress.under_way(30, 300)
+    progress.under_way({ONE: (30, 300)})
     assert progress.status()["finishedRows"] == "30"
     assert progress.status()["progress"] == "30.00 %"
-    progress.under_way(0, 0)
+    progress.under_way({})
     progress.chunk(ONE, 50, 500)
     assert progress.status()["finishedBytes"] == "500"
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from(["plan", "chunk", "under way", "forget", "time"]),
+        st.sampled_from([ONE, TWO]),
+        st.integers(0, 50),
+    ),
+    max_size=60,
+)
+
+
+@given(steps=STEPS)
+def test_a_share_never_falls_nor_says_everything_and_no_time_is_told_without_a_rate(
+    steps: list[tuple[str, TableName, int]],
+) -> None:
+    clock = FakeClock()
+    progress = DumpProgress(clock)
+    known: set[TableName] = set()
+    progress.reading()
+    highest = 0.0
+    for what, table, number in steps:
+        if what == "plan":
+            progress.plan(table, 5, number)
+            known.add(table)
+        elif what == "time":
+            clock.now += number
+        elif what == "under way":
+            progress.under_way({table: (number, 3 * number)} if table in known else {})
+        elif table in known:
+            progress.forget(table) if what == "forget" else progress.chunk(table, number, 3 * number)
+            known -= {table} if what == "forget" else set()
+        status = progress.status()
+        share = float(str(status["progress"]).split()[0])
+        assert highest <= share <= 99.99
+        highest = share
+        assert int(str(status["finishedRows"])) <= int(str(status["estimateTotalRows"]))
+        tables = status["tables"]
+        assert isinstance(tables, list)
+        for entry in (status, *tables):
+            assert isinstance(entry, Mapping)
+            if entry["etaSeconds"] is not None:
+                assert clock.now > 1000
+                assert int(str(entry["finishedRows"])) > 0
+                assert int(str(entry["etaSeconds"])) >= 0
+
+
+def test_a_table_that_is_read_tells_its_own_pace() -> None:
+    clock = FakeClock()
+    progress = DumpProgress(clock)
+    progress.plan(ONE, 4, 100)
+    progress.plan(TWO, 1, 10)
+    progress.reading()
+    progress.chunk(ONE, 25, 250)
+    assert told(progress)["a.one"]["etaSeconds"] is None
+    clock.now += 5
+    progress.under_way({ONE: (25, 250)})
+    one = told(progress)["a.one"]
+    assert (one["finishedRows"], one["rps"], one["bps"], one["etaSeconds"]) == ("50", "5", "50", "10")
+    assert one["progress"] == "50.00 %"
+    assert "a.two" not in told(progress), "nobody reads it"
+
+
+def told(progress: DumpProgress) -> dict[str, Mapping[str, JSON]]:
+    tables = progress.status()["tables"]
+    assert isinstance(tables, list)
+    return {str(entry["table"]): entry for entry in tables if isinstance(entry, Mapping)}
 
 
 def test_reports_of_workers_may_be_missing_or_half_written(tmp_path: Path) -> None:

@@ -1,0 +1,87 @@
+"""`start-task --follow`: what a task does, as it does it, until nobody needs to watch any more.
+
+That is when each subtask is finished, has caught up with its source, or rests and will not go on by itself. Nothing
+here holds the task: who ends the following with Ctrl-C ends just that.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.text import Text
+
+from dm.cli.output import Answer, print_line, progress_lines, remarks_of
+
+_SECONDS = 0.5
+
+
+def _subtasks(answer: Answer) -> Iterator[Any]:
+    for source in answer["sources"]:
+        yield from source["subTaskStatus"]
+
+
+def _rests(subtask: Answer) -> bool:
+    """Whether the subtask stands still; auto-resume, which will try again, says so in the detail."""
+    result = subtask["result"] or {}
+    return subtask["stage"] == "Stopped" or (
+        subtask["stage"] == "Paused" and (result.get("isCanceled", False) or not result.get("detail"))
+    )
+
+
+def settled(answer: Answer) -> bool:
+    """Whether there is nothing left to wait for."""
+    return all(
+        subtask["stage"] == "Finished" or _rests(subtask) or (subtask.get("sync") or {}).get("synced") is True
+        for subtask in _subtasks(answer)
+    )
+
+
+def follow(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep) -> bool:
+    """Print progress until the task is settled; False when a subtask rests that should not.
+
+    A terminal shows totals and tables in place; elsewhere each change of a total is a line.
+    """
+    try:
+        if sys.stdout.isatty():
+            with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
+
+                def show(answer: Answer) -> None:
+                    live.update(Text("\n".join(progress_lines(answer))), refresh=True)
+
+                answer = _watch(ask, wait, show)
+            print_line("\n".join(progress_lines(answer, tables=False)))
+        else:
+            answer = _watch(ask, wait, _line_printer())
+    except KeyboardInterrupt:
+        print_line("the task goes on")
+        return True
+    for remark in remarks_of(answer):
+        print_line(remark)
+    return not any(_rests(subtask) for subtask in _subtasks(answer))
+
+
+def _watch(ask: Callable[[], Answer], wait: Callable[[float], None], show: Callable[[Answer], None]) -> Answer:
+    while True:
+        answer = ask()
+        show(answer)
+        if settled(answer):
+            return answer
+        wait(_SECONDS)
+
+
+def _line_printer() -> Callable[[Answer], None]:
+    said: dict[str, str] = {}
+
+    def show(answer: Answer) -> None:
+        for line in progress_lines(answer, tables=False):
+            subject = line.partition(":")[0]
+            if said.get(subject) != line:
+                said[subject] = line
+                print_line(line)
+
+    return show

@@ -1,0 +1,142 @@
+"""Small tables together: many chunks or walks in one Spark item, over one session of the source.
+
+Problem: a Spark task and a connection cost some tens of milliseconds each, a table of ten rows costs one. A source with
+ten thousand such tables would spend its dump on beginnings.
+
+So neighbours are put together until they weigh as much as a quarter of a chunk (by estimated rows, against the rows
+that a chunk of that table may have, which bounds bytes too), or until there are enough of them that a lost item
+matters. What is large stays alone. Each chunk of a group still is a file of its own, complete or absent; an item that
+Spark tries again passes over what its first attempt has left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self, TypeVar
+
+from dm import faults
+from dm.config.endpoint import Endpoint
+from dm.dumper.chunk_reader import (
+    ChunkReader,
+    ChunkResult,
+    ChunkTask,
+    KeyWalk,
+    WalkResult,
+    is_changed,
+    question_session,
+    row_session,
+    walk_key,
+)
+from dm.errors import DMError
+from dm.upstream.connection import Connection
+from dm.upstream.snapshot import table_snapshot
+
+MOST_MEMBERS = 128
+_MOST_WEIGHT = 0.25  # of a chunk
+
+T = TypeVar("T")
+
+
+def grouped(weighed: Iterable[tuple[T, float]]) -> list[tuple[T, ...]]:
+    """Neighbours put together, in order; weights are shares of a chunk."""
+    groups: list[tuple[T, ...]] = []
+    open_group: list[T] = []
+    total = 0.0
+    for item, weight in weighed:
+        if open_group and (total + weight > _MOST_WEIGHT or len(open_group) == MOST_MEMBERS):
+            groups.append(tuple(open_group))
+            open_group, total = [], 0.0
+        open_group.append(item)
+        total += weight
+    if open_group:
+        groups.append(tuple(open_group))
+    return groups
+
+
+@dataclass
+class SourceSessions:
+    """The sessions of one Spark item, opened when first needed and used for all its members."""
+
+    endpoint: Endpoint
+    _open: dict[str, Connection] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> Connection:
+        """The one that reads rows."""
+        if "rows" not in self._open:
+            self._open["rows"] = row_session(self.endpoint)
+        return self._open["rows"]
+
+    @property
+    def questions(self) -> Connection:
+        """The one for questions and locks."""
+        if "questions" not in self._open:
+            self._open["questions"] = question_session(self.endpoint)
+        return self._open["questions"]
+
+    def close(self) -> None:
+        """End them; whoever needs one afterwards gets a new one."""
+        while self._open:
+            self._open.popitem()[1].close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+@dataclass(frozen=True)
+class GroupWalker:
+    """Finds the chunk bounds of some tables."""
+
+    endpoint: Endpoint
+
+    def __call__(self, walks: tuple[KeyWalk, ...]) -> tuple[WalkResult, ...]:
+        """Walk one key after the other."""
+        results = []
+        with SourceSessions(self.endpoint) as sessions:
+            for walk in walks:
+                try:
+                    results.append(WalkResult(walk.table, walk_key(sessions.rows, walk)))
+                except DMError as error:
+                    if not is_changed(error):
+                        raise
+                    results.append(WalkResult(walk.table, None))
+                    sessions.close()
+        return tuple(results)
+
+
+@dataclass(frozen=True)
+class GroupReader:
+    """Reads some chunks, one after the other."""
+
+    reader: ChunkReader
+
+    def __call__(self, tasks: tuple[ChunkTask, ...]) -> tuple[ChunkResult, ...]:
+        """Read the chunks; each file is there when this returns, unless its table has changed."""
+        self.reader.demand_shared()
+        results = []
+        with SourceSessions(self.reader.endpoint) as sessions:
+            for task in tasks:
+                results.append(self.reader.finished(task) or self._read(task, sessions))
+                faults.hit("dumper.chunk_written")
+        return tuple(results)
+
+    def _read(self, task: ChunkTask, sessions: SourceSessions) -> ChunkResult:
+        try:
+            if not task.keyless:
+                return self.reader.read(sessions.rows, task)
+            with table_snapshot(
+                sessions.questions, sessions.rows, self.reader.facts, task.table, transactional=task.transactional
+            ) as snapshot:
+                return self.reader.read_snapshot(snapshot, task)
+        except DMError as error:
+            if not is_changed(error):
+                raise DMError(
+                    error.name, position=error.position, cause=f"{error.cause} [{task}]", **error.details
+                ) from error
+            sessions.close()
+            return ChunkResult(task.table, task.generation, task.chunk, changed=True)

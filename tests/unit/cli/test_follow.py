@@ -1,0 +1,80 @@
+"""`--follow` shows what a task does until there is nothing left to wait for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from dm.cli.follow import follow, settled
+from dm.cli.output import progress_lines
+
+TABLE = {
+    "table": "shop.orders",
+    "finishedRows": "50",
+    "estimateTotalRows": "200",
+    "finishedBytes": "1048576",
+    "bps": "0",
+    "etaSeconds": None,
+    "progress": "25.00 %",
+}
+DUMP = {
+    "finishedRows": "100",
+    "estimateTotalRows": "400",
+    "finishedBytes": "3145728",
+    "bps": "1048576",
+    "etaSeconds": "3723",
+    "phase": "reading rows",
+    "progress": "25.00 %",
+    "tables": [TABLE],
+}
+
+
+def answer(stage: str = "Running", unit: str = "Dump", result: Any = None, **parts: Any) -> dict[str, Any]:
+    subtask = {"name": "shop", "stage": stage, "unit": unit, "result": result, **parts}
+    return {"sources": [{"sourceStatus": {"source": "one", "relayStatus": None}, "subTaskStatus": [subtask]}]}
+
+
+def test_totals_and_tables_are_told_and_no_time_before_there_is_one() -> None:
+    assert progress_lines(answer(dump=DUMP)) == [
+        "shop on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 1:02:03 left (reading rows)",
+        "  shop.orders: 25.00 %, 50 of about 200 rows, 1.0 MB",
+    ]
+
+
+def test_it_ends_when_the_task_has_caught_up(capsys: pytest.CaptureFixture[str]) -> None:
+    states: Iterator[dict[str, Any]] = iter(
+        [
+            answer(dump=DUMP),
+            answer(dump=DUMP),
+            answer(unit="Sync", sync={"totalRows": "5", "synced": False, "secondsBehindMaster": 7}),
+            answer(unit="Sync", sync={"totalRows": "9", "synced": True, "secondsBehindMaster": 0}),
+        ]
+    )
+    assert follow(lambda: next(states), lambda _: None)
+    assert capsys.readouterr().out.splitlines() == [
+        "shop on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 1:02:03 left (reading rows)",
+        "shop on one: Running Sync, 5 rows, 7 s behind",
+        "shop on one: Running Sync, 9 rows, 0 s behind",
+    ]
+
+
+def test_it_goes_on_while_auto_resume_will_try_again_and_fails_when_it_will_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = {"ErrCode": 32004, "Message": "could not lock", "RawCause": "", "Workaround": ""}
+    tries = {"isCanceled": False, "errors": [error], "detail": "auto-resume tries again in 3 s"}
+    gave_up = {"isCanceled": False, "errors": [error], "detail": ""}
+    assert not settled(answer("Paused", result=tries))
+    states = iter([answer("Paused", result=tries), answer("Paused", result=gave_up)])
+    assert not follow(lambda: next(states), lambda _: None)
+    assert "error 32004: could not lock" in capsys.readouterr().out
+
+
+def test_leaving_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
+    def leave(_seconds: float) -> None:
+        raise KeyboardInterrupt
+
+    assert follow(lambda: answer(dump=DUMP), leave)
+    assert capsys.readouterr().out.endswith("the task goes on\n")
