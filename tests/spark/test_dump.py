@@ -282,6 +282,7 @@ def test_a_dump_directory_of_another_task_is_left_alone(mariadb: ThrowawayServer
     assert plan.task == load.schema
 
 
+@pytest.mark.chaos
 def test_another_server_behind_the_address_starts_the_dump_anew(
     mysql: ThrowawayServer, mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:

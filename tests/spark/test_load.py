@@ -38,6 +38,7 @@ def kill_while_loading(load: FullLoad, log: Path, point: str, passage: int) -> N
     process.wait()
 
 
+@pytest.mark.chaos
 def test_a_load_killed_twice_doubles_nothing_and_loses_nothing(
     mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:
