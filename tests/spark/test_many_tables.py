@@ -11,6 +11,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import rows
+from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -132,10 +133,16 @@ def test_a_source_is_read_by_no_more_sessions_than_threads_allow(
         while reading() == 0:
             stop.wait(0.05)
         tracker = spark.context().statusTracker()
-        running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        assert [stage.numActiveTasks for stage in running if stage is not None] == [1]
-        assert reading() == 1
-        holder.close()
+
+        def active() -> list[int]:
+            running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+            return [stage.numActiveTasks for stage in running if stage is not None]
+
+        try:
+            wait_until(lambda: active() == [1], "Spark counts one task")
+            assert reading() == 1
+        finally:
+            holder.close()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
