@@ -1,7 +1,8 @@
 # What a user and the CI run. Every target installs what it needs first; that is quick when everything is there.
 
 BIN = .venv/bin
-PYTEST_FLAGS ?= -n 2 --dist worksteal
+# Three processes on two processors: tests wait for servers a quarter of the time.
+PYTEST_FLAGS ?= -n 3 --dist worksteal
 CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 
 .PHONY: help install demo lint test chaos bench bench-quick lock clean

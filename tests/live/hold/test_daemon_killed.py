@@ -28,6 +28,7 @@ LOAD_RATE = 60_000
 WITHOUT_PASSWORDS = dict.fromkeys(PASSWORDS, "")
 
 
+@pytest.mark.chaos
 def test_killed_in_dump_load_and_sync(server: ServerFactory, tmp_path: Path) -> None:
     upstream, target = server("mysql"), server("mariadb")
     with FaultProxy(upstream.host, upstream.port) as to_source, FaultProxy(target.host, target.port) as to_target:
