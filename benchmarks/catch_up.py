@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import Comparison, Series, run_python, server_seconds
+from benchmarks.pull import pull_ours
 from benchmarks.recording import SCHEMA, TARGET_OPTIONS, Recording, create_table
 from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
@@ -37,7 +38,7 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
     name = recording.workload.name
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
         relay = Path(directory) / "relay"
-        _fetch(source, recording, relay)
+        pull_ours(source, recording, relay)
         for number in range(rounds):
             seconds, cost = _ours(source, recording, Path(directory) / f"ours-{number}", relay)
             ours.values.append(recording.rows / seconds)
@@ -53,21 +54,6 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
 
 def _per_row(seconds: float, recording: Recording) -> float:
     return round(seconds * 1e6 / recording.rows, 2)
-
-
-def _fetch(source: ThrowawayServer, recording: Recording, relay: Path) -> None:
-    run_python(
-        "benchmarks.pull_ours",
-        {
-            "host": source.host,
-            "port": source.port,
-            "user": source.user,
-            "password": source.password,
-            "file": recording.file,
-            "size": recording.size,
-            "directory": str(relay),
-        },
-    )
 
 
 def _target(recording: Recording, directory: Path) -> ThrowawayServer:

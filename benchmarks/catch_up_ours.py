@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from pathlib import Path
 
+from benchmarks.unit_thread import run_until
 from dm.config.subtask import SubtaskConfig
 from dm.syncer.unit import SyncUnit
 
@@ -19,33 +18,13 @@ def main() -> None:
     order = json.load(sys.stdin)
     subtask = SubtaskConfig.from_wire(order["subtask"])
     unit = SyncUnit(subtask, relay_directory=Path(order["relay"]), work_directory=Path(order["work"]))
-    stop = threading.Event()
-    failed: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            unit.run(stop)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    cpu, began = time.process_time(), time.monotonic()
-    thread.start()
-    pause = threading.Event()
-    while not failed:
+    def applied() -> bool:
         rows = unit.status().get("totalRows", 0)
-        if isinstance(rows, int) and rows >= order["rows"]:
-            break
-        if time.monotonic() - began > _SECONDS:
-            raise RuntimeError(f"{rows} of {order['rows']} rows after {_SECONDS} s")
-        pause.wait(0.01)
-    seconds, spent = time.monotonic() - began, time.process_time() - cpu
-    status = unit.status()
-    stop.set()
-    thread.join()
-    if failed:
-        raise failed[0]
-    print(json.dumps({"seconds": seconds, "cpu": spent, "status": status}))
+        return isinstance(rows, int) and rows >= order["rows"]
+
+    seconds, spent = run_until(unit, applied, _SECONDS)
+    print(json.dumps({"seconds": seconds, "cpu": spent}))
 
 
 if __name__ == "__main__":

@@ -25,14 +25,15 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
     peer = Series("mysqlbinlog --raw", "MB per CPU second")
     for _ in range(rounds):
         with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
-            ours.values.append(recording.size / _MB / _pull_ours(source, recording, Path(directory)))
+            ours.values.append(recording.size / _MB / pull_ours(source, recording, Path(directory)))
         with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
             peer.values.append(recording.size / _MB / _pull_peer(source, recording, Path(directory)))
     name = recording.workload.name
     return Comparison(f"pull.{name}", f"relay pull {name}", ours, peer, GOALS[name])
 
 
-def _pull_ours(source: ThrowawayServer, recording: Recording, directory: Path) -> float:
+def pull_ours(source: ThrowawayServer, recording: Recording, directory: Path) -> float:
+    """Fill a relay directory with the recording's file; gives the CPU seconds."""
     answer = run_python(
         "benchmarks.pull_ours",
         {

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-import threading
-import time
 from pathlib import Path
 
 from pydantic import SecretStr
 
+from benchmarks.unit_thread import run_until
 from dm.config.endpoint import Endpoint
 from dm.config.source import SourceConfig
 from dm.position import MAGIC_SIZE, Position
@@ -26,30 +25,12 @@ def main() -> None:
     source = SourceConfig(source_id="bench", endpoint=endpoint)
     directory = Path(order["directory"])
     unit = RelayUnit(source, directory, start=Position("", order["file"], MAGIC_SIZE))
-    began = time.process_time()
-    stop = threading.Event()
-    failed: list[BaseException] = []
 
-    def run() -> None:
-        try:
-            unit.run(stop)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    latest = time.monotonic() + _SECONDS
-    pause = threading.Event()
-    while not failed and time.monotonic() < latest:
+    def pulled() -> bool:
         files = list(directory.glob(f"*/{order['file']}"))
-        if files and files[0].stat().st_size >= order["size"]:
-            break
-        pause.wait(0.02)
-    seconds = time.process_time() - began
-    stop.set()
-    thread.join()
-    if failed:
-        raise failed[0]
+        return bool(files) and files[0].stat().st_size >= order["size"]
+
+    _, seconds = run_until(unit, pulled, _SECONDS)
     print(json.dumps({"seconds": seconds}))
 
 

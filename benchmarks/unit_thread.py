@@ -1,0 +1,40 @@
+"""A unit in a thread of a measuring process, until what was waited for has happened."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+
+from dm.unit import Unit
+
+_POLL_SECONDS = 0.01
+
+
+def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple[float, float]:
+    """Wall and CPU seconds from the unit's start to then; raises the unit's error, or TimeoutError."""
+    stop = threading.Event()
+    failed: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            unit.run(stop)
+        except BaseException as error:
+            failed.append(error)
+
+    thread = threading.Thread(target=run)
+    cpu, began = time.process_time(), time.monotonic()
+    thread.start()
+    pause = threading.Event()
+    late = False
+    while not failed and not late and not happened():
+        late = time.monotonic() > began + seconds
+        pause.wait(_POLL_SECONDS)
+    wall, spent = time.monotonic() - began, time.process_time() - cpu
+    stop.set()
+    thread.join()
+    if failed:
+        raise failed[0]
+    if late:
+        raise TimeoutError(f"not done after {seconds} s")
+    return wall, spent
