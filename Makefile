@@ -4,6 +4,8 @@ BIN = .venv/bin
 # Three processes on two processors: tests wait for servers a quarter of the time.
 PYTEST_FLAGS ?= -n 3 --dist worksteal
 CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
+# The tests start hundreds of processes; each one would compile all of dm again.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: help install demo lint test chaos bench bench-quick lock clean
 

@@ -51,7 +51,7 @@ class ApplyLane:
         clock: Clock,
         chance: random.Random,
         position_of: Callable[[Position], Position],
-        failed: Callable[[BaseException], None],
+        failed: Callable[[BaseException, Ticket | None], None],
     ) -> None:
         self.queue = queue
         self.tables = TableCounters()
@@ -74,6 +74,7 @@ class ApplyLane:
         self._failed = failed
         self._began: float | None = None  # the batch under way
         self._failed_change: RowChange | None = None
+        self._blamed: Ticket | None = None  # the transaction that a lasting error is about
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
 
@@ -86,6 +87,10 @@ class ApplyLane:
     def start(self) -> None:
         """Begin to take batches."""
         self._thread.start()
+
+    def end_before(self, ticket: Ticket) -> None:
+        """Begin nothing more but what the source committed before this transaction."""
+        self.queue.close(ticket.number)
 
     def give_up(self) -> None:
         """Begin nothing more; a batch under way may end."""
@@ -119,7 +124,7 @@ class ApplyLane:
                 self.queue.finished()
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             if not self._stop.is_set():
-                self._failed(error)
+                self._failed(error, self._blamed)
             self.queue.close()
 
     def _apply(self, jobs: list[LaneJob]) -> None:
@@ -127,10 +132,13 @@ class ApplyLane:
             self._commit(jobs)
         except DMError as error:
             # Where no one change is to blame, it is this transaction, or one behind it to be committed with it.
-            begin = self._culprit(jobs).ticket.begin
-            if begin is not None and not error.retryable:
-                error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
-                error.position = error.position or str(begin)
+            ticket = self._culprit(jobs).ticket
+            begin = ticket.begin
+            if not error.retryable:
+                self._blamed = ticket
+                if begin is not None:
+                    error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
+                    error.position = error.position or str(begin)
             raise
 
     def _culprit(self, jobs: list[LaneJob]) -> LaneJob:

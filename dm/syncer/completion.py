@@ -21,6 +21,7 @@ class Ticket:
     end: Position
     timestamp: int
     begin: Position | None = None
+    number: int = 0  # in the order of the source
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
 
@@ -39,13 +40,15 @@ class CompletionTracker:
     def __init__(self, start: Position) -> None:
         self._lock = threading.Lock()
         self._under_way: deque[Ticket] = deque()
+        self._opened = 0
         self._mark = Mark(start, 0)
         self.transactions = 0
 
     def open(self, end: Position, timestamp: int, begin: Position | None = None) -> Ticket:
         """Begin the next transaction in source order."""
-        ticket = Ticket(end, timestamp, begin)
         with self._lock:
+            self._opened += 1
+            ticket = Ticket(end, timestamp, begin, self._opened)
             self._under_way.append(ticket)
         return ticket
 

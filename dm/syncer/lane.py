@@ -44,6 +44,7 @@ class LaneQueue:
         self._running = 0  # changes in the batch under way
         self._changed = threading.Condition()
         self._closed = False
+        self._last = 0  # when closed: what was in the source before the transaction of this number is still given out
         self.waited_for = False  # somebody wants to put a job and there is no room
 
     @property
@@ -76,7 +77,7 @@ class LaneQueue:
             return True
 
     def take(self, limit: int, *, whole_jobs: bool) -> list[LaneJob]:
-        """Wait for work and take up to `limit` changes; empty when the lane is closed.
+        """Wait for work and take up to `limit` changes; empty when the lane is closed and has nothing to end with.
 
         A job is never divided: what the source committed at once stays together where all of it is one job. With
         `whole_jobs` none is joined with another either; a stream never is.
@@ -84,18 +85,21 @@ class LaneQueue:
         with self._changed:
             while not self._jobs and not self._closed:
                 self._changed.wait()
-            if self._closed:
+            if not self._gives():
                 return []
             taken = [self._jobs.popleft()]
             count = taken[0].count
             if not whole_jobs and taken[0].stream is None:
-                while self._jobs and self._jobs[0].stream is None and count + self._jobs[0].count <= limit:
+                while self._gives() and self._jobs[0].stream is None and count + self._jobs[0].count <= limit:
                     taken.append(self._jobs.popleft())
                     count += taken[-1].count
             self._waiting -= count
             self._running = count
             self._changed.notify_all()  # there is room
             return taken
+
+    def _gives(self) -> bool:
+        return bool(self._jobs) and (not self._closed or self._jobs[0].ticket.number < self._last)
 
     def finished(self) -> None:
         """The batch taken last is committed."""
@@ -108,8 +112,9 @@ class LaneQueue:
         with self._changed:
             return self._changed.wait_for(lambda: self.load == 0 or self._closed, timeout) and self.load == 0
 
-    def close(self) -> None:
-        """Give up what is waiting and wake everybody."""
+    def close(self, before: int = 0) -> None:
+        """Give up what is waiting, but for transactions of the source before number `before`, and wake everybody."""
         with self._changed:
+            self._last = min(before, self._last) if self._closed else before
             self._closed = True
             self._changed.notify_all()

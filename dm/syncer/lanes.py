@@ -26,6 +26,8 @@ from dm.syncer.table_counters import TableCounters
 HAND_OVER = 256
 HAND_OVER_COST = 2 << 20  # and how much memory they take
 _LAST_BATCH_SECONDS = 0.5
+# How long the lanes may take for what lies before a transaction that failed.
+_BEFORE_FAILURE_SECONDS = 5.0
 
 
 class Stopped(Exception):
@@ -54,6 +56,7 @@ class Lanes:
         self._keys = KeyMemory(key_bytes)
         self.conflicts = 0
         self.draining = False  # the dispatcher waits for what the lanes have
+        self._ends_before = False
 
     def start(self) -> None:
         """Start all lanes."""
@@ -136,6 +139,17 @@ class Lanes:
             if not lane.queue.wait_idle(timeout=seconds):
                 raise DMError("lane-stalled", seconds=seconds)
 
+    def end_before(self, ticket: Ticket) -> None:
+        """Begin nothing more but what the source committed before this transaction, which cannot be applied.
+
+        Lanes run apart from each other, so an earlier transaction may fail too, and later. That is the one to tell the
+        user: a way out of the other one would lead to this one.
+        """
+        self._ends_before = True
+        self.memory.close()
+        for lane in (*self._workers, self._keyless):
+            lane.end_before(ticket)
+
     def give_up(self) -> None:
         """Begin nothing more in any lane, and wake whoever waits for one."""
         self.memory.close()
@@ -145,15 +159,20 @@ class Lanes:
     def close(self) -> None:
         """End all lanes, giving up what is not committed."""
         lanes = (*self._workers, self._keyless)
+        if self._ends_before:
+            self._wait_ended(_BEFORE_FAILURE_SECONDS)
         self.give_up()
-        deadline = time.monotonic() + _LAST_BATCH_SECONDS
-        for lane in lanes:
-            lane.wait_ended(max(0.0, deadline - time.monotonic()))
+        self._wait_ended(_LAST_BATCH_SECONDS)
         # All of them, before one is waited for: a lane may wait in the gate for another one to finish.
         for lane in lanes:
             lane.cut_off()
         for lane in lanes:
             lane.close()
+
+    def _wait_ended(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        for lane in (*self._workers, self._keyless):
+            lane.wait_ended(max(0.0, deadline - time.monotonic()))
 
     @property
     def memory_used(self) -> int:

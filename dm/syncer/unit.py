@@ -25,7 +25,7 @@ from dm.relaylog.hold import Hold
 from dm.rules.table_rules import TableRules
 from dm.syncer.apply_lane import ApplyLane
 from dm.syncer.assembler import TransactionAssembler
-from dm.syncer.completion import CompletionTracker
+from dm.syncer.completion import CompletionTracker, Ticket
 from dm.syncer.conflict_detector import ConflictDetector
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.ddl_session import DdlSession
@@ -88,6 +88,8 @@ class SyncUnit:
         self._prepared = PreparedTransactions(work_directory / "prepared")
         self._status = SyncStatus(self._clock)
         self._failure: BaseException | None = None
+        self._failed_ticket: Ticket | None = None  # the earliest transaction that a lane could not apply
+        self._failing = threading.Lock()
         self._checks = False  # whether the target's sessions check foreign keys
         self._ending = threading.Event()  # something failed, or the run is over
         self._ended = threading.Event()  # the run is over
@@ -170,6 +172,20 @@ class SyncUnit:
             self._cut = True
             for connection in self._connections:
                 connection.abort()
+
+    def _lane_failed(self, error: BaseException, ticket: Ticket | None) -> None:
+        """Come to rest; where one transaction is to blame, the earliest one of all lanes."""
+        if ticket is None or self._lanes is None:
+            self._fail(error)
+            return
+        with self._failing:
+            earlier = self._failed_ticket
+            if self._cut or (self._failure is not None and (earlier is None or earlier.number < ticket.number)):
+                return
+            self._failure, self._failed_ticket = error, ticket
+            self._lanes.end_before(ticket)
+        self._ending.set()
+        self._queue.close()
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None and not self._cut:
@@ -446,7 +462,7 @@ class SyncUnit:
                 clock=self._clock,
                 chance=random.Random(name),
                 position_of=exact if ordered else above_checkpoint,
-                failed=self._fail,
+                failed=self._lane_failed,
             )
 
         count = 0 if atomic else settings.worker_count

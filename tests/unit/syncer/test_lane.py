@@ -13,8 +13,8 @@ from dm.syncer.lane import LaneJob, LaneQueue
 END = Position("a", "bin.000001", 4)
 
 
-def job(changes: int) -> LaneJob:
-    return LaneJob([_CHANGE] * changes, Ticket(END, 0), END)
+def job(changes: int, number: int = 0) -> LaneJob:
+    return LaneJob([_CHANGE] * changes, Ticket(END, 0, number=number), END)
 
 
 _CHANGE: RowChange = RowChange.__new__(RowChange)
@@ -84,3 +84,24 @@ def test_closing_frees_everybody_who_waits() -> None:
         wait.join(timeout=10)
     assert results == [False, False]
     assert queue.take(1, whole_jobs=False) == []
+
+
+def test_a_closed_lane_ends_with_what_lies_before_the_transaction_that_failed() -> None:
+    queue = LaneQueue(capacity=100)
+    for number in (1, 3, 4, 7, 9):
+        queue.put(job(1, number))
+    queue.close(before=7)
+    assert queue.closed
+    assert not queue.put(job(1, 2))
+    assert [one.ticket.number for one in queue.take(2, whole_jobs=False)] == [1, 3]
+    queue.close(before=8)  # another lane fails further on: that changes nothing
+    assert [one.ticket.number for one in queue.take(100, whole_jobs=False)] == [4]
+    assert queue.take(100, whole_jobs=False) == []
+
+
+def test_giving_up_leaves_nothing_of_what_was_to_be_ended() -> None:
+    queue = LaneQueue(capacity=100)
+    queue.put(job(1, 1))
+    queue.close(before=2)
+    queue.close()
+    assert queue.take(100, whole_jobs=False) == []
