@@ -22,6 +22,7 @@ from dm.schema.parse import check_name, read_create
 from dm.schema.partition import after_operation
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.cursor import Clause, Cursor
+from dm.sql.inline_references import honours_inline_references
 from dm.sql.operation import (
     AddCheck,
     AddColumn,
@@ -58,7 +59,6 @@ __all__ = ["already_effective", "expected_after", "idempotent", "same_structure"
 Structures = Mapping[TableName, TableSchema | None]
 
 _KEY_WORDS = frozenset({"UNIQUE", "PRIMARY", "KEY", "REFERENCES", "CHECK"})
-_REFERENCES_COUNT = 90000
 _CHANGING_PARTITIONS = frozenset({"ADD", "DROP", "COALESCE", "REORGANIZE", "REMOVE"})
 
 
@@ -188,8 +188,7 @@ def _shown_attached(
     if definition.checks and context.flavor == "mariadb" and not new:
         return False  # they are the column's own there, and not tracked; a MODIFY replaces them by the same ones
     checks = len(definition.checks) if context.flavor == "mysql" else 0
-    # Before 9.0 MySQL reads REFERENCES behind a column and forgets it.
-    references = definition.parent is not None and (context.flavor == "mariadb" or context.version >= _REFERENCES_COUNT)
+    references = definition.parent is not None and honours_inline_references(context)
     return (
         all(_one_more_index(schema, index_form(one.named(()), schema), source) for one in definition.indexes())
         and (not references or _one_more_key(schema, definition.foreign_key()[0], source))

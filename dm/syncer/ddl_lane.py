@@ -25,6 +25,7 @@ from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
 from dm.sql.foreign_key import acts
+from dm.sql.inline_references import without_ignored_references
 from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
@@ -164,6 +165,8 @@ class DdlLane:
             raise DMError("statement-dml", statement=text)
         if statement.kind != "ddl":
             return []
+        if not by_hand:
+            text = without_ignored_references(text, context)
         steps = [
             step.within(query)
             for piece in split(text, context)
