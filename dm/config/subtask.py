@@ -65,12 +65,6 @@ class SubtaskConfig(BaseModel):
         return f"{self.task}/{self.source.source_id}"
 
     @property
-    def safe_mode_seconds(self) -> float:
-        """How long automatic safe mode lasts when no exit point is known."""
-        duration = self.syncer.safe_mode_duration
-        return 2.0 * self.syncer.checkpoint_flush_interval if duration is None else duration
-
-    @property
     def dump_of_one_moment(self) -> bool:
         """Whether all rows dumped must be of one moment: nobody corrects them later, or a duplicate is an error."""
         if self.dumper.consistency == "auto":

@@ -33,7 +33,7 @@ class SyncerConfig(Section):
     compact: Flag = False
     multiple_rows: Flag | None = None  # None: on, unless foreign keys are checked; never None in a SubtaskConfig
     safe_mode: Flag = False
-    safe_mode_duration: Annotated[float, duration()] | None = None  # seconds; None: twice the flush interval
+    safe_mode_duration: Annotated[float, duration()] | None = None  # seconds, on top of what is needed
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
     missing_row: Annotated[MissingRow, one_of(MissingRow)] = "pause"
     atomic_transactions: Flag = False

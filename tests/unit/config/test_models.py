@@ -46,11 +46,11 @@ def test_task_defaults_are_dms() -> None:
         1024,
         30,
     )
-    assert (syncer.compact, syncer.safe_mode, syncer.insert_mode, subtask.safe_mode_seconds) == (
+    assert (syncer.compact, syncer.safe_mode, syncer.insert_mode, syncer.safe_mode_duration) == (
         False,
         False,
         "insert",
-        60,
+        None,
     )
     validator = subtask.validator
     assert (validator.mode, validator.worker_count, validator.max_pending_row_size) == ("none", 4, 500 << 20)
