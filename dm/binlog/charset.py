@@ -77,7 +77,7 @@ for _charset, _ranges in _IDS.items():
 
 # The server's latin1 is Windows-1252, with the five holes of that code page filled by the C1 controls of the same value
 # (MySQL Reference Manual, "West European Character Sets").
-_LATIN1: Final = {code: bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(0x80, 0xA0)}
+LATIN1: Final = {code: bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(0x80, 0xA0)}
 
 
 def charset_of(collation: int) -> str | None:
@@ -98,13 +98,18 @@ def same_charset(one: str, other: str) -> bool:
     return _SYNONYMS.get(one, one) == _SYNONYMS.get(other, other)
 
 
+def codec_of(charset: str) -> str | None:
+    """Python's name for a character set; None where it has none that is the same."""
+    return _CODECS.get(_SYNONYMS.get(charset, charset))
+
+
 def decode_text(raw: bytes, collation: int | None) -> str:
     """A statement's text by the collation its client spoke; raises DMError when it is not valid."""
     if raw.isascii() and (collation is None or collation not in _WIDE):
         return raw.decode("ascii")
     charset = "utf8mb4" if collation is None else charset_of(collation) or f"of collation {collation}"
     if charset == "latin1":
-        return raw.decode("latin-1").translate(_LATIN1)
+        return raw.decode("latin-1").translate(LATIN1)
     codec = _CODECS.get(charset)
     if codec is None:
         raise DMError("statement-undecodable", charset=charset, cause="no codec knows this character set")
