@@ -1,0 +1,121 @@
+"""A Spark standalone cluster of one's own: a master and two workers from the pip package, on private ports."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dm.spark.java import find_java_home
+
+_START_SECONDS = 300.0  # of a machine that does other things
+_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def family(pid: int) -> list[int]:
+    """The process and all its descendants."""
+    parents: dict[int, list[int]] = {}
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = entry.read_text().rpartition(")")[2].split()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        parents.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    found = [pid]
+    for each in found:
+        found += parents.get(each, [])
+    return found
+
+
+@dataclass
+class StandaloneCluster:
+    """Its workers have one core each."""
+
+    directory: Path
+    workers: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    _master: subprocess.Popen[bytes] | None = None
+    _port: int = 0
+
+    @property
+    def url(self) -> str:
+        """What goes into `spark.master`."""
+        return f"spark://127.0.0.1:{self._port}"
+
+    def start(self, workers: int = 2) -> StandaloneCluster:
+        """Start master and workers, and wait until they know each other."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self._port = _free_port()
+        place = ["--host", "127.0.0.1", "--webui-port", "0"]
+        self._master = self._launch("master", "master.Master", *place, "--port", str(self._port))
+        self._await("master", "New state: ALIVE", self._master)
+        for _ in range(workers):
+            self.add_worker()
+        return self
+
+    def add_worker(self) -> None:
+        """One more worker."""
+        name = f"worker-{len(self.workers)}"
+        work = ["--cores", "1", "--memory", "1g", "--work-dir", str(self.directory / name)]
+        worker = self._launch(name, "worker.Worker", "--host", "127.0.0.1", "--webui-port", "0", *work, self.url)
+        self.workers.append(worker)
+        self._await(name, "Successfully registered with master", worker)
+
+    def worker_of(self, pid: int) -> subprocess.Popen[bytes]:
+        """The worker under which the process runs."""
+        return next(worker for worker in self.workers if pid in family(worker.pid))
+
+    def kill_host(self, worker: subprocess.Popen[bytes]) -> None:
+        """SIGKILL of everything that runs on the worker's host, as if it had lost its power."""
+        for pid in family(worker.pid):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+        worker.wait()
+        self.workers.remove(worker)
+
+    def close(self) -> None:
+        """End it all."""
+        for worker in list(self.workers):
+            self.kill_host(worker)
+        if self._master is not None:
+            self._master.kill()
+            self._master.wait()
+
+    def _launch(self, name: str, main: str, *arguments: str) -> subprocess.Popen[bytes]:
+        from pyspark.find_spark_home import _find_spark_home
+
+        # No PYTHONPATH: what workers know of this package is what the job brings along.
+        environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "DM_FAULTS")}
+        environment |= {
+            "JAVA_HOME": str(find_java_home(self.directory)),
+            "SPARK_DAEMON_MEMORY": "256m",
+            "SPARK_DAEMON_JAVA_OPTS": _OPTIONS,
+        }
+        with (self.directory / f"{name}.log").open("wb") as log:
+            return subprocess.Popen(
+                [str(Path(_find_spark_home()) / "bin" / "spark-class"), f"org.apache.spark.deploy.{main}", *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+                cwd=self.directory,
+            )
+
+    def _await(self, name: str, words: str, process: subprocess.Popen[bytes]) -> None:
+        log = self.directory / f"{name}.log"
+        deadline = time.monotonic() + _START_SECONDS
+        while words not in log.read_text(errors="replace"):
+            assert process.poll() is None, log.read_text(errors="replace")[-2000:]
+            assert time.monotonic() < deadline, log.read_text(errors="replace")[-2000:]
+            time.sleep(0.05)
