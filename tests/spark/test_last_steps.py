@@ -1,13 +1,16 @@
-"""Killed at the very end: the work is done, the word about it is not."""
+"""Killed at the very end: the work is done, the word about it is not. And a dump where no Java is installed."""
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.spark.dump_files import load_plan
+from dm.spark.java import find_java_home
 from tests.spark.conftest import LoadFactory
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(900)]  # two JVMs start
@@ -33,3 +36,23 @@ def test_a_unit_killed_when_it_is_done_does_nothing_twice(
     load.load()
     report = load.report()
     assert report.identical, str(report)
+
+
+def test_where_no_java_is_installed_the_one_of_a_wheel_runs_the_dump(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = full_load(mariadb, mariadb, *TABLES)
+    tools = tmp_path / "tools"  # all there are but java
+    tools.mkdir()
+    for directory in filter(Path.is_dir, map(Path, os.environ["PATH"].split(os.pathsep))):
+        for tool in directory.iterdir():
+            if not tool.name.startswith("java") and not (tools / tool.name).is_symlink():
+                (tools / tool.name).symlink_to(tool)
+    monkeypatch.setenv("PATH", str(tools))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert find_java_home(tmp_path) == tmp_path / "java-home", "a shim was written"
+    process = load.start("Dump", "", tmp_path / "log")
+    assert process.wait() == 0
+    plan = load_plan(load.directory)
+    assert plan is not None
+    assert plan.finished
