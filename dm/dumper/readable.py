@@ -17,11 +17,10 @@ from dm.atomic_file import write_atomically
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
-from dm.spark.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
+from dm.spark.dump_directory import METADATA_FILE, PLAN_FILE
 from dm.spark.dump_files import DumpPlan, file_stem, finished_chunk
+from dm.spark.manifest import ListedFile, sha256_of, write_manifest
 from dm.spark.sql_file import SCHEMA_HEADER
-
-_BLOCK = 1 << 20
 
 
 def _place(position: Position) -> str:
@@ -52,19 +51,18 @@ def write_readable(directory: Path, plan: DumpPlan, finished: float, checksums: 
         texts[f"{file_stem(TableName(schema, ''))}-schema-create.sql"] = SCHEMA_HEADER + create
     for table in plan.tables:
         texts[f"{file_stem(table.name)}-schema.sql"] = f"{SCHEMA_HEADER}{table.structure};\n"
-    files: list[dict[str, object]] = []
+    files = []
     for name, text in texts.items():
         data = text.encode()
         write_atomically(directory / name, data, durable=True)
-        files.append({"name": name, "bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()})
+        files.append(ListedFile(name, len(data), hashlib.sha256(data).hexdigest()))
     chunks = _chunk_files(directory, plan, checksums)
-    _remove_leftovers(directory, {str(chunk["name"]) for chunk in chunks})
-    manifest = {"dump": plan.dump_id, "files": [*files, *chunks]}
-    write_atomically(directory / MANIFEST_FILE, json.dumps(manifest, indent=1).encode(), durable=True)
+    _remove_leftovers(directory, {chunk.name for chunk in chunks})
+    write_manifest(directory, plan.dump_id, [*files, *chunks])
 
 
-def _chunk_files(directory: Path, plan: DumpPlan, checksums: Mapping[str, str]) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+def _chunk_files(directory: Path, plan: DumpPlan, checksums: Mapping[str, str]) -> list[ListedFile]:
+    found = []
     for table in plan.tables:
         for chunk in range(table.chunks):
             name = table.file_name(chunk)
@@ -72,25 +70,10 @@ def _chunk_files(directory: Path, plan: DumpPlan, checksums: Mapping[str, str]) 
             footer = finished_chunk(directory, plan, table, chunk)
             if footer is None:
                 raise DMError("dump-file-damaged", file=path, why="it is missing or of another dump")
-            found.append(
-                {
-                    "name": name,
-                    "bytes": path.stat().st_size,
-                    "sha256": checksums.get(name) or _sha256(path),
-                    "table": list(table.name),
-                    "rows": footer.rows,
-                }
-            )
+            # An earlier run of the dump has told the checksums of its files to nobody.
+            checksum = checksums.get(name) or sha256_of(path)
+            found.append(ListedFile(name, path.stat().st_size, checksum, table.name, footer.rows))
     return found
-
-
-def _sha256(path: Path) -> str:
-    """Of a chunk that an earlier run of the dump has left."""
-    digest = hashlib.sha256()
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            digest.update(block)
-    return digest.hexdigest()
 
 
 def _remove_leftovers(directory: Path, chunks: set[str]) -> None:

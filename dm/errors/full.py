@@ -74,6 +74,28 @@ KINDS: tuple[ErrorKind, ...] = (
         "everywhere; or use a master on this host, such as `local[*]`",
     ),
     ErrorKind(
+        "lake-table-unknown", 32909, "dump-unit", "internal", "medium",
+        "the dump in {directory} has no table {table}; it has {known}",
+        "name one of them as `schema.table`; `lake.tables(directory)` lists them all",
+    ),
+    ErrorKind(
+        "lake-dump-missing", 32913, "dump-unit", "internal", "medium",
+        "there is no dump of dm in {directory}",
+        "name the directory of one task and source, `loaders.dir`, a dot and the task's name (of a task with several "
+        "sources the source's directory in it); keep its files with `clean-dump-file: false`",
+    ),
+    ErrorKind(
+        "lake-dump-unfinished", 32914, "dump-unit", "internal", "medium",
+        "the dump in {directory} is not finished, so rows are missing in it",
+        "wait until `dmctl query-status {task}` calls the unit Dump finished; if the task is paused, resume it",
+    ),
+    ErrorKind(
+        "lake-dump-sql", 32915, "dump-unit", "internal", "medium",
+        "the dump in {directory} consists of SQL statements, which are no table for Spark",
+        "dump with `dump-format: parquet` (the default of the section `spark`); what is there can be loaded into a "
+        "server with task-mode `load`",
+    ),
+    ErrorKind(
         "dump-file-damaged", 34900, "load-unit", "internal", "high",
         "dump file {file} is damaged: {why}",
         "stop the task, remove the dump directory, and start the task again with --remove-meta",

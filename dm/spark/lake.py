@@ -25,6 +25,9 @@ of UTF-8.
 | BINARY to LONGBLOB, geometries, VECTOR | binary, as the server sends it |
 
 Generated columns are not in the files, and so not in the tables.
+
+A dump is read whole or not at all: it must be finished, each file of the table must be there as long as the manifest
+says, and Spark compares every page with its checksum.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ from dm.schema.table import Column as Field
 from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import counted
 from dm.spark.dump_files import DumpedTable, DumpPlan, load_plan
+from dm.spark.manifest import read_manifest
 from dm.sql.context import SourceContext
 
 if TYPE_CHECKING:
@@ -56,15 +60,16 @@ _MOMENTS = {"date": "date", "datetime": "timestamp_ntz", "timestamp": "timestamp
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _ASCII = frozenset({"json", "uuid", "inet4", "inet6"})  # or UTF-8, which Spark's strings are
 _MOST_DIGITS = 38
+_VERIFY_PAGES = "parquet.page.verify-checksum.enabled"  # parquet-java's name (ParquetInputFormat)
 
 
 def tables(directory: str | Path) -> tuple[str, ...]:
-    """The names of the tables in a finished dump, as `schema.table`."""
+    """The names of the tables in a finished dump, as `schema.table`. DMError when there is no such dump."""
     return tuple(str(table.name) for table in _plan(Path(directory)).tables)
 
 
 def table(spark: SparkSession, directory: str | Path, name: str) -> DataFrame:
-    """One table of a finished dump; `name` is `schema.table`. DMError when there is no such dump or table."""
+    """One table of a finished dump; `name` is `schema.table`. DMError when it is not there as a whole."""
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     directory = Path(directory).absolute()
@@ -73,17 +78,24 @@ def table(spark: SparkSession, directory: str | Path, name: str) -> DataFrame:
     if dumped is None:
         known = ", ".join(str(each.name) for each in plan.tables[:10]) or "none"
         raise DMError("lake-table-unknown", directory=directory, table=name, known=known)
+    read_manifest(directory).check(directory, dumped.name)
     fields = [field for field in _structure(plan, dumped).columns if field.generated is None]
     binary = StructType([StructField(field.name, BinaryType()) for field in fields])
     # With a scheme, since a cluster's default may be another file system.
     files = [f"file://{directory / dumped.file_name(chunk)}" for chunk in range(dumped.chunks)]
-    return spark.read.schema(binary).parquet(*files).select(_columns(fields))
+    reader = spark.read.schema(binary).option(_VERIFY_PAGES, "true")
+    return reader.parquet(*files).select(_columns(fields))
 
 
 def _plan(directory: Path) -> DumpPlan:
+    """The plan of a finished dump in Parquet, whose files are those of its manifest."""
     plan = load_plan(directory)
-    if plan is None or not plan.finished:
-        raise DMError("dump-missing", directory=directory)
+    if plan is None:
+        raise DMError("lake-dump-missing", directory=directory)
+    if not plan.finished:
+        raise DMError("lake-dump-unfinished", directory=directory, task=plan.task)
+    if any(table.form != "parquet" for table in plan.tables):
+        raise DMError("lake-dump-sql", directory=directory)
     return plan
 
 
@@ -184,15 +196,19 @@ def _decoded(field: Field, raw: Column) -> Column:
     """A text in the column's character set; binary where nothing here knows that."""
     from pyspark.sql import functions
 
+    def read_by(decode: Callable[[bytes], str]) -> Column:
+        # Without Arrow, which Spark refuses to use where there is no pandas.
+        return functions.udf(_by(decode), "string", useArrow=False)(raw)
+
     codec = codec_of(field.charset or "utf8mb4")
     if field.charset == "latin1":
         holes = dict(LATIN1)
-        return functions.udf(_by(lambda value: value.decode("latin-1").translate(holes)), "string")(raw)
+        return read_by(lambda value: value.decode("latin-1").translate(holes))
     if field.charset == "binary" or codec is None:
         return raw
     if codec in ("utf-8", "ascii"):
         return raw.cast("string")
-    return functions.udf(_by(lambda value: value.decode(codec)), "string")(raw)
+    return read_by(lambda value: value.decode(codec))
 
 
 def _by(decode: Callable[[bytes], str]) -> Callable[[bytearray | None], str | None]:

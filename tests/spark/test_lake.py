@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -14,6 +15,7 @@ from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.spark import lake
+from dm.spark.dump_files import save_plan
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory
 from tests.spark.test_fidelity import LENIENT
@@ -43,6 +45,7 @@ TYPES = (
 )
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_every_type_is_typed_and_what_no_calendar_has_is_flagged(
     flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
 ) -> None:
@@ -110,4 +113,46 @@ def test_the_example_of_the_page_runs(
     assert caught.value.name == "lake-table-unknown"
     with pytest.raises(DMError) as caught:
         lake.tables(load.directory.parent)
-    assert caught.value.name == "dump-missing"
+    assert caught.value.name == "lake-dump-missing"
+
+
+def damage(path: Path) -> None:
+    """Another bit in the middle of a chunk's rows."""
+    data = bytearray(path.read_bytes())
+    data[len(data) // 4] ^= 1
+    path.write_bytes(data)
+
+
+def test_a_dump_is_read_whole_or_not_at_all(
+    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
+) -> None:
+    numbers = ", ".join(f"({number}, md5({number}))" for number in range(400))
+    statements = ("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)", f"INSERT INTO t VALUES {numbers}")
+    load = full_load(mariadb, mariadb, *statements, rows=200, mode="dump")
+    plan, name = load.dump(), f"{load.schema}.t"
+    session = spark.session()
+
+    def refused() -> DMError:
+        with pytest.raises(DMError) as caught:
+            lake.table(session, load.directory, name)
+        return caught.value
+
+    first, second, _ = (load.directory / plan.tables[0].file_name(chunk) for chunk in range(3))
+    damage(first)
+    with pytest.raises(Exception, match=re.escape(first.name)):
+        lake.table(session, load.directory, name).collect()
+    damage(first)
+    assert lake.table(session, load.directory, name).count() == 400
+    kept = second.read_bytes()
+    second.write_bytes(kept[:-1])
+    assert refused().name == "dump-file-damaged"
+    second.unlink()
+    assert "it is missing" in str(refused())
+    save_plan(load.directory, replace(plan, p1=None))
+    assert refused().name == "lake-dump-unfinished"
+
+    sql = replace(load, settings=load.settings | {"dump_format": "sql"}, directory=load.directory.with_name("sql"))
+    sql.dump()
+    with pytest.raises(DMError) as caught:
+        lake.tables(sql.directory)
+    assert caught.value.name == "lake-dump-sql"
