@@ -26,9 +26,12 @@ def main() -> None:
     directory = Path(order["directory"])
     unit = RelayUnit(source, directory, start=Position("", order["file"], MAGIC_SIZE))
 
+    found: list[Path] = []
+
     def pulled() -> bool:
-        files = list(directory.glob(f"*/{order['file']}"))
-        return bool(files) and files[0].stat().st_size >= order["size"]
+        if not found:
+            found.extend(directory.glob(f"*/{order['file']}"))
+        return bool(found) and found[0].stat().st_size >= order["size"]
 
     _, seconds = run_until(unit, pulled, _SECONDS)
     print(json.dumps({"seconds": seconds}))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from dm.binlog.boundary import INSIDE, TransactionBoundary
+from dm.binlog.boundary import BETWEEN, INSIDE, TransactionBoundary
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.gtid_list import parse_gtid_list, parse_previous_gtids
 from dm.binlog.header import (
@@ -41,6 +41,7 @@ _SPECIAL: Final = frozenset(
     }
 )
 
+_XID: Final = int(EventType.XID)
 # Inside a transaction these change nothing; most events of a busy source are these.
 _PLAIN: Final = ROWS_AND_THEIR_TEXT | {EventType.TABLE_MAP}
 
@@ -85,19 +86,25 @@ class GtidHistory:
     def feed(self, event: bytes) -> bool:
         """Take the next event; True when no transaction is open after it."""
         kind = event[4]
-        if kind in _PLAIN and self.boundary.state == INSIDE:
+        boundary = self.boundary
+        if kind == _XID:
+            boundary.state = BETWEEN
+        elif kind in _PLAIN and boundary.state == INSIDE:
             return False
-        if kind in _SPECIAL:
-            try:
-                self._special(event)
-            except _MALFORMED as error:
-                header = parse_header(event)
-                raise DMError("event-corrupt", event=header.type, end=header.end, what=str(error)) from error
-        between = self.boundary.feed(event)
-        if between and self._pending is not None:
-            self._absorb(self._pending)
+        else:
+            if kind in _SPECIAL:
+                try:
+                    self._special(event)
+                except _MALFORMED as error:
+                    header = parse_header(event)
+                    raise DMError("event-corrupt", event=header.type, end=header.end, what=str(error)) from error
+            if not boundary.feed(event):
+                return False
+        pending = self._pending
+        if pending is not None:
+            self._absorb(pending)
             self._pending = None
-        return between
+        return True
 
     def _special(self, event: bytes) -> None:
         kind = event[4]

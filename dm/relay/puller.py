@@ -16,10 +16,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from struct import Struct
-from typing import Final
 
-from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, ROWS_AND_THEIR_TEXT, EventType
+from dm.binlog.header import EventType
 from dm.clock import Clock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
@@ -41,16 +39,6 @@ from dm.upstream.stream_position import StreamPosition
 
 LOCK_NAME = ".relay.lock"
 LOOK_SECONDS = 1.0  # between two looks for damaged files
-
-size_end_flags = Struct("<IIH").unpack_from  # of the common header, at 9
-_COMMON: Final = ROWS_AND_THEIR_TEXT | {
-    EventType.GTID,
-    EventType.MARIADB_GTID,
-    EventType.QUERY,
-    EventType.TABLE_MAP,
-    EventType.XID,
-    EventType.TRANSACTION_PAYLOAD,
-}
 
 
 @contextmanager
@@ -145,47 +133,41 @@ class Puller:
                         return
 
     def _store(self, stream: DumpStream, writer: RelayWriter, plan: Plan, progressed: Callable[[], None]) -> None:
-        place = StreamPosition()
-        append, advance, flush = writer.append, place.advance, writer.flush
+        place, packets = StreamPosition(), stream.packets
         # A start beyond 32 bits is asked for as the start of the file: skip what is stored.
         skip_to = plan.offset if plan.offset > LARGEST_OFFSET else 0
-        for batch in stream.batches():
+        while stream.receive():
             if self._damaged():
                 return
-            if skip_to and (place.offset >= skip_to or place.file not in ("", plan.file)):
-                skip_to = 0
-            if not batch:
-                flush()
-                continue
-            for event in batch:
-                size, end, flags = size_end_flags(event, 9)
-                kind = event[4]
-                counted = place.offset + size
-                if (
-                    kind in _COMMON
-                    and end == counted & 0xFFFFFFFF
-                    and size == len(event)
-                    and not flags & LOG_EVENT_ARTIFICIAL_F
-                    and not skip_to
-                ):
-                    # What `advance` would find out, for nearly all events, without a call.
-                    place.offset = counted
-                    append(event, counted)
-                    continue
-                if advance(event):
-                    if place.file != plan.file or place.offset > skip_to:
-                        append(event, place.offset)
-                    elif kind == EventType.FORMAT_DESCRIPTION:
-                        _same_file(event, writer, place.file)
-                    continue
-                if kind == EventType.ROTATE:
-                    if place.file != plan.file or place.offset >= skip_to:
-                        writer.announce(place.file, place.offset)
-                elif kind == EventType.FORMAT_DESCRIPTION:
-                    _same_file(event, writer, place.file)
-                elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
-                    writer.heartbeat()
+            while True:
+                if place.file == writer.file and place.offset == writer.end:
+                    writer.take(packets)
+                    place.offset = writer.end
+                event = packets.next()
+                if event is None:
+                    break
+                if skip_to and (place.offset >= skip_to or place.file not in ("", plan.file)):
+                    skip_to = 0
+                self._judge(event, place, writer, plan, skip_to)
+            if not packets.ready():
+                writer.flush()
             progressed()
+
+    def _judge(self, event: bytes, place: StreamPosition, writer: RelayWriter, plan: Plan, skip_to: int) -> None:
+        """Take an event that is not one of a run."""
+        kind = event[4]
+        if place.advance(event):
+            if place.file != plan.file or place.offset > skip_to:
+                writer.append(event, place.offset)
+            elif kind == EventType.FORMAT_DESCRIPTION:
+                _same_file(event, writer, place.file)
+        elif kind == EventType.ROTATE:
+            if place.file != plan.file or place.offset >= skip_to:
+                writer.announce(place.file, place.offset)
+        elif kind == EventType.FORMAT_DESCRIPTION:
+            _same_file(event, writer, place.file)
+        elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
+            writer.heartbeat()
 
     def _plan(self, connection: Connection, facts: ServerFacts) -> Plan:
         if not facts.log_bin:

@@ -33,6 +33,7 @@ class IndexBuilder:
     def __init__(self, index: FileIndex, history: GtidHistory) -> None:
         self.index = index
         self.table_ids: set[bytes] = set()  # whose table is known: an id means one structure of one table
+        self.boundary = history.boundary
         self._history = history
         self._feed = history.feed
         self._marked = index.marks[-1][0] if index.marks else 0

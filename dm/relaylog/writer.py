@@ -19,7 +19,7 @@ says that they have everything.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, TypeVar
 from zlib import crc32
 
@@ -42,6 +42,7 @@ from dm.gtid import Flavor, GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.block_crcs import BlockCrcs
 from dm.relaylog.durability import Durability
+from dm.relaylog.event_run import EventRun, Packets
 from dm.relaylog.index import BLOCK, FileIndex, write_index
 from dm.relaylog.index_builder import ID, IndexBuilder
 from dm.relaylog.layout import SubDirectory, base_name, file_number, is_binlog_name
@@ -51,6 +52,7 @@ from dm.relaylog.tap import Tap
 BUFFER = 1 << 20
 CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the longest scan after a crash
 META_SECONDS = 1.0
+_PIECES: Final = 16  # more than are written one by one
 _TABLE_MAP: Final = int(EventType.TABLE_MAP)
 _FILLER: Final = 1 << 20  # the longest event that stands for bytes the source left out
 
@@ -84,6 +86,7 @@ class RelayWriter:
         self._announced = ""
         self._offset = MAGIC_SIZE  # end of everything taken, written or not
         self._parts: list[bytes] = []
+        self._run = EventRun()
         self._waiting = 0
         self._history = GtidHistory(gtid_set or GtidSet.empty(flavor))
         self._boundary = self._history.boundary
@@ -105,6 +108,11 @@ class RelayWriter:
     def position(self) -> Position:
         """The end of the last complete transaction."""
         return Position(self.sub.server_uuid, self._file, self._index.complete, self._history.gtid_set)
+
+    @property
+    def end(self) -> int:
+        """The end of everything taken."""
+        return self._offset
 
     @property
     def created(self) -> int:
@@ -170,6 +178,23 @@ class RelayWriter:
         if self._waiting >= self._limit:
             self.flush()
 
+    def take(self, packets: Packets) -> None:
+        """Take the usual events in front of what arrived, all at once; `append` is for the event that stops this."""
+        if self._file != self._announced or packets.inside:
+            return
+        run = self._run
+        run.offset = self._offset
+        try:
+            run.cut(packets, self._builder)
+        finally:
+            # Also when it fails: the index knows of these events.
+            self._parts += run.parts
+            run.parts.clear()
+            self._waiting += run.offset - self._offset
+            self._offset = run.offset
+        if self._waiting >= self._limit:
+            self.flush()
+
     def _create(self, event: bytes) -> None:
         if event[4] != EventType.FORMAT_DESCRIPTION:
             raise DMError("dump-stream-garbled", what=f"{self._announced} begins with an event of type {event[4]}")
@@ -211,15 +236,17 @@ class RelayWriter:
         """Hand everything taken to the operating system, where readers see it."""
         if not self._waiting:
             return
-        data = b"".join(self._parts)
+        # Runs are long, and are not copied once more; single events are put together first.
+        pieces = self._parts if len(self._parts) <= _PIECES else [b"".join(self._parts)]
         self._parts = []
         self._waiting = 0
-        self._guard(lambda: self._write(data))
-        if self._blocks is not None:
-            self._blocks.add(data)
-        if self._tap is not None:
-            self._tap.wrote(data)
-        self.bytes_written += len(data)
+        self._guard(lambda: self._write(pieces))
+        for data in pieces:
+            if self._blocks is not None:
+                self._blocks.add(data)
+            if self._tap is not None:
+                self._tap.wrote(data)
+            self.bytes_written += len(data)
         self._meta_dirty = True
         faults.hit("relay.after_write")
         if not self._history.between:
@@ -230,10 +257,11 @@ class RelayWriter:
         if self._clock.monotonic() - self._meta_at >= META_SECONDS:
             self.save_meta()
 
-    def _write(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(self._descriptor, view) :]
+    def _write(self, pieces: Sequence[bytes]) -> None:
+        for data in pieces:
+            view = memoryview(data)
+            while view:
+                view = view[os.write(self._descriptor, view) :]
         self._durability.wrote(self._descriptor)
 
     def heartbeat(self) -> None:

@@ -25,6 +25,7 @@ from dm.errors import DMError
 from dm.sql.context import Flavor
 from dm.target.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of
 from dm.target.session import CHARSET, COLLATION, RECORDED, session_statement
+from dm.tls import EncryptedConnection
 
 CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
@@ -207,7 +208,7 @@ def _open(endpoint: Endpoint, read_timeout: int | None) -> Connection[Any]:
         tls = {"ssl_ca": security.ssl_ca, "ssl_verify_cert": True, "ssl_verify_identity": True}
         if security.ssl_cert and security.ssl_key:
             tls |= {"ssl_cert": security.ssl_cert, "ssl_key": security.ssl_key}
-    return Connection(
+    return EncryptedConnection(
         host=endpoint.host,
         port=endpoint.port,
         user=endpoint.user,

@@ -16,7 +16,7 @@ import ssl
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 import pymysql
 from pymysql.constants import CR
@@ -24,6 +24,7 @@ from pymysql.cursors import Cursor
 
 from dm.config.endpoint import Endpoint, Security
 from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, privilege_missing
+from dm.tls import EncryptedConnection
 
 __all__ = [
     "GARBLED",
@@ -77,13 +78,7 @@ class AnswerTooLongError(pymysql.err.InternalError):
     """Raised when an answer goes on beyond any use."""
 
 
-if TYPE_CHECKING:
-    _Connection: TypeAlias = "pymysql.Connection[Cursor]"  # generic in the stubs only
-else:
-    _Connection = pymysql.Connection
-
-
-class _Session(_Connection):
+class _Session(EncryptedConnection):
     """A connection that stops reading an answer at a limit; the login is limited, rows that are streamed are not."""
 
     answer_left: int | None = ANSWER_BYTES

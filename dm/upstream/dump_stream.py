@@ -165,24 +165,37 @@ class DumpStream:
             body = struct.pack("<BIHI", COMMAND.COM_BINLOG_DUMP, asked, flags, server_id) + file.encode()
         return struct.pack("<I", len(body)) + body  # 3 bytes length, packet number 0
 
-    def batches(self) -> Iterator[list[bytes]]:
-        """Events in pieces as they arrive; an empty piece when nothing more is there at the moment."""
-        reader = self._reader
-        if reader is None:
+    @property
+    def packets(self) -> PacketReader:
+        """What arrived and is not cut yet."""
+        if self._reader is None:
             raise DMError("internal-error", what="a dump stream was read before it was opened")
+        return self._reader
+
+    def receive(self) -> bool:
+        """Wait until something has arrived in `packets`; False when the stream was closed. Raises DMError."""
+        reader = self.packets
+        if reader.verdict is not None:
+            raise self._refusal(reader.verdict)
         try:
-            while True:
-                if not reader.ready():
-                    yield []
-                events = reader.read()
-                if events:
-                    yield events
-                if reader.verdict is not None:
-                    raise self._refusal(reader.verdict)
+            reader.fill()
         except StreamEndedError as error:
             if self._closed:
-                return
+                return False
             raise self._lost(error) from error
+        return True
+
+    def batches(self) -> Iterator[list[bytes]]:
+        """Events in pieces as they arrive; an empty piece when nothing more is there at the moment."""
+        reader = self.packets
+        while True:
+            if reader.verdict is None and not reader.ready():
+                yield []
+            if not self.receive():
+                return
+            events = list(reader.events())
+            if events:
+                yield events
 
     def close(self) -> None:
         """End the dump; a read in another thread ends at once. May be called twice and from any thread."""

@@ -1,9 +1,13 @@
 """The packets of a running dump, taken from the socket in large pieces.
 
-One `recv_into` fills as much as the socket has; the packets in it are cut without further calls. A packet of 2^24-1
-bytes is continued by the next one (MySQL Internals, "Sending More Than 16Mb"); such an event is put together here.
-The first byte of a payload says what it is: 0 an event follows, 0xFF an error, 0xFE the end; after the last two
-nothing comes, and nothing else may come.
+One `fill` takes as much as the socket has into a buffer that is used again and again (TLS gives 16 KiB at a time, so
+it asks more than once); the packets in it are cut without further calls. A packet of 2^24-1 bytes is continued by the
+next one (MySQL Internals, "Sending More Than 16Mb"); such an event is put together here. The first byte of a payload
+says what it is: 0 an event follows, 0xFF an error, 0xFE the end; after the last two nothing comes, and nothing else may
+come.
+
+Who has a quicker way to take usual packets (the relay's writer) takes them from `data` itself, moves `start` and
+`sequence` behind them, and leaves the others to `next`.
 
 A peer that is no honest server can't make us hold more than one event of the size that its own header says and no
 server exceeds: an event that goes on beyond that is refused while it arrives.
@@ -15,6 +19,7 @@ import select
 import socket
 import ssl
 import struct
+from collections.abc import Iterator
 
 from dm.binlog.header import HEADER_SIZE
 from dm.errors import DMError
@@ -23,10 +28,9 @@ _FULL = 0xFFFFFF
 # MySQL and MariaDB: max_allowed_packet and slave_max_allowed_packet end at 1 GiB; headers come on top.
 LARGEST_EVENT = (1 << 30) + (1 << 20)
 _SIZE_AT = 10  # of the event's size in the payload: a status byte, then 9 bytes into the event's header
-_BUFFER = 1 << 20
+_BUFFER = 1 << 18
+_PIECE = 1 << 14  # what TLS gives at once
 _header = struct.Struct("<I").unpack_from
-
-
 _LAST_WORDS = frozenset({0xFF, 0xFE})
 
 
@@ -44,13 +48,15 @@ class PacketReader:
         self._sock = sock
         self._timeout = timeout
         self._patience = timeout if first_timeout is None else first_timeout
+        self.data = b""  # what arrived, as soon as a packet is complete
+        self.start = 0  # of the first packet in it that is not cut
         self._buffer = bytearray(_BUFFER)
         self._view = memoryview(self._buffer)
-        self._start = 0
-        self._end = 0
-        self._sequence = first_sequence & 0xFF
+        self._end = 0  # of what arrived
+        self.sequence = first_sequence & 0xFF  # of the first packet that is not cut
         self._parts: list[bytes] = []  # of a payload that is longer than one packet
         self._awaited = 0  # bytes that such a payload has yet to bring
+        self._failure: StreamEndedError | None = None  # of a read behind bytes that are not cut yet
         self._poll = select.poll()
         self._poll.register(sock.fileno(), select.POLLIN)
         sock.settimeout(self._patience)
@@ -61,9 +67,36 @@ class PacketReader:
             return True
         return bool(self._poll.poll(0))
 
+    @property
+    def inside(self) -> bool:
+        """Whether an event is under way that is longer than one packet."""
+        return bool(self._parts)
+
     def read(self) -> list[bytes]:
         """Wait for bytes and return every event that is complete with them; may be none."""
+        self.fill()
+        return list(self.events())
+
+    def events(self) -> Iterator[bytes]:
+        """The events that are complete in what arrived."""
+        while (event := self.next()) is not None:
+            yield event
+
+    def fill(self) -> None:
+        """Wait for bytes, and take all that are there and have room."""
+        if self._failure is not None:
+            raise self._failure
         self._make_room()
+        self._receive()
+        try:
+            while len(self._buffer) - self._end >= _PIECE and self.ready():
+                self._receive()
+        except StreamEndedError as failure:
+            self._failure = failure  # first what came before it
+        # Slices of bytes are the cheapest way to cut; but a long packet is not copied each time some of it arrives.
+        self.data = bytes(self._view[: self._end]) if self._end >= self._needed() else b""
+
+    def _receive(self) -> None:
         try:
             count = self._sock.recv_into(self._view[self._end :])
         except TimeoutError as error:
@@ -76,54 +109,49 @@ class PacketReader:
             self._patience = self._timeout
             self._sock.settimeout(self._timeout)
         self._end += count
-        return self._cut()
 
     def _make_room(self) -> None:
         """Move the unfinished packet to the front, and grow only when one packet needs it."""
-        if self._start == self._end:
-            self._start = self._end = 0
-            return
-        waiting = self._end - self._start
-        if self._start:
-            self._buffer[:waiting] = self._buffer[self._start : self._end]
-            self._start, self._end = 0, waiting
-        needed = (_header(self._buffer, 0)[0] & _FULL) + 4 if waiting >= 4 else 4
+        waiting = self._end - self.start
+        if self.start and waiting:
+            self._buffer[:waiting] = self._buffer[self.start : self._end]
+        self.start, self._end = 0, waiting
+        needed = self._needed()
         if needed > len(self._buffer):
             self._view.release()
             self._buffer.extend(bytes(needed + _BUFFER - len(self._buffer)))
             self._view = memoryview(self._buffer)
 
-    def _cut(self) -> list[bytes]:
-        buffer, view = self._buffer, self._view
-        at, end = self._start, self._end
-        sequence = self._sequence
-        events: list[bytes] = []
-        while end - at >= 4:
-            word = _header(buffer, at)[0]
+    def _needed(self) -> int:
+        """Bytes of the packet at the front, as far as that is known."""
+        return (_header(self._buffer, 0)[0] & _FULL) + 4 if self._end >= 4 else 4
+
+    def next(self) -> bytes | None:
+        """The next event; None when none is complete, or a verdict has come."""
+        data, end = self.data, len(self.data)
+        while end - self.start >= 4 and self.verdict is None:
+            at = self.start + 4
+            word = _header(data, self.start)[0]
             length = word & _FULL
-            stop = at + 4 + length
+            stop = at + length
             if stop > end:
                 break
-            if word >> 24 != sequence:
-                raise DMError("dump-stream-garbled", what=f"packet number {word >> 24} instead of {sequence}")
-            sequence = (sequence + 1) & 0xFF
+            if word >> 24 != self.sequence:
+                raise DMError("dump-stream-garbled", what=f"packet number {word >> 24} instead of {self.sequence}")
+            self.start, self.sequence = stop, (self.sequence + 1) & 0xFF
             if length == _FULL or self._parts:
-                self._join(bytes(view[at + 4 : stop]))
+                self._join(data[at:stop])
                 if length != _FULL:
                     payload = b"".join(self._parts)
                     self._parts = []
-                    events.append(payload[1:])
-            elif length > HEADER_SIZE and not buffer[at + 4]:
-                events.append(bytes(view[at + 5 : stop]))
-            elif not length or buffer[at + 4] not in _LAST_WORDS:
+                    return payload[1:]
+            elif length > HEADER_SIZE and not data[at]:
+                return data[at + 1 : stop]
+            elif not length or data[at] not in _LAST_WORDS:
                 raise DMError("dump-stream-garbled", what=f"a packet of {length} bytes that begins as no event does")
             else:
-                self.verdict = bytes(view[at + 4 : stop])
-                at = stop
-                break
-            at = stop
-        self._start, self._sequence = at, sequence
-        return events
+                self.verdict = data[at:stop]
+        return None
 
     def _join(self, part: bytes) -> None:
         """Take a part of a payload that is longer than one packet."""
