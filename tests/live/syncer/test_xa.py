@@ -267,7 +267,7 @@ def test_what_the_source_lost_or_decided_unlogged_is_let_go(
         old = ("SET SESSION timestamp = UNIX_TIMESTAMP() - 700",)
         prepare(upstream, f"'{name}'", f"INSERT INTO {name}.keyed (id) VALUES (1)", first=old)
         prepare(upstream, f"'{name}', 'stays'", f"INSERT INTO {name}.keyed (id) VALUES (2)", first=old)
-        assert len(entries(sync.wait_synced()["undecidedXa"])) == 2
+        wait_until(lambda: len(entries(sync.wait_synced()["undecidedXa"])) == 2, "both to be reported")
         upstream.execute("SET SESSION sql_log_bin = 0", f"XA ROLLBACK '{name}'")
         wait_until(lambda: len(entries(sync.wait_synced()["undecidedXa"])) == 1, "the lost one to be let go")
         wait_until(

@@ -247,7 +247,9 @@ def _is_gone(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-@pytest.mark.parametrize("passage", [1, 2, 3, 4])
+@pytest.mark.parametrize(
+    "passage", [1, pytest.param(2, marks=pytest.mark.chaos), 3, pytest.param(4, marks=pytest.mark.chaos)]
+)
 def test_a_daemon_killed_at_any_change_of_stage_goes_on_from_there(tmp_path: Path, passage: int) -> None:
     with home(tmp_path / "home") as one:
         one.environment["DM_FAULTS"] = f"worker.after_state_change=kill@{passage}"
