@@ -197,7 +197,7 @@ CHAPTERS: Final = (
             "mydumper-thread": "overrides its `threads`",
             "loader-config-name": "name of a section of `loaders`",
             "loader": "such a section in place",
-            "loader-thread": "overrides its `pool-size`; accepted with a warning like it",
+            "loader-thread": "overrides its `pool-size`",
             "syncer-config-name": "name of a section of `syncers`",
             "syncer": "such a section in place",
             "syncer-thread": "overrides its `worker-count`",
@@ -328,8 +328,8 @@ CHAPTERS: Final = (
         LoaderConfig,
         "How the full load writes.",
         {
-            "pool-size": "accepted with a warning, used by the check of connection limits only; Spark's cores decide"
-            " how many chunks are written at a time",
+            "pool-size": "how many sessions write to the target at a time, per source; no more than Spark has cores,"
+            " and than 256",
             "dir": "where dump files are: this, a dot and the task's name, as in DM; a relative path begins at"
             " `$DM_HOME/work`, and a task of several sources has a directory per source in it",
             "import-mode": "`logical`; `physical` and `import-into` are TiDB's own and refused",
@@ -402,6 +402,8 @@ CHAPTERS: Final = (
             "executor-memory": "heap of each executor's JVM; rows do not go through it",
             "driver-memory": "heap of Spark's JVM; rows do not go through it",
             "java-home": "Java 17 or newer",
+            "json-types": "`exact`: values inside JSON documents of a MySQL source keep their types (DECIMAL, dates,"
+            " bytes, unsigned); `text`: they get what the documents' text says ([full-load.md](full-load.md))",
             "dump-format": "`parquet`, or `sql`: files as dumpling writes them, for other tools",
         },
         {

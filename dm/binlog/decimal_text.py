@@ -80,3 +80,23 @@ def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], str]:
         return f"{minus}{integer}." + template % tuple(number >> shift & mask for shift, mask, _ in fraction)
 
     return decode
+
+
+def decimal_bytes(text: str) -> bytes:
+    """A DECIMAL's text as it is stored inside a JSON document: precision, scale, packed bytes."""
+    whole, _, fraction = text.lstrip("-").partition(".")
+    whole = whole.lstrip("0")
+    if not whole and not fraction:
+        whole = "0"
+    precision, scale = len(whole) + len(fraction), len(fraction)
+    digits = whole + fraction
+    number = at = 0
+    before, after = _groups(precision, scale)
+    for count in before + after:
+        number = number << _BYTES[count] * 8 | int(digits[at : at + count])
+        at += count
+    bits = decimal_size(precision, scale) * 8
+    number ^= 1 << (bits - 1)
+    if text.startswith("-"):
+        number ^= (1 << bits) - 1
+    return bytes([precision, scale]) + number.to_bytes(bits // 8, "big")

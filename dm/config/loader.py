@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Final, Literal
+from typing import Annotated, ClassVar, Literal
 
 from dm.config.scalar import Text, one_of, whole
 from dm.config.section import Issue, Section
@@ -21,7 +21,6 @@ _PHYSICAL_KEYS = (
     "compress-kv-pairs",
     "pd-addr",
 )
-POOL_SIZE: Final = "`spark.master` decides how many chunks are written at a time; only the check of connections uses it"
 _PHYSICAL = "leave it out: it is for TiDB's physical import; rows are loaded with `import-mode: logical`"
 
 
@@ -31,9 +30,8 @@ class LoaderConfig(Section):
     place: ClassVar = "under `loaders`"
     deprecated: ClassVar = {"on-duplicate": "use `on-duplicate-logical`"}
     refused: ClassVar = dict.fromkeys(_PHYSICAL_KEYS, _PHYSICAL)
-    without_effect: ClassVar = {"pool-size": POOL_SIZE}
 
-    pool_size: Annotated[int, whole(1, 1024)] = 16
+    pool_size: Annotated[int, whole(1, 1024)] = 16  # parts that are written at a time, at most 256
     dir: Text = "./dumped_data"  # the task's name is appended, as in DM
     import_mode: Annotated[ImportMode, one_of(ImportMode, "config-import-mode", fold=True)] = "logical"
     on_duplicate_logical: Annotated[OnDuplicate, one_of(OnDuplicate, "config-on-duplicate", fold=True)] = "replace"

@@ -13,6 +13,7 @@ from dm.config.scalar import Text, matching, one_of, whole
 from dm.config.section import Issue, Section
 
 DumpFormat = Literal["parquet", "sql"]
+JsonTypes = Literal["exact", "text"]
 
 _SIZE_EXAMPLE = "a size such as `512m` or `2g`"
 # Of Spark's settings those that would break what a dump or load rests on: setting -> (values that do, what to use).
@@ -38,6 +39,7 @@ class SparkConfig(Section):
     executor_memory: Annotated[str, matching(r"([1-9][0-9]*[kmgt])?", "config-bad-value", _SIZE_EXAMPLE)] = ""
     driver_memory: Annotated[str, matching(r"[1-9][0-9]*[kmgt]", "config-bad-value", _SIZE_EXAMPLE)] = "512m"
     java_home: Text = ""  # empty: JAVA_HOME, then java of the path, then the one installed with dm
+    json_types: Annotated[JsonTypes, one_of(JsonTypes)] = "exact"  # of MySQL's documents; text: what the text says
     dump_format: Annotated[DumpFormat, one_of(DumpFormat)] = "parquet"
 
     @property

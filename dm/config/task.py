@@ -12,7 +12,7 @@ from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
-from dm.config.loader import POOL_SIZE, LoaderConfig
+from dm.config.loader import LoaderConfig
 from dm.config.problem import Problem
 from dm.config.regex import RegexError, compile_regex
 from dm.config.route import RouteRule
@@ -96,8 +96,6 @@ class Instance(Section):
     renamed: ClassVar = {"black-white-list": "block-allow-list"}
     refused: ClassVar = {"column-mapping-rules": "use routes, or change the rows at the source"}
     refused_kinds: ClassVar = {"column-mapping-rules": "config-column-mapping"}
-    without_effect: ClassVar = {"loader-thread": POOL_SIZE}
-    idle_values: ClassVar = {"loader-thread": ("0",)}
 
     source_id: Text
     meta: StartPoint | None = None

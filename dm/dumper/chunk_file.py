@@ -24,7 +24,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.table import Column
 from dm.spark.dump_files import FOOTER_KEY, ChunkFooter
-from dm.spark.literals import error_values, row_literals, statements
+from dm.spark.literals import error_values, row_literals, shown_row, statements
 from dm.spark.sql_file import HEADER, LENIENT, SqlTrailer
 from dm.spark.text_rows import Batch
 
@@ -36,6 +36,7 @@ class SqlForm:
     table: TableName
     columns: tuple[Column, ...]
     statement_size: int  # bytes of an INSERT
+    key: tuple[str, ...] = ()  # columns that name a row to a person
 
 
 class HashedFile(io.RawIOBase):
@@ -122,13 +123,8 @@ class _SqlFile:
 
     def add(self, batch: Batch) -> None:
         columns = self.form.columns
-        # What comes behind the columns tells what the text of a value leaves out, where it leaves something out. A
-        # constant stands in for the columns of a table that stores none.
-        beyond = batch.columns[len(columns) :] if columns else []
-        if any(value is not None for values in beyond for value in values):
-            raise DMError("dump-sql-inexact", table=self.form.table)
-        names = [f"c{at}" for at in range(len(columns))]
-        rows = pyarrow.record_batch(_arrays(batch, len(columns)), names=names)
+        rows = pyarrow.record_batch(_arrays(batch, len(columns)), names=[column.name for column in columns])
+        self._demand_plain_documents(batch, rows)
         wrong = error_values(rows, columns)
         if wrong and not self.wrong:
             self.file.write(LENIENT)
@@ -139,6 +135,19 @@ class _SqlFile:
         values = row_literals(rows, columns, text=True) if columns else iter([b"()"] * batch.rows)
         for statement, _ in statements(head, values, b";\n", self.form.statement_size, separator=b",\n"):
             self.file.write(statement)
+
+    def _demand_plain_documents(self, batch: Batch, rows: pyarrow.RecordBatch) -> None:
+        """Refuse JSON documents whose text does not say everything: other tools read nothing but text."""
+        columns = self.form.columns
+        documents = [column.name for column in columns if column.base == "json"]
+        # Behind the columns the batch has what the text of each document leaves out. A constant stands in for the
+        # columns of a table that stores none.
+        left_out = batch.columns[len(columns) :] if columns else []
+        for name, values in zip(documents, left_out, strict=False):  # none of them with `json-types: text`
+            row = next((at for at, value in enumerate(values) if value is not None), None)
+            if row is not None:
+                shown = shown_row(rows, row, self.form.key)
+                raise DMError("dump-sql-inexact", table=self.form.table, column=name, row=shown)
 
     def end(self, footer: ChunkFooter) -> None:
         trailer = SqlTrailer(self.file.tell(), self.file.sha256, self.wrong, footer.to_text())

@@ -22,6 +22,7 @@ from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import Bound, WalkedKey, make_bound, step_query, value_expression
 from dm.spark.dump_directory import writing_to
 from dm.spark.dump_files import ChunkFooter, publish, read_footer
+from dm.spark.json_types import types_column, types_expression
 from dm.spark.text_rows import read_all, read_batches
 from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts
@@ -34,6 +35,8 @@ _READ_TIMEOUT = 900.0
 # What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
 # column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
 _CHANGED = ("1146:", "1049:", "1054:", "1176:", "1412:", "1814:", "1969:")
+
+ROWS_ONLY = "(rows) "  # where all columns are generated; no column of a server ends with a space
 
 _AUTO_INCREMENT = re.compile(r"\bAUTO_INCREMENT=\d+ ?")
 
@@ -135,18 +138,24 @@ class ChunkResult:
     point: Position | None = None
 
 
-def selected_columns(schema: TableSchema) -> tuple[str, ...]:
+def selected_columns(schema: TableSchema, *, json_types: bool = False) -> tuple[str, ...]:
     """The columns whose values are stored: all but the generated ones, which the target computes itself."""
-    return tuple(column.name for column in schema.columns if column.generated is None)
+    stored = [column for column in schema.columns if column.generated is None]
+    types = [types_column(column.name) for column in stored if json_types and column.base == "json"]
+    # A file without columns would not know how many rows it has.
+    return (*(column.name for column in stored), *types) or (ROWS_ONLY,)
 
 
-def select_text(schema: TableSchema, index: str | None) -> str:
-    """`SELECT .. FROM ..` of all stored values in their exact form."""
+def select_text(schema: TableSchema, index: str | None, *, json_types: bool = False) -> str:
+    """`SELECT .. FROM ..` of all stored values in their exact form, `json_types` with what JSON's text leaves out."""
     expressions = []
     for column in schema.columns:
         if column.generated is None:
             # A BIT's own bytes are what an INSERT takes; only as a bound it must be a number.
             expressions.append(Ident(column.name).sql if column.base == "bit" else value_expression(column))
+    if json_types:
+        documents = [column for column in schema.columns if column.base == "json" and column.generated is None]
+        expressions += [types_expression(schema.name, column) for column in documents]
     hint = f" FORCE INDEX ({Ident(index).sql})" if index else ""
     # A table may have generated columns only; then the rows are counted by a constant.
     return f"SELECT {', '.join(expressions) or '1'} FROM {schema.name.sql}{hint}"

@@ -29,6 +29,8 @@ from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import conditions, rows_per_chunk, walked_key
 from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, save_plan
 from dm.spark.job import run_tasks
+from dm.spark.json_types import tells_types
+from dm.spark.literals import naming_key
 from dm.sql.context import SourceContext
 
 
@@ -114,10 +116,12 @@ class TablePlanner:
     def _missing(self, plan: DumpPlan, table: DumpedTable) -> Sequence[ChunkTask]:
         schema = self.schema(table.name, table.structure)
         key = None if table.keyless else walked_key(schema)
-        select = select_text(schema, key.index if key and table.bounds else None)
-        columns = selected_columns(schema)
+        json_types = self._asks_json_types(schema)
+        select = select_text(schema, key.index if key and table.bounds else None, json_types=json_types)
+        columns = selected_columns(schema, json_types=json_types)
         stored = tuple(column for column in schema.columns if column.name in columns)
-        form = SqlForm(table.name, stored, self.run.subtask.dumper.statement_size) if table.form == "sql" else None
+        size = self.run.subtask.dumper.statement_size
+        form = SqlForm(table.name, stored, size, naming_key(schema)) if table.form == "sql" else None
         return [
             ChunkTask(
                 table=table.name,
@@ -136,6 +140,16 @@ class TablePlanner:
             for chunk, condition in enumerate(conditions(key if table.bounds else None, table.bounds or ()))
             if finished_chunk(self.run.directory, plan, table, chunk) is None
         ]
+
+    def _asks_json_types(self, schema: TableSchema) -> bool:
+        """Whether the types inside the table's JSON documents are read; MariaDB's documents are texts."""
+        run = self.run
+        documents = [column for column in schema.columns if column.base == "json" and column.generated is None]
+        if not documents or run.facts.flavor != "mysql" or run.subtask.spark.json_types == "text":
+            return False
+        if not tells_types(run.facts.version):
+            raise DMError("dump-json-types-unknown", table=schema.name, column=documents[0].name)
+        return True
 
     def reader(self, plan: DumpPlan) -> ChunkReader:
         """What reads chunks of the plan."""

@@ -58,8 +58,10 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "dump-sql-inexact", 32912, "dump-unit", "internal", "high",
-        "table {table} has JSON documents with values (dates, decimals, bytes) whose type their text does not say",
-        "use `dump-format: parquet`, which keeps the types",
+        "JSON column {column} of {table} holds a document, in row {row}, with values (DECIMALs, dates, bytes, unsigned "
+        "numbers) whose type its text does not say",
+        "use `dump-format: parquet`, which keeps the types; or `json-types: text` under `spark`: documents become what "
+        "their text says (a DECIMAL a DOUBLE, a date a string), in all tables",
     ),
     ErrorKind(
         "dump-directory-unusable", 32911, "dump-unit", "internal", "high",
@@ -148,6 +150,38 @@ KINDS: tuple[ErrorKind, ...] = (
         "table {table} did not take values as they are: {warnings} warnings where {expected} were expected (an ENUM's "
         "error value gives one)",
         "compare the table's columns at source and target; the rows were not committed",
+    ),
+    ErrorKind(
+        "dump-json-types-unknown", 32920, "dump-unit", "upstream", "high",
+        "JSON column {column} of {table} may hold DECIMALs, dates, bytes and unsigned numbers, and a server this old "
+        "(before MySQL 8.0.4) does not tell where",
+        "`json-types: text` under `spark` in the task file takes what the documents' text says: a DECIMAL becomes a "
+        "DOUBLE, a date a string; or keep the table out with `block-allow-list`",
+    ),
+    ErrorKind(
+        "json-types-disagree", 34920, "load-unit", "internal", "high",
+        "the text of a JSON document and the types of its values do not go together: {value}",
+        "this is a defect, please report it; `json-types: text` under `spark` goes by the text alone",
+    ),
+    ErrorKind(
+        "load-json-inexpressible", 34921, "load-unit", "downstream", "high",
+        "column {column} of {table} holds a JSON document, in row {row}, with a value of column type {type}, which no "
+        "SQL expression can make",
+        "write it at the source as text or base64 and dump again; or `json-types: text` under `spark` in the task "
+        "file: documents become what their text says (a DECIMAL a DOUBLE, a date a string), in all tables",
+    ),
+    ErrorKind(
+        "load-duplicate", 34922, "load-unit", "downstream", "high",
+        "a row of {source_table} of {source} has a key that {table} has already (RawCause names key and value); rows "
+        "in it come from: {others}",
+        "`on-duplicate-logical` in `loaders`: `replace` lets the later row win, `ignore` the earlier one; or route the "
+        "tables to different ones; if only this table is named, the row was there before the load or the target's "
+        "key is coarser than the source's",
+    ),
+    ErrorKind(
+        "load-rows-differ", 34923, "load-unit", "downstream", "high",
+        "a statement of {rows} rows changed {affected} rows of {table}",
+        "look for triggers or a proxy at the target that change what statements do; the rows were not committed",
     ),
     ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",

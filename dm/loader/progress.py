@@ -10,6 +10,7 @@ from dm.clock import Clock
 from dm.ident import TableName
 from dm.position import Position
 from dm.spark.pace import Pace
+from dm.target.progress.chunks import NO_DUPLICATES, Duplicates
 from dm.unit import JSON
 
 _MOST_TABLES = 20  # in a status: those that are being loaded
@@ -37,6 +38,7 @@ class LoadProgress:
     _loading: bool = False
     _finished: bool = False
     _left_out: tuple[str, ...] = ()
+    _duplicates: Duplicates = NO_DUPLICATES
 
     def __post_init__(self) -> None:
         self._pace, self._rows_pace = Pace(self.clock), Pace(self.clock)
@@ -66,6 +68,11 @@ class LoadProgress:
             known.size += size
             if self._loading:
                 known.pace.begin(known.size)
+
+    def met(self, duplicates: Duplicates) -> None:
+        """Rows of a loaded part had keys that were there already."""
+        with self._lock:
+            self._duplicates += duplicates
 
     def loading(self) -> None:
         """Rows begin to flow: the rate counts from here."""
@@ -97,6 +104,8 @@ class LoadProgress:
                 "totalBytes": str(total),
                 "finishedRows": str(rows),
                 "totalRows": str(sum(table.total_rows for table in tables)),
+                "replacedRows": str(self._duplicates.replaced),
+                "ignoredRows": str(self._duplicates.ignored),
                 "progress": self._pace.share(size, total, finished=self._finished),
                 "metaBinlog": "" if position is None else str(position),
                 "metaBinlogGTID": "" if position is None else str(position.gtid_set),

@@ -23,13 +23,22 @@ from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.loader.part_loader import OnDuplicate, statement_frame
+from dm.loader.part_loader import statement_frame
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
+from dm.loader.tally import OnDuplicate, Tally
 from dm.schema.table import Column
 from dm.spark.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
 from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import LoadRun, PartKey, claim_part, take_slot
+from dm.target.progress.chunks import (
+    NO_DUPLICATES,
+    Duplicates,
+    LoadRun,
+    PartKey,
+    claim_part,
+    note_duplicates,
+    take_slot,
+)
 from dm.target.session import CHARSET, COLLATION
 
 FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
@@ -37,8 +46,6 @@ FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the en
 _PART_BYTES: Final = 1 << 24
 _BLOCK: Final = 1 << 20
 _PACKET_MARGIN: Final = 1 << 10
-# What a server says of a statement's words and not of its values: deprecated syntax and names of character sets.
-_ABOUT_WORDS: Final = frozenset({1287, 1681, 3719, 3720, 3778})
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class FileTask:
     size: int
     target: TableName
     columns: tuple[Column, ...]  # that a statement without a list of columns means
-    keyed: bool
+    unique: bool  # the target admits some key once only
     rows: int  # 0: not known
     ours: bool  # it has a trailer
     time_zone: str = "+00:00"  # where the file names none
@@ -71,6 +78,7 @@ class FileResult:
     file: str
     rows: int  # those that are known of, else those that this run has written
     size: int
+    duplicates: Duplicates = NO_DUPLICATES  # that this run has met
 
 
 @dataclass
@@ -105,14 +113,17 @@ class FileLoader:
             connection.execute(
                 f"SET SESSION foreign_key_checks = 0, sql_mode = '{mode}', time_zone = %s", (task.time_zone,)
             )
-            rows = self._load(connection, task, path, trailer)
+            tally = self._load(connection, task, path, trailer)
         finally:
             connection.close()
-        return FileResult(task.table, task.file, task.rows or rows, task.size)
+        return FileResult(task.table, task.file, task.rows or tally.rows, task.size, tally.duplicates)
 
-    def _load(self, connection: TargetConnection, task: FileTask, path: Path, trailer: SqlTrailer | None) -> int:
+    def _load(self, connection: TargetConnection, task: FileTask, path: Path, trailer: SqlTrailer | None) -> Tally:
         largest = int(connection.query("SELECT @@max_allowed_packet")[0][0]) - _PACKET_MARGIN
-        sender = _Sender(connection, task, path, self.on_duplicate, largest, trailer.error_values if trailer else 0)
+        errors = 0 if trailer is None else trailer.error_values
+        enums = tuple(column.name for column in task.columns if column.base == "enum")
+        tally = Tally(connection, self.run, task.table, task.target, task.unique, self.on_duplicate, errors, enums)
+        sender = _Sender(tally, task, path, largest)
         number = 0
         part = _Part()
         with opened(path) as read:
@@ -125,7 +136,7 @@ class FileLoader:
                     self._commit(connection, task, number, part, sender, end=False)
                     number, part = number + 1, _Part()
         self._commit(connection, task, number, part, sender, end=True)
-        return sender.rows
+        return tally
 
     def _commit(
         self, connection: TargetConnection, task: FileTask, number: int, part: _Part, sender: _Sender, *, end: bool
@@ -135,13 +146,15 @@ class FileLoader:
         # Names of tables and keys of records are texts; compared as bytes, no index would find them.
         connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
         connection.begin()
-        fresh = claim_part(connection, self.run, task.part(number), 0, part.size)
+        fresh = claim_part(connection, self.run, task.part(number), 0, part.size, task.target)
         if end:
-            claim_part(connection, self.run, task.part(FILE_END), 0, 0)
+            claim_part(connection, self.run, task.part(FILE_END), 0, 0, task.target)
         if fresh:
             connection.execute(f"SET NAMES {sender.charset}")
+            before = sender.tally.duplicates
             for rows, offset in part.rows:
                 sender.send(rows, offset)
+            note_duplicates(connection, self.run, task.part(number), sender.tally.duplicates - before)
             faults.hit("loader.chunk_inserted")
         connection.commit()
         faults.hit("loader.chunk_committed")
@@ -149,15 +162,12 @@ class FileLoader:
 
 @dataclass
 class _Sender:
-    """Makes our statements of those of a file, and looks at what the target says of them."""
+    """Makes our statements of those of a file."""
 
-    connection: TargetConnection
+    tally: Tally
     task: FileTask
     path: Path
-    on_duplicate: OnDuplicate
     largest: int
-    warnings_left: int  # that error values of ENUM columns may give
-    rows: int = 0
     charset: str = "binary"
     _gathered: bool = False  # rows have been taken
     _frames: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
@@ -178,7 +188,7 @@ class _Sender:
         if isinstance(found, Setting):
             self.charset = found.charset or self.charset
             if found.sql:
-                self.connection.execute(found.sql)
+                self.tally.connection.execute(found.sql)
         return None
 
     def send(self, rows: Rows, offset: int) -> None:
@@ -188,34 +198,18 @@ class _Sender:
         if len(statement) > self.largest:
             raise DMError("load-statement-too-large", file=self.path, offset=offset, largest=self.largest)
         try:
-            outcome = self.connection.run(statement)
-            if outcome.warnings:
-                self._judge(outcome.warnings)
+            self.tally.insert(statement)
         except DMError as error:
             place = f"statement at byte {offset} of {self.path}"
             raise DMError(error.name, position=place, cause=error.cause, **error.details) from error
-        self.rows += outcome.affected
 
     def _frame(self, columns: tuple[str, ...]) -> tuple[bytes, bytes]:
         if columns not in self._frames:
             listed = tuple(Column(name, "") for name in columns) or self.task.columns
-            self._frames[columns] = statement_frame(self.task.target, listed, self.on_duplicate, keyed=self.task.keyed)
+            self._frames[columns] = statement_frame(
+                self.task.target, listed, self.tally.on_duplicate, unique=self.task.unique
+            )
         return self._frames[columns]
-
-    def _judge(self, warnings: int) -> None:
-        found = [row for row in self.connection.query("SHOW WARNINGS") if int(row[1]) not in _ABOUT_WORDS]
-        if not found:
-            return
-        if self.warnings_left < warnings:
-            table, expected = self.task.target, self.warnings_left
-            words = f"{found[0][1]} {_text(found[0][2])}"
-            raise DMError("load-values-changed", table=table, warnings=warnings, expected=expected, cause=words)
-        self.warnings_left -= warnings
-
-
-def _text(value: object) -> str:
-    """What a server says while the session's character set is binary."""
-    return value.decode(errors="replace") if isinstance(value, bytes) else str(value)
 
 
 def checked_trailer(path: Path) -> SqlTrailer:

@@ -26,6 +26,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.foreign_dump import read_foreign_dump
+from dm.loader.local_data import LocalDataAdmission
 from dm.loader.part_loader import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
@@ -34,15 +35,24 @@ from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
-from dm.spark.chunk_plan import has_key
 from dm.spark.dump_directory import foreign_file, remove_files
 from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, load_plan
 from dm.spark.job import run_tasks
-from dm.spark.literals import constant_literal
+from dm.spark.json_types import types_column
+from dm.spark.literals import constant_literal, naming_key
 from dm.spark.session import SparkProvider
 from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import LoadRun, PartKey, begin_run, finish_run, load_is_finished, loaded_parts
+from dm.target.progress.chunks import (
+    MOST_WRITERS,
+    LoadRun,
+    PartKey,
+    begin_run,
+    finish_run,
+    load_is_finished,
+    loaded_parts,
+    noted_duplicates,
+)
 from dm.target.progress.handover import Handover, write_handover
 from dm.target.progress.tables import SubtaskKey
 from dm.unit import JSON, UnitName
@@ -129,6 +139,7 @@ class LoadUnit:
             self._progress.expect(task.part.table, task.rows, task.size)
             if task.part in done:
                 self._progress.loaded(task.part.table, task.rows, task.size)
+        self._progress.met(noted_duplicates(connection, run))
         left = [task for task in tasks if task.part not in done]
         self._progress.loading()
         if left and not self._run_tasks(run, left, stop):
@@ -143,12 +154,20 @@ class LoadUnit:
         self._clean(plan)
 
     def _run_tasks(self, run: LoadRun, tasks: list[PartTask], stop: threading.Event) -> bool:
-        loader = PartLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
+        settings = self._subtask.loader
+        loader = PartLoader(self._subtask.target, self._directory, run, settings.on_duplicate_logical)
 
         def done(result: PartResult) -> None:
             self._progress.loaded(result.part.table, result.rows, result.size)
+            self._progress.met(result.duplicates)
 
-        return run_tasks(self._spark.context(), loader, tasks, stop, done, f"{self._subtask.task}: load chunks")
+        description = f"{self._subtask.task}: load chunks"
+        return run_tasks(self._spark.context(), loader, tasks, stop, done, description, at_once=self._writers)
+
+    @property
+    def _writers(self) -> int:
+        """How many sessions write at a time."""
+        return min(self._subtask.loader.pool_size, MOST_WRITERS)
 
     def _run_files(self, run: LoadRun, files: list[FileTask], done: set[PartKey], stop: threading.Event) -> bool:
         """Load SQL files; what is done of one is told by its parts."""
@@ -167,9 +186,10 @@ class LoadUnit:
 
         def loaded(result: FileResult) -> None:
             self._progress.loaded(result.table, result.rows, result.size)
+            self._progress.met(result.duplicates)
 
-        description = f"{self._subtask.task}: load SQL files"
-        return not left or run_tasks(self._spark.context(), loader, left, stop, loaded, description)
+        description, writers = f"{self._subtask.task}: load SQL files", self._writers
+        return not left or run_tasks(self._spark.context(), loader, left, stop, loaded, description, at_once=writers)
 
     def _tasks(
         self, connection: TargetConnection, plan: DumpPlan, sources: _Sources
@@ -177,6 +197,7 @@ class LoadUnit:
         """Every part of every Parquet file, and every SQL file; makes the tables on the way."""
         # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
         connection.execute("SET SESSION foreign_key_checks = 0")
+        admission = LocalDataAdmission.ask(connection)
         targets = TargetTables.at(connection)
         targets.create_schemas(self._schemas(plan))
         tasks: list[PartTask] = []
@@ -193,7 +214,7 @@ class LoadUnit:
                 files.extend(self._files(plan, table, schema, target))
                 continue
             for chunk in range(table.chunks):
-                tasks.extend(self._parts(plan, table, schema, target, chunk, constants))
+                tasks.extend(self._parts(plan, table, schema, target, chunk, constants, admission))
         return tasks, files
 
     def _files(
@@ -211,7 +232,7 @@ class LoadUnit:
                 raise DMError("dump-file-damaged", file=path, why="it is missing or of another dump")
             yield FileTask(
                 table.name, table.generation, chunk, name, path.stat().st_size, target.name, tuple(visible),
-                has_key(target), rows=0 if footer is None else footer.rows, ours=footer is not None,
+                bool(target.unique_indexes), rows=0 if footer is None else footer.rows, ours=footer is not None,
                 time_zone=self._subtask.timezone or "+00:00",
             )  # fmt: skip
 
@@ -230,14 +251,16 @@ class LoadUnit:
         target: TableSchema,
         chunk: int,
         constants: Sequence[ConstantColumn],
+        admission: LocalDataAdmission,
     ) -> Iterator[PartTask]:
         if finished_chunk(self._directory, plan, table, chunk) is None:
             file = table.file_name(chunk)
             raise DMError("dump-file-damaged", file=self._directory / file, why="it is missing or of another dump")
         columns = tuple(column for column in schema.columns if column.generated is None)
         literals = tuple((each.column, constant_literal(each.value, each.column)) for each in constants)
-        keyed = has_key(target)
+        unique = bool(target.unique_indexes)
         with parquet.ParquetFile(self._directory / table.file_name(chunk)) as file:
+            typed = any(types_column(column.name) in file.schema_arrow.names for column in columns)
             groups = [
                 (file.metadata.row_group(group).num_rows, file.metadata.row_group(group).total_byte_size)
                 for group in range(file.metadata.num_row_groups)
@@ -248,9 +271,23 @@ class LoadUnit:
             last = group + 1 == len(groups)
             if size >= _PART_BYTES or last:
                 if rows:
-                    key = PartKey(table.name, table.generation, chunk, part)
+                    part_key = PartKey(table.name, table.generation, chunk, part)
                     file_name = table.file_name(chunk)
-                    yield PartTask(key, file_name, first, group, target.name, columns, keyed, rows, size, literals)
+                    yield PartTask(
+                        part=part_key,
+                        file=file_name,
+                        first_group=first,
+                        last_group=group,
+                        target=target.name,
+                        columns=columns,
+                        unique=unique,
+                        rows=rows,
+                        size=size,
+                        constants=literals,
+                        key=naming_key(schema),
+                        typed=typed and self._subtask.spark.json_types == "exact",
+                        local_data=bool(columns) and admission.of(target),
+                    )
                 first, rows, size, part = group + 1, 0, 0, part + 1
 
     def _hand_over(self, connection: TargetConnection, plan: DumpPlan, sources: _Sources) -> None:

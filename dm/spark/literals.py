@@ -3,25 +3,33 @@
 Problem: values must arrive as the bytes that the source sent, whatever their type, and making them literals one by one
 in Python would be the slowest step of a load.
 
-The session's character set is binary, so a quoted literal is a string of bytes which the server stores in the
-column's own character set without converting it. The sql_mode has no NO_BACKSLASH_ESCAPES, so two characters need an
-escape, the backslash and the quote. Every value is quoted, numbers too: unquoted, -0 becomes the integer 0, and a
-long DECIMAL would pass through the parser's number rules. Exceptions, each seen on a server: JSON does not accept a
-binary string, so it is converted; bytes of BIT, BLOB, GEOMETRY and VECTOR say that they are bytes (`_binary`), which
-keeps the server from looking at them as characters; UUID and INET values of MariaDB take text only, binary strings
-they read as raw bytes.
+The session's character set is binary (`introduced`: utf8mb4, and the literal says that it is bytes), so a quoted
+literal is a string of bytes which the server stores in the column's own character set without converting it. The
+sql_mode has no NO_BACKSLASH_ESCAPES, so two characters need an escape, the backslash and the quote. Every value is
+quoted, numbers too: unquoted, -0 becomes the integer 0, and a long DECIMAL would pass through the parser's number
+rules. Exceptions, each seen on a server: JSON does not accept a binary string, so it is converted; bytes of BIT,
+BLOB, GEOMETRY and VECTOR say that they are bytes (`_binary`), which keeps the server from looking at them as
+characters; UUID and INET values of MariaDB take text only, binary strings they read as raw bytes.
+
+A JSON document of MySQL whose text does not say all its types becomes an expression (`dm.sql.json_expression`). Such
+expressions need a session that speaks utf8mb4, and then each literal of characters says that it is bytes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import pyarrow
 from pyarrow import compute
 
-from dm.schema.table import Column
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.table import Column, TableSchema
 from dm.spark.chunk_plan import counted
+from dm.spark.json_types import typed_tree, types_column
+from dm.sql.json_expression import json_expression
 
 _QUOTE: Final = ("'", "'")
 _BYTES: Final = ("_binary'", "'")
@@ -42,17 +50,17 @@ _LARGEST_SLICE = 1 << 27
 _TEXT_ESCAPES = ((b"\0", b"\\0"), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\x1a", b"\\Z"))
 
 
-def _wrapping(column: Column, text: bool) -> tuple[str, str]:
+def _wrapping(column: Column, text: bool, introduced: bool) -> tuple[str, str]:
     if column.base == "json":
         return _JSON
     if column.base in ("uuid", "inet6", "inet4"):
         return _ASCII
-    if text or column.base in _UNESCAPED or column.base in _CHARACTERS:
+    if text or column.base in _UNESCAPED or (column.base in _CHARACTERS and not introduced):
         return _QUOTE
     return _BYTES
 
 
-def _literals(values: pyarrow.Array, column: Column, text: bool) -> pyarrow.Array:
+def _literals(values: pyarrow.Array, column: Column, text: bool, introduced: bool) -> pyarrow.Array:
     if counted(column):  # a number, which in quotes would be the text of a member
         return compute.fill_null(values, pyarrow.scalar(b"NULL", pyarrow.binary()))
     if column.base not in _UNESCAPED:
@@ -60,7 +68,7 @@ def _literals(values: pyarrow.Array, column: Column, text: bool) -> pyarrow.Arra
         values = compute.replace_substring(values, pattern=b"'", replacement=b"\\'")
         for pattern, replacement in _TEXT_ESCAPES if text else ():
             values = compute.replace_substring(values, pattern=pattern, replacement=replacement)
-    before, after = (pyarrow.scalar(part.encode(), pyarrow.binary()) for part in _wrapping(column, text))
+    before, after = (pyarrow.scalar(part.encode(), pyarrow.binary()) for part in _wrapping(column, text, introduced))
     quoted = compute.binary_join_element_wise(before, values, after, pyarrow.scalar(b"", pyarrow.binary()))
     return compute.fill_null(quoted, pyarrow.scalar(b"NULL", pyarrow.binary()))
 
@@ -75,13 +83,14 @@ def error_values(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> int:
     return found
 
 
-def _slices(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+def sliced(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    """The batch in pieces whose values Arrow can escape and join."""
     if batch.nbytes <= _LARGEST_SLICE or batch.num_rows <= 1:
         yield batch
         return
     half = batch.num_rows // 2
-    yield from _slices(batch.slice(0, half))
-    yield from _slices(batch.slice(half))
+    yield from sliced(batch.slice(0, half))
+    yield from sliced(batch.slice(half))
 
 
 def constant_literal(value: bytes, column: Column) -> bytes:
@@ -90,18 +99,77 @@ def constant_literal(value: bytes, column: Column) -> bytes:
     return introducer + b" 0x" + value.hex().encode() if value else b"''"
 
 
-def row_literals(
-    batch: pyarrow.RecordBatch, columns: Sequence[Column], constants: Sequence[bytes] = (), *, text: bool = False
-) -> Iterator[bytes]:
-    """Each row of the batch as `(value,value,..)`; `columns` are those of the batch, in order, `constants` follow.
+def naming_key(schema: TableSchema) -> tuple[str, ...]:
+    """The columns that name a row to a person: those of a unique key whose values are all dumped; none without one."""
+    stored = {column.name for column in schema.columns if column.generated is None}
+    keys = (index.columns for index in schema.unique_indexes if not index.functional)
+    return next((key for key in keys if stored.issuperset(key)), ())
 
-    With `text` it is for a file that other tools read as well.
+
+def shown_row(batch: pyarrow.RecordBatch, row: int, key: Sequence[str]) -> str:
+    """A row for a person: the values of its key, or its number where it has none."""
+    values = [f"{name}={batch.column(name)[row].as_py()!r}" for name in key]
+    return ", ".join(values) or f"number {row + 1} of its group"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedDocuments:
+    """That the types inside JSON documents count: the file has them, and so has the target."""
+
+    table: TableName
+    key: tuple[str, ...]  # columns that name a row to a person
+
+
+def _documents(
+    texts: pyarrow.Array, batch: pyarrow.RecordBatch, column: Column, typed: TypedDocuments
+) -> pyarrow.Array:
+    """The literals of a JSON column, with expressions for those whose text is not enough."""
+    name = types_column(column.name)
+    if name not in batch.schema.names or batch.column(name).null_count == batch.num_rows:
+        return texts
+    found = texts.to_pylist()
+    values, types = batch.column(column.name), batch.column(name)
+    for row in range(batch.num_rows):
+        if types[row].is_valid:
+            try:
+                found[row] = json_expression(typed_tree(values[row].as_py(), types[row].as_py()), column.name)
+            except DMError as error:
+                if error.name != "json-value-inexpressible":
+                    raise
+                raise DMError(
+                    "load-json-inexpressible",
+                    table=typed.table,
+                    row=shown_row(batch, row, typed.key),
+                    column=column.name,
+                    type=error.details["type"],
+                ) from error
+    return pyarrow.array(found, pyarrow.binary())
+
+
+def row_literals(
+    batch: pyarrow.RecordBatch,
+    columns: Sequence[Column],
+    constants: Sequence[bytes] = (),
+    *,
+    text: bool = False,
+    typed: TypedDocuments | None = None,
+) -> Iterator[bytes]:
+    """Each row of the batch as `(value,value,..)`; `columns` are its first ones, in order, `constants` follow.
+
+    With `text` it is for a file that other tools read as well. With `typed` documents the session's character set must
+    be utf8mb4, else binary.
     """
     tail = b"".join(b"," + constant for constant in constants) + b")"
-    for piece in _slices(batch):
+    if not columns:  # all are generated: the rows have nothing but their number
+        yield from [b"(" + tail.lstrip(b",")] * batch.num_rows
+        return
+    for piece in sliced(batch):
         if piece.num_rows == 0:
             continue
-        texts = [_literals(piece.column(at), column, text) for at, column in enumerate(columns)]
+        texts = [_literals(piece.column(at), column, text, typed is not None) for at, column in enumerate(columns)]
+        for at, column in enumerate(columns):
+            if typed is not None and column.base == "json":
+                texts[at] = _documents(texts[at], piece, column, typed)
         comma = pyarrow.scalar(b",", pyarrow.binary())
         joined = compute.binary_join_element_wise(*texts, comma)
         for row in joined.to_pylist():

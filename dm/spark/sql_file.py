@@ -19,6 +19,9 @@ from typing import Final
 
 from dm.errors import DMError
 
+# What the source holds was accepted by some server under some mode; at the target it must be stored as it is or not at
+# all. An ENUM's error value (what a lenient session once made of a wrong text) is refused by a strict session, so rows
+# that have some are written by a lenient one, in which nothing else may be complained of.
 STRICT_MODE: Final = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,STRICT_ALL_TABLES"
 LENIENT_MODE: Final = "NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES"
 _NO_CHECKS: Final = "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n"

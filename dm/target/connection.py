@@ -4,6 +4,11 @@ Affected counts are the server's own (CLIENT_FOUND_ROWS is off): an UPDATE count
 stands in the text of its answer ("Rows matched: 1  Changed: 0  Warnings: 0", translated by lc_messages, the numbers
 always in this order), which is how a row that is missing is told from one that was so already.
 
+LOAD DATA LOCAL makes the server ask for a file by name, and a server that is not what it seems asks for any file, at
+any time. So nothing here ever opens one: the driver's own answer stays switched off, and `send_data` answers with
+bytes that it was given, whatever the name. Only a session that is made for it (`local_data`) offers it to the server
+at all.
+
 A connection that broke stays broken: nobody reconnects behind the caller's back, since the session's transaction, locks
 and settings would silently be gone.
 """
@@ -12,13 +17,14 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import pymysql
 from pymysql.connections import Connection
-from pymysql.constants import COMMAND
+from pymysql.constants import CLIENT, COMMAND
+from pymysql.protocol import OKPacketWrapper
 
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
@@ -31,6 +37,7 @@ CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
 
 _NUMBER: Final = re.compile(rb"\d+")
+_DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
 _STATEMENT_SHARE: Final = 1 << 20
 _PACKET_MARGIN: Final = 4096
 
@@ -42,7 +49,22 @@ class Outcome:
     """What the server reported of one statement."""
 
     affected: int
-    matched: int  # rows an UPDATE found; for other statements the affected ones
+    told: int | None  # rows an UPDATE found, or that an INSERT of several has; None where the server says nothing
+    warnings: int
+
+    @property
+    def matched(self) -> int:
+        """Rows an UPDATE found; for other statements the affected ones."""
+        return self.affected if self.told is None else self.told
+
+
+@dataclass(frozen=True, slots=True)
+class DataOutcome:
+    """What the server reported of the rows it was sent."""
+
+    records: int
+    deleted: int  # rows that had to go
+    skipped: int  # rows that were not taken
     warnings: int
 
 
@@ -56,6 +78,7 @@ class TargetConnection:
         foreign_key_checks: bool = False,
         read_timeout: int | None = READ_TIMEOUT,
         role: str = "target",
+        local_data: bool = False,
     ) -> None:
         self.address = endpoint.address
         self._user = endpoint.user
@@ -63,7 +86,7 @@ class TargetConnection:
         self._checks = self._checking = foreign_key_checks
         try:
             # Any: the stubs lack what is needed of the driver here, the answer of the last statement above all.
-            self._connection: Any = _open(endpoint, read_timeout)
+            self._connection: Any = _open(endpoint, read_timeout, local_data=local_data)
         except (pymysql.err.Error, OSError, ValueError, RuntimeError) as error:
             raise connect_failure(error, self.address, self._user, role=role) from None
         self._cursor = self._connection.cursor()
@@ -109,6 +132,31 @@ class TargetConnection:
         self._send(self._rendered(sql, params))
         result = self._connection._result
         return list(result.rows or ()) if result is not None else []
+
+    def send_data(self, statement: bytes, pieces: Iterable[bytes]) -> DataOutcome:
+        """Run a LOAD DATA LOCAL statement with these bytes (each piece below 16 MiB) as its file."""
+        connection = self._connection
+        try:
+            connection._execute_command(COMMAND.COM_QUERY, statement)
+            packet = connection._read_packet()
+            if packet.is_load_local_packet():
+                for piece in pieces:
+                    connection.write_packet(piece)
+                connection.write_packet(b"")
+                packet = connection._read_packet()
+            answer = OKPacketWrapper(packet)
+        except (pymysql.err.Error, OSError) as error:
+            raise self._failed(error, statement) from None
+        except BaseException:
+            # The server still waits for the rest of the file.
+            connection._force_close()
+            raise
+        # The last ones: the byte before the text is its length, which may look like a digit.
+        numbers = [int(number) for number in _NUMBER.findall(answer.message or b"")][-len(_DATA_COUNTS) :]
+        if len(numbers) < len(_DATA_COUNTS):
+            raise self._failed(pymysql.err.InternalError("the answer to LOAD DATA has no counts"), statement)
+        records, deleted, skipped, _ = numbers
+        return DataOutcome(records, deleted, skipped, int(answer.warning_count or 0))
 
     def check_foreign_keys(self, on: bool) -> None:
         """Whether the next statements look at foreign keys; without effect in a session that never does."""
@@ -184,6 +232,9 @@ class TargetConnection:
             self._connection.query(data)
         except (pymysql.err.Error, OSError) as error:
             raise self._failed(error, data) from None
+        except RuntimeError as error:
+            # The driver's word for a server that asks for a file where it was asked for something else.
+            raise self._failed(pymysql.err.InternalError(str(error)), data) from None
         except BaseException:
             # Something struck while an answer was being read: what comes next on this connection has no meaning.
             self._connection._force_close()
@@ -201,7 +252,7 @@ class TargetConnection:
         return failure(error, self.address, sql, user=self._user, role=self._role)
 
 
-def _open(endpoint: Endpoint, read_timeout: int | None) -> Connection[Any]:
+def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool) -> Connection[Any]:
     security = endpoint.security
     tls: dict[str, Any] = {}
     if security is not None and security.ssl_ca:
@@ -218,7 +269,8 @@ def _open(endpoint: Endpoint, read_timeout: int | None) -> Connection[Any]:
         connect_timeout=CONNECT_TIMEOUT,
         read_timeout=read_timeout,
         write_timeout=read_timeout,
-        local_infile=False,
+        local_infile=False,  # the driver would open the file that the server names
+        client_flag=CLIENT.LOCAL_FILES if local_data else 0,
         autocommit=None,
         **tls,
     )
@@ -229,11 +281,11 @@ def _outcome(connection: Any) -> Outcome:
     assert result is not None
     affected = int(result.affected_rows or 0)
     message = result.message
-    matched = affected
+    told: int | None = None
     if message:
         text = message if isinstance(message, bytes) else message.encode()
         # The text's length stands before it, and 48 to 57 look like a digit.
         number = _NUMBER.search(text, int(text[0] == len(text) - 1))
         if number is not None:
-            matched = int(number[0])
-    return Outcome(affected, matched, int(result.warning_count or 0))
+            told = int(number[0])
+    return Outcome(affected, told, int(result.warning_count or 0))

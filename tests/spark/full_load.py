@@ -87,8 +87,18 @@ class FullLoad:
         )
         if "consistency" in self.settings:
             dumper["consistency"] = self.settings["consistency"]
-        loader = config.loader.model_copy(update={"on_duplicate_logical": self.settings.get("on_duplicate", "replace")})
-        spark = config.spark.model_copy(update={"dump_format": self.settings.get("dump_format", "parquet")})
+        loader = config.loader.model_copy(
+            update={
+                "on_duplicate_logical": self.settings.get("on_duplicate", "replace"),
+                "pool_size": self.settings.get("pool_size", 16),
+            }
+        )
+        spark = config.spark.model_copy(
+            update={
+                "dump_format": self.settings.get("dump_format", "parquet"),
+                "json_types": self.settings.get("json_types", "exact"),
+            }
+        )
         dumper_config = config.dumper.model_copy(update=dumper)
         return config.model_copy(update={"dumper": dumper_config, "loader": loader, "spark": spark})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from dm.demo.installation import Flavor
@@ -93,6 +95,19 @@ FAMILY = (
     "INSERT INTO a_child VALUES (1, 1), (2, 77)",
     "INSERT INTO z_parent VALUES (1, NULL), (0, 5), (-1, 5)",
 )
+ODD = (
+    "CREATE TABLE lonely (v VARCHAR(9))",
+    "INSERT INTO lonely VALUES (''), (NULL), ('\\\\N'), ('N'), ('\\t\\n'), ('')",
+    "CREATE TABLE many_keys (a INT NOT NULL, b VARCHAR(9) NOT NULL, c DECIMAL(9,3), UNIQUE KEY z (b, a),"
+    " UNIQUE KEY (c), KEY (b DESC))",
+    "INSERT INTO many_keys VALUES (1, 'x', 1.5), (2, 'x', -0.001), (3, 'X ', NULL)",
+    "CREATE TABLE none_stored (g INT AS (1) VIRTUAL, h INT AS (2) STORED)",
+    "INSERT INTO none_stored VALUES (), ()",
+    "CREATE TABLE big_set (id INT PRIMARY KEY, s SET("
+    + ",".join(["''", *(f"'{at}'" for at in range(63))])
+    + "), l LINESTRING)",
+    "INSERT INTO big_set VALUES (1, '62,0', ST_GeomFromText('LINESTRING(9 10, 92 13)')), (2, ',62', NULL)",
+)
 PARTITIONED = (
     "CREATE TABLE partitioned (id INT, k INT, PRIMARY KEY (id, k)) PARTITION BY HASH (k) PARTITIONS 3",
     "INSERT INTO partitioned VALUES (1, 1), (1, 2), (2, 1)",
@@ -112,6 +127,12 @@ MYSQL_ONLY = (
     "CREATE TABLE functional (id INT, a INT, UNIQUE KEY ((a + 1)), PRIMARY KEY (id))",
     "INSERT INTO functional VALUES (1, 1), (2, 2)",
 )
+# Documents with types that their text does not say.
+TYPED_DOCUMENTS = (
+    "CREATE TABLE typed (id INT PRIMARY KEY, j JSON, g VARCHAR(9) CHARACTER SET gbk, b BLOB)",
+    "INSERT INTO typed VALUES (1, JSON_OBJECT('d', CAST(1.50 AS DECIMAL(9,2)), 'n', x'00FF'), _gbk x'815C', x'E45C'),"
+    " (2, '[1]', _gbk x'D55C27', x'27E4')",
+)
 MARIADB_ONLY = (
     "CREATE TABLE ids (id UUID PRIMARY KEY, a INET6, b INET4, c TEXT)",
     "INSERT INTO ids VALUES ('6ccd780c-baba-1026-9564-5b8c656024db', '::ffff:1.2.3.4', '10.0.0.1', REPEAT('x', 1000)),"
@@ -123,17 +144,38 @@ MARIADB_ONLY = (
 )
 BOTH = (
     LENIENT, *NUMBERS, *TIMES, *TEXTS, *BYTES, *CHOICES, *DOCUMENTS, *SHAPES, *COMPUTED, *NAMES, *KEYLESS, *FAMILY,
-    *PARTITIONED,
+    *PARTITIONED, *ODD,
 )  # fmt: skip
 
 
+def loads_of_data(server: ThrowawayServer) -> int:
+    """How many LOAD DATA statements the server has run."""
+    return int(rows(server, "SHOW GLOBAL STATUS LIKE 'Com_load'")[0][1])
+
+
+@pytest.fixture(
+    params=[
+        pytest.param("INSERT", marks=pytest.mark.ci_flavor("mariadb")),
+        pytest.param("LOAD DATA", marks=pytest.mark.ci_flavor("mysql")),
+    ]
+)
+def way(request: pytest.FixtureRequest, target: ThrowawayServer) -> Iterator[str]:
+    """Both ways in which rows are written, as the target admits them."""
+    ((before,),) = rows(target, "SELECT @@GLOBAL.local_infile")
+    target.execute(f"SET GLOBAL local_infile = {int(request.param == 'LOAD DATA')}")
+    yield request.param
+    target.execute(f"SET GLOBAL local_infile = {before}")
+
+
 def test_every_type_arrives_unchanged(
-    flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+    way: str, flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:
-    only = MYSQL_ONLY if flavor == "mysql" else MARIADB_ONLY
+    only = (*MYSQL_ONLY, *TYPED_DOCUMENTS) if flavor == "mysql" else MARIADB_ONLY
     load = full_load(upstream, target, *BOTH, *only, rows=2)
     load.dump()
+    before = loads_of_data(target)
     load.load()
+    assert (loads_of_data(target) > before) is (way == "LOAD DATA")
     report = load.report()
     assert report.identical, str(report)
 

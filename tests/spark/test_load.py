@@ -13,12 +13,14 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.unit import LoadUnit
 from dm.spark.dump_files import load_plan
+from dm.spark.session import SparkProvider
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import read_checkpoint
-from dm.target.progress.chunks import PartKey, begin_run, claim_part, load_is_finished, loaded_parts
+from dm.target.progress.chunks import PartKey, begin_run, claim_part, load_is_finished, loaded_parts, take_slot
 from dm.target.progress.tables import SubtaskKey, create_tables, remove_progress
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
+from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
 
@@ -156,19 +158,60 @@ def test_two_sources_fill_one_table(
     assert rows(target, f"SELECT v FROM `{one.target_schema}`.z") == [(1,), (1,)]
 
 
-@pytest.mark.parametrize(("mode", "value"), [("replace", 1), ("ignore", 77)])
-def test_rows_that_are_there_already(mode: str, value: int, mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
-    load = full_load(mariadb, mariadb, *KEYED, on_duplicate=mode)
+@pytest.mark.parametrize("form", ["parquet", "sql"])
+@pytest.mark.parametrize(("mode", "value", "replaced", "ignored"), [("replace", 1, "1", "0"), ("ignore", 77, "0", "1")])
+def test_rows_that_are_there_already(
+    form: str, mode: str, value: int, replaced: str, ignored: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, on_duplicate=mode, dump_format=form)
     load.dump()
     mariadb.execute(
         f"CREATE DATABASE `{load.target_schema}`",
         f"USE `{load.target_schema}`",
-        KEYED[0],
-        "INSERT INTO keyed VALUES (1, 77)",
+        "CREATE TABLE keyed (id INT PRIMARY KEY, v INT, changed TIMESTAMP DEFAULT 0 ON UPDATE CURRENT_TIMESTAMP)",
+        "INSERT INTO keyed (id, v) VALUES (1, 77)",
     )
-    load.load()
-    assert rows(mariadb, f"SELECT v FROM `{load.target_schema}`.keyed WHERE id = 1") == [(value,)]
+    status = load.load().status()
+    assert (status["replacedRows"], status["ignoredRows"]) == (replaced, ignored)
+    assert rows(mariadb, f"SELECT v, changed = 0 FROM `{load.target_schema}`.keyed WHERE id = 1") == [(value, 1)]
     assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.target_schema}`.keyed") == [(4,)]
+
+
+def test_a_key_of_two_tables_that_are_merged_is_an_error_that_names_both(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    nullable = "CREATE TABLE maybe (v INT, UNIQUE KEY only_once (v))"
+    load = full_load(
+        mariadb, mariadb, *KEYED, nullable, "INSERT INTO maybe VALUES (1), (NULL), (NULL)", consistency="flush"
+    )
+    load.settings["on_duplicate"] = "error"
+    load.dump()
+    load.load()
+    assert load.report().identical
+    second = FullLoad(
+        mariadb, mariadb, load.schema, load.directory.with_name("second"), load.spark, "source-2", load.schema
+    )
+    second.settings = load.settings
+    mariadb.execute(f"DELETE FROM `{load.schema}`.keyed WHERE id < 4", f"DELETE FROM `{load.schema}`.maybe")
+    second.dump()
+    with pytest.raises(DMError) as caught:
+        second.load()
+    assert caught.value.name == "load-duplicate"
+    assert not caught.value.retryable
+    table = TableName(load.schema, "keyed")
+    assert f"a row of {table} of source-2" in caught.value.message
+    assert f"{table} of source-1" in caught.value.message
+    assert caught.value.cause.startswith(("Duplicate entry", "1062 "))
+    assert "'4' for key 'PRIMARY'" in caught.value.cause
+    mariadb.execute(f"DELETE FROM `{load.schema}`.keyed", f"INSERT INTO `{load.schema}`.maybe VALUES (1), (2)")
+    third = FullLoad(
+        mariadb, mariadb, load.schema, load.directory.with_name("third"), load.spark, "source-3", load.schema
+    )
+    third.settings = load.settings | {"on_duplicate": "replace"}
+    third.dump()
+    status = third.load().status()
+    assert status["replacedRows"] == "0"  # the same row
+    assert rows(mariadb, f"SELECT COUNT(*), COUNT(v) FROM `{load.target_schema}`.maybe") == [(4, 2)]
 
 
 @pytest.mark.parametrize(
@@ -243,14 +286,14 @@ def test_a_session_of_an_older_run_can_not_claim_a_part(mariadb: ThrowawayServer
         assert new.epoch > old.epoch
         older.begin()
         with pytest.raises(DMError) as caught:
-            claim_part(older, old, part, 1, 1)
+            claim_part(older, old, part, 1, 1, part.table)
         assert caught.value.name == "load-fenced"
         older.rollback()
         newer.begin()
-        assert claim_part(newer, new, part, 1, 1)
+        assert claim_part(newer, new, part, 1, 1, part.table)
         newer.commit()
         newer.begin()
-        assert not claim_part(newer, new, part, 1, 1)
+        assert not claim_part(newer, new, part, 1, 1, part.table)
         newer.rollback()
         assert loaded_parts(newer, new) == {part}
     finally:
@@ -261,8 +304,6 @@ def test_a_session_of_an_older_run_can_not_claim_a_part(mariadb: ThrowawayServer
 def test_a_session_parked_inside_its_transaction_is_ended_by_a_newer_run(
     mariadb: ThrowawayServer, full_load: LoadFactory
 ) -> None:
-    from dm.target.progress.chunks import take_slot
-
     load = full_load(mariadb, mariadb, *KEYED)
     part = PartKey(TableName(load.schema, "keyed"), 0, 0, 0)
     parked, newer = TargetConnection(endpoint(mariadb)), TargetConnection(endpoint(mariadb))
@@ -270,7 +311,7 @@ def test_a_session_parked_inside_its_transaction_is_ended_by_a_newer_run(
         old = begin_run(parked, key_of(load), "d", threading.Event())
         take_slot(parked, key_of(load))
         parked.begin()
-        assert claim_part(parked, old, part, 1, 1)
+        assert claim_part(parked, old, part, 1, 1, part.table)
         new = begin_run(newer, key_of(load), "d", threading.Event())
         assert loaded_parts(newer, new) == set()
         with pytest.raises(DMError):
@@ -279,6 +320,37 @@ def test_a_session_parked_inside_its_transaction_is_ended_by_a_newer_run(
     finally:
         parked.close()
         newer.close()
+
+
+def test_no_more_sessions_write_than_the_pool_has(
+    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, rows=1, pool_size=1)
+    load.dump()
+    mariadb.execute(f"CREATE DATABASE `{load.target_schema}`", f"USE `{load.target_schema}`", KEYED[0])
+
+    def writing() -> int:
+        return len([row for row in rows(mariadb, "SHOW PROCESSLIST") if "`keyed`" in str(row[7]) and row[4] != "Sleep"])
+
+    def active() -> list[int]:
+        tracker = spark.context().statusTracker()
+        running = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        return [stage.numActiveTasks for stage in running if stage is not None]
+
+    holder = mariadb.connect()
+    loading = threading.Thread(target=load.load)
+    try:
+        with holder.cursor() as cursor:
+            # Whoever writes has to wait, so all that would write at the same time are seen together.
+            cursor.execute(f"LOCK TABLES `{load.target_schema}`.keyed READ")
+        loading.start()
+        wait_until(lambda: active() == [1] and writing() > 0, "a session writes, and Spark counts one task")
+        assert spark.context().defaultParallelism > 1
+        assert writing() == 1
+    finally:
+        holder.close()
+        loading.join()
+    assert load.report().identical
 
 
 def test_a_damaged_chunk_file_is_named(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:

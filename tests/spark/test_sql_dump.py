@@ -18,7 +18,7 @@ from dm.errors import DMError
 from dm.spark.sql_file import read_trailer
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
-from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY
+from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY, TYPED_DOCUMENTS
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
 
@@ -35,6 +35,23 @@ def test_every_type_arrives_unchanged_in_sql_files(
     load.load()
     report = load.report()
     assert report.identical, str(report)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_documents_whose_text_says_too_little_are_refused_with_their_row(
+    mysql: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mysql, mysql, *TYPED_DOCUMENTS, dump_format="sql")
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-sql-inexact"
+    assert f"JSON column j of {load.schema}.typed" in caught.value.message
+    assert "id=b'1'" in caught.value.message
+    load.settings["json_types"] = "text"
+    load.dump()
+    load.load()
+    copied = rows(mysql, f"SELECT JSON_TYPE(j->'$.d') FROM `{load.target_schema}`.typed WHERE id = 1")
+    assert copied == [("DOUBLE",)]
 
 
 def test_files_and_manifest_are_what_dumpling_names_and_sha256_says(

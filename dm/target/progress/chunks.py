@@ -23,14 +23,16 @@ from __future__ import annotations
 import threading
 import time
 from dataclasses import dataclass
+from typing import Final
 
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.target.connection import TargetConnection
 from dm.target.progress.tables import SubtaskKey
+from dm.target.session import CHARSET, COLLATION
 
 SUFFIX = "loader_checkpoint"
-_SLOTS = 256  # writers at one time; more than any sensible pool
+MOST_WRITERS: Final = 256  # at one time; more than any sensible pool
 _BUSY_SECONDS = 60.0
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
@@ -45,6 +47,10 @@ _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
     finished BOOLEAN NOT NULL DEFAULT 0,
     row_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
     byte_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    target_schema VARCHAR(128) NOT NULL DEFAULT '',
+    target_table VARCHAR(128) NOT NULL DEFAULT '',
+    replaced_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    ignored_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
     create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
     PRIMARY KEY (id, cp_schema, cp_table, generation, chunk, part)
 ) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"""
@@ -108,8 +114,8 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
 
 def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading.Event) -> None:
     """Kill the writers of earlier runs and wait until the server has rolled them back."""
-    asked = ", ".join(["IS_USED_LOCK(%s)"] * _SLOTS)
-    names = tuple(key.lock_name(f"load-{slot}") for slot in range(_SLOTS))
+    asked = ", ".join(["IS_USED_LOCK(%s)"] * MOST_WRITERS)
+    names = tuple(key.lock_name(f"load-{slot}") for slot in range(MOST_WRITERS))
     deadline = time.monotonic() + _BUSY_SECONDS
     killed: set[int] = set()
     while True:
@@ -125,13 +131,15 @@ def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading
 
 def take_slot(connection: TargetConnection, key: SubtaskKey) -> None:
     """Make the session one that a later run can find; the server frees the slot with the session."""
-    for slot in range(_SLOTS):
+    for slot in range(MOST_WRITERS):
         if connection.query("SELECT GET_LOCK(%s, 0)", (key.lock_name(f"load-{slot}"),))[0][0] == 1:
             return
-    raise DMError("load-busy", cause=f"{_SLOTS} sessions write at the same time")
+    raise DMError("load-busy", cause=f"{MOST_WRITERS} sessions write at the same time")
 
 
-def claim_part(connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int) -> bool:
+def claim_part(
+    connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int, target: TableName
+) -> bool:
     """Enter the part into the open transaction; False when it is loaded already, DMError when a newer run took over."""
     found = connection.query(
         f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = '' LOCK IN SHARE MODE",
@@ -141,13 +149,70 @@ def claim_part(connection: TargetConnection, run: LoadRun, part: PartKey, rows: 
         raise DMError("load-fenced", task=run.key.task)
     affected = connection.execute(
         f"INSERT IGNORE INTO {run.table.sql} (id, cp_schema, cp_table, generation, chunk, part, dump_id, epoch,"
-        " row_count, byte_count) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        " row_count, byte_count, target_schema, target_table)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (
             run.key.source_id, part.table.schema, part.table.table, part.generation, part.chunk, part.part,
-            run.dump_id, run.epoch, rows, size,
+            run.dump_id, run.epoch, rows, size, target.schema, target.table,
         ),
     )  # fmt: skip
     return affected == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Rows that met one with the same key."""
+
+    replaced: int = 0  # rows of the target that had to go
+    ignored: int = 0  # rows of the source that were not taken
+
+    def __add__(self, other: Duplicates) -> Duplicates:
+        return Duplicates(self.replaced + other.replaced, self.ignored + other.ignored)
+
+    def __sub__(self, other: Duplicates) -> Duplicates:
+        return Duplicates(self.replaced - other.replaced, self.ignored - other.ignored)
+
+
+NO_DUPLICATES: Final = Duplicates()
+
+
+def note_duplicates(connection: TargetConnection, run: LoadRun, part: PartKey, found: Duplicates) -> None:
+    """Write what a claimed part met into its record, in the same transaction."""
+    if found != NO_DUPLICATES:
+        _speak_text(connection)
+        connection.execute(
+            f"UPDATE {run.table.sql} SET replaced_count = %s, ignored_count = %s WHERE id = %s AND cp_schema = %s"
+            " AND cp_table = %s AND generation = %s AND chunk = %s AND part = %s",
+            (
+                found.replaced, found.ignored, run.key.source_id, part.table.schema, part.table.table,
+                part.generation, part.chunk, part.part,
+            ),
+        )  # fmt: skip
+
+
+def _speak_text(connection: TargetConnection) -> None:
+    """End what a session was set to for rows: compared as bytes, names would find no index, but each other's locks."""
+    connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
+
+
+def noted_duplicates(connection: TargetConnection, run: LoadRun) -> Duplicates:
+    """What all loaded parts of this source have met."""
+    replaced, ignored = connection.query(
+        f"SELECT COALESCE(SUM(replaced_count), 0), COALESCE(SUM(ignored_count), 0) FROM {run.table.sql} WHERE id = %s",
+        (run.key.source_id,),
+    )[0]
+    return Duplicates(int(replaced), int(ignored))
+
+
+def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: TableName) -> list[tuple[str, TableName]]:
+    """Sources and tables of the task, other sources' too, that have parts in the target table."""
+    _speak_text(connection)
+    rows = connection.query(
+        f"SELECT DISTINCT id, cp_schema, cp_table FROM {run.table.sql} WHERE target_schema = %s AND target_table = %s"
+        " ORDER BY id, cp_schema, cp_table",
+        (target.schema, target.table),
+    )
+    return [(str(source), TableName(str(schema), str(table))) for source, schema, table in rows]
 
 
 def loaded_parts(connection: TargetConnection, run: LoadRun) -> set[PartKey]:

@@ -58,7 +58,7 @@ def test_values_are_selected_in_their_exact_form_and_computed_ones_not_at_all() 
 )
 def test_duplicates_are_met_as_the_task_says(mode: str, keyed: bool, head: bytes, tail: bytes) -> None:
     columns = parsed("`a` int").columns
-    assert statement_frame(TableName("s", "t"), columns, mode, keyed=keyed) == (head, tail)  # type: ignore[arg-type]
+    assert statement_frame(TableName("s", "t"), columns, mode, unique=keyed) == (head, tail)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""Rows as the data of LOAD DATA, and that a server gets nothing else."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.ident import TableName
+from dm.loader.local_data import load_statement, packets
+from dm.schema.table import Column
+
+_UNESCAPED = {b"t": b"\t", b"n": b"\n", b"\\": b"\\"}
+
+
+def read(data: bytes) -> list[tuple[bytes | None, ...]]:
+    """What LOAD DATA makes of the data."""
+
+    def field(text: bytes) -> bytes | None:
+        if text == b"\\N":
+            return None
+        return re.sub(rb"\\(.)", lambda found: _UNESCAPED[found[1]], text, flags=re.DOTALL)
+
+    return [tuple(field(text) for text in line.split(b"\t")) for line in data.split(b"\n")[:-1]]
+
+
+@given(st.lists(st.tuples(*[st.none() | st.binary(max_size=8)] * 2), max_size=9))
+def test_each_value_is_read_as_it_was(rows: list[tuple[bytes | None, bytes | None]]) -> None:
+    arrays = [pyarrow.array([row[at] for row in rows], pyarrow.binary()) for at in range(2)]
+    batch = pyarrow.RecordBatch.from_arrays(arrays, names=["a", "b"])
+    data = b"".join(packets(batch, [Column("a", "varchar"), Column("b", "longblob")]))
+    assert read(data) == rows
+
+
+def test_a_large_row_goes_in_pieces() -> None:
+    value = b"\\" * (9 << 20)
+    batch = pyarrow.RecordBatch.from_arrays([pyarrow.array([value], pyarrow.binary())], names=["a"])
+    pieces = list(packets(batch, [Column("a", "longblob")]))
+    assert max(map(len, pieces)) < 1 << 24
+    assert read(b"".join(pieces)) == [(value,)]
+
+
+@pytest.mark.parametrize(
+    ("column", "places", "setting"),
+    [
+        (Column("a", "int"), b"(`a`)", b""),
+        (Column("a", "json"), b"(@v0)", b" SET `a` = CONVERT(@v0 USING utf8mb4)"),
+        (Column("a", "uuid"), b"(@v0)", b" SET `a` = CONVERT(@v0 USING latin1)"),
+        (Column("a", "set", members=("", "x")), b"(@v0)", b" SET `a` = CAST(@v0 AS UNSIGNED)"),
+        (Column("a`b", "text"), b"(`a``b`)", b""),
+    ],
+)
+def test_what_bytes_alone_do_not_make_is_converted(column: Column, places: bytes, setting: bytes) -> None:
+    statement = load_statement(TableName("s", "t"), [column], [], replace=True)
+    assert b"REPLACE INTO TABLE `s`.`t` " in statement
+    assert statement.endswith(places + setting)
+
+
+def test_what_all_rows_have_is_set() -> None:
+    constants = [(Column("c", "varchar"), b"_utf8mb4 0x61")]
+    statement = load_statement(TableName("s", "t"), [Column("a", "int")], constants, replace=False)
+    assert statement.endswith(b"(`a`) SET `c` = _utf8mb4 0x61")
+    assert b"REPLACE" not in statement
