@@ -24,6 +24,7 @@ from dm.upstream.facts import version_number
 Route = Callable[[TableName], TableName]
 
 _TABLE_EXISTS = "1050 "
+_DUPLICATE_MEMBER = "1291 "
 # Unknown collation, unknown character set, unknown type, syntax, collation that does not belong to the set.
 _NOT_UNDERSTOOD = ("1273 ", "1115 ", "4161 ", "1064 ", "1253 ")
 
@@ -75,7 +76,7 @@ class TargetTables:
                 raise table_missing(source.name, target, extracted)
             statement = Piece.of(structure, context).routed(route)
             try:
-                self.connection.execute(statement)
+                self._make(statement)
             except DMError as error:
                 if error.cause.startswith(_NOT_UNDERSTOOD):
                     raise DMError(
@@ -89,6 +90,20 @@ class TargetTables:
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
         return found
+
+    def _make(self, statement: str) -> None:
+        """Execute a CREATE TABLE; members of an ENUM or SET may be equal, which only lenient sessions accept."""
+        try:
+            self.connection.execute(statement)
+        except DMError as error:
+            if not error.cause.startswith(_DUPLICATE_MEMBER):
+                raise
+            mode = str(self.connection.query("SELECT @@sql_mode")[0][0])
+            self.connection.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
+            try:
+                self.connection.execute(statement)
+            finally:
+                self.connection.execute("SET SESSION sql_mode = %s", (mode,))
 
     def read(self, table: TableName) -> TableSchema:
         """The structure that the target has."""

@@ -91,9 +91,15 @@ def walked_key(schema: TableSchema) -> WalkedKey | None:
 def counted(column: Column) -> bool:
     """Whether a member's text does not tell which member it is, so that its number is stored.
 
-    An empty member prints like an ENUM's error value (number 0) and like an empty SET.
+    An empty member prints like an ENUM's error value (number 0) and like an empty SET. Members that are equal in the
+    column's collation, which a lenient session once let pass, all read back as the first of them; whether letters
+    beyond ASCII are equal only the server knows.
     """
-    return column.base in ("enum", "set") and "" in column.members
+    if column.base not in ("enum", "set"):
+        return False
+    plain = all(member.isascii() and member.isprintable() for member in column.members)
+    distinct = {member.casefold().rstrip(" ") for member in column.members}
+    return "" in distinct or not plain or len(distinct) < len(column.members)
 
 
 def value_expression(column: Column) -> str:

@@ -18,7 +18,7 @@ from dm.errors import DMError
 from dm.spark.sql_file import read_trailer
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
-from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY, TYPED_DOCUMENTS
+from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY, TWINS, TYPED_DOCUMENTS
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
 
@@ -30,7 +30,7 @@ def test_every_type_arrives_unchanged_in_sql_files(
     flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
 ) -> None:
     only = MYSQL_ONLY if flavor == "mysql" else MARIADB_ONLY
-    load = full_load(upstream, target, *BOTH, *only, rows=2, dump_format="sql")
+    load = full_load(upstream, target, *BOTH, *TWINS, *only, rows=2, dump_format="sql")
     load.dump()
     load.load()
     report = load.report()
