@@ -6,7 +6,8 @@ mode up to P1, which brings every keyed row to its state at P1. Three kinds of t
 - *keyless* ones (replaying twice would double rows): one chunk, read from one snapshot at an exact point;
 - tables whose structure changed between P0 and the end: they are read again, from a later point of their own, until a
   round ends with everything as it was when it began;
-- tables that vanished: a point behind their end, so that the syncer does not apply their last changes to nothing.
+- tables that vanished: a point behind their end, so that the syncer does not apply their last changes to nothing;
+  also those that were there at a point and gone before they could enter the plan.
 
 Rounds: plan what has no bounds yet (Spark walks the keys), read what has no file yet (Spark reads the chunks), compare
 all structures with the plan. When nothing moved, P1 is taken. What enters in a later round has files of a later
@@ -73,8 +74,8 @@ class LockFreeDump:
             for name, structure in settled.structures.items()
             if structure is not None
         ]
-        # What was moving around P0 is found by the comparison at the end of the first round.
-        plan = run.new_plan(settled.point, tables)
+        # What was moving around P0 is looked at by the comparison at the end of the first round.
+        plan = replace(run.new_plan(settled.point, tables), unsettled=tuple(sorted(settled.moving)))
         save_plan(run.directory, plan)
         faults.hit("dumper.after_p0")
         return plan
@@ -120,15 +121,17 @@ class LockFreeDump:
         run = self.run
         run.progress.phase = "comparing structures"
         planned = {table.name: table for table in plan.tables}
-        now = read_structures(run.connection, run.rules.wanted, planned)
+        known = {*planned, *plan.unsettled}
+        now = read_structures(run.connection, run.rules.wanted, known)
+        doubtful = run.changed | set(plan.unsettled)
         moved = {
             name
             for name, structure in now.items()
-            if name in run.changed or not same(structure, planned[name].structure if name in planned else None)
+            if name in doubtful or not same(structure, planned[name].structure if name in planned else None)
         }
         if not moved:
             return plan, moved
-        settled = settle(run.connection, run.rules.wanted, self._point, planned)
+        settled = settle(run.connection, run.rules.wanted, self._point, known)
         entries: list[DumpedTable] = []
         vanished = dict(plan.vanished)
         for name in sorted(moved & settled.structures.keys()):  # who is still moving is found again by the next round
@@ -137,12 +140,13 @@ class LockFreeDump:
             if structure is not None:
                 vanished.pop(name, None)
                 entries.append(self.planner.table(name, structure, settled.point, plan.rounds + 1))
-            elif name in planned:
+            elif name in known:
                 vanished[name] = settled.point
                 run.progress.forget(name)
         plan = replace(
             plan,
             rounds=plan.rounds + 1,
+            unsettled=tuple(sorted(settled.moving - planned.keys())),
             tables=tuple(table for table in plan.tables if table.name not in vanished),
             vanished=vanished,
             schemas={**plan.schemas, **read_schemas(run.connection, {table.name.schema for table in entries})},

@@ -6,7 +6,8 @@ the point is taken: if it is the same, it was the same at the point. (SHOW CREAT
 way, and a DDL keeps its metadata lock until it is in the binlog; so a new structure that is seen before the point is
 also in the binlog before it.) What did not hold still is asked again, with a later point of its own.
 
-The same way a table is *absent* at a point: not there before, not there after.
+The same way a table is *absent* at a point: not there before, not there after, and not in the lists of names that are
+asked for just around the point; many structures take long to read, and a table may come and go meanwhile.
 """
 
 from __future__ import annotations
@@ -66,9 +67,13 @@ def settle(
     """Take a point and tell what all wanted tables were at it."""
     also = tuple(also)
     before = read_structures(connection, wanted, also)
+    seen = set(filter(wanted, list_tables(connection)))
     point = take_point()
-    after = read_structures(connection, wanted, (*also, *before))
-    moving = frozenset(table for table in after if not same(before.get(table), after[table]))
+    seen.update(filter(wanted, list_tables(connection)))
+    after = read_structures(connection, wanted, (*also, *before, *seen))
+    moving = frozenset(
+        table for table, text in after.items() if not same(before.get(table), text) or (text is None and table in seen)
+    )
     return Settled(point, {table: text for table, text in after.items() if table not in moving}, moving)
 
 

@@ -109,6 +109,7 @@ class DumpPlan:
     consistent: bool = False  # all rows are of one moment, P0 = P1
     rounds: int = 0  # how often tables had to be read again
     started: float = 0.0  # seconds since the epoch
+    unsettled: tuple[TableName, ...] = ()  # seen around a point, but not long enough to enter
 
     @property
     def finished(self) -> bool:
@@ -216,6 +217,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             "consistent": plan.consistent,
             "rounds": plan.rounds,
             "started": plan.started,
+            "unsettled": [list(name) for name in plan.unsettled],
         },
         indent=1,
     )
@@ -262,6 +264,7 @@ def plan_from_text(text: str) -> DumpPlan:
         found["consistent"],
         found["rounds"],
         found.get("started", 0.0),
+        tuple(TableName(*name) for name in found.get("unsettled", ())),
     )
 
 

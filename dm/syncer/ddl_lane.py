@@ -467,10 +467,27 @@ class DdlLane:
 
 
 def _changed(piece: Piece) -> list[TableName]:
-    """The tables that the statement changes; CREATE TABLE .. LIKE only looks at its model."""
+    """The tables that the statement changes.
+
+    CREATE TABLE .. LIKE only looks at its model, and a name that tables only change places through belongs to none of
+    them, neither before nor afterwards.
+    """
     operation = piece.operations[0] if piece.operations else None
-    model = operation.like if isinstance(operation, CreateTable) else None
-    return [table for table in piece.tables if table != model]
+    unchanged = {operation.like} if isinstance(operation, CreateTable) else _between(piece)
+    return [table for table in piece.tables if table not in unchanged]
+
+
+def _between(piece: Piece) -> set[TableName | None]:
+    """The names that only exist inside a RENAME TABLE: `x` of `a TO x, b TO a, x TO b`."""
+    made: set[TableName] = set()
+    found: set[TableName | None] = set()
+    taken: set[TableName] = set()
+    for each in piece.operations:
+        for old, new in each.pairs if isinstance(each, RenameTable) else ():
+            (found if old in made else taken).add(old)
+            made.discard(old)
+            made.add(new)
+    return found - taken - made
 
 
 def _fits(schema: TableSchema | None, table_map: TableMap) -> bool:

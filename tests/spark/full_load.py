@@ -8,6 +8,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from dm.loader.unit import LoadUnit
 from dm.relaylog.hold import Hold, needs
 from dm.spark.dump_files import DumpPlan, load_plan
 from dm.spark.session import SparkProvider
+from tests.testbed.sync import running_sync
 
 
 def endpoint(server: ThrowawayServer) -> Endpoint:
@@ -116,14 +119,20 @@ class FullLoad:
         unit.run(stop or threading.Event())
         return unit
 
-    def start(self, unit: str, fault: str, log: Path) -> subprocess.Popen[str]:
-        """Run a unit in a process of its own with a fault armed there; `log` hears of the strike."""
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.kill", unit, str(self.directory)],
-            stdin=subprocess.PIPE,
-            env=os.environ | {"DM_FAULTS": fault, "DM_FAULTS_LOG": str(log)},
-            text=True,
-        )
+    def start(self, unit: str, fault: str, log: Path, *before: str) -> subprocess.Popen[str]:
+        """Run a unit in a process of its own with a fault armed there; `log` hears of the strike.
+
+        `before` is a command that runs the command behind it. What the process prints goes to `log` with `.out`.
+        """
+        with log.with_suffix(".out").open("wb") as printed:
+            process = subprocess.Popen(
+                [*before, sys.executable, "-m", "tests.spark.kill", unit, str(self.directory)],
+                stdin=subprocess.PIPE,
+                stdout=printed,
+                stderr=printed,
+                env=os.environ | {"DM_FAULTS": fault, "DM_FAULTS_LOG": str(log)},
+                text=True,
+            )
         assert process.stdin is not None
         with process.stdin:
             json.dump(self.subtask().to_wire(), process.stdin)
@@ -143,6 +152,35 @@ class FullLoad:
         """Drop what the load made at the target."""
         for name in (self.target_schema, self.meta_schema):
             self.target.execute(f"DROP DATABASE IF EXISTS `{name}`")
+
+
+def follow(load: FullLoad) -> None:
+    """Go on with the binlog from where the load hands over, to the source's end, and compare."""
+    with running_sync(load.subtask(), work_directory=load.directory.with_name("sync")) as sync:
+        sync.wait_synced(300)
+    report = load.report()
+    assert report.identical, str(report)
+
+
+@contextmanager
+def beside(act: Callable[[], object]) -> Iterator[threading.Thread]:
+    """Act in a thread during the block, whose end waits for it; raises what went wrong there."""
+    failures: list[BaseException] = []
+
+    def guarded() -> None:
+        try:
+            act()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join()
+    if failures:
+        raise failures[0]
 
 
 def rows(server: ThrowawayServer, sql: str) -> list[tuple[Any, ...]]:

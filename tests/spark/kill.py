@@ -1,4 +1,7 @@
-"""Runs one unit of a full load in a process of its own, to be killed there: configuration on standard input."""
+"""Runs one unit of a full load in a process of its own, to be killed there: configuration on standard input.
+
+An error goes to standard error; the exit status says whether the task would try again by itself.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,11 @@ from pathlib import Path
 
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.unit import DumpUnit
+from dm.errors import DMError
 from dm.loader.unit import LoadUnit
 from dm.spark.session import SparkProvider
+
+TRIED_AGAIN = 3
 
 
 def main() -> None:
@@ -19,8 +25,13 @@ def main() -> None:
     directory = Path(sys.argv[2])
     spark = SparkProvider("local[2]", scratch=directory.parent / "spark")
     unit = DumpUnit(config, directory, spark) if sys.argv[1] == "Dump" else LoadUnit(config, directory, spark)
-    unit.run(threading.Event())
-    spark.close()
+    try:
+        unit.run(threading.Event())
+    except DMError as error:
+        print(error, file=sys.stderr)
+        sys.exit(TRIED_AGAIN if error.retryable else 1)
+    finally:
+        spark.close()
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,9 +16,13 @@ from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.position import Position
 from dm.spark.dump_files import DumpPlan, finished_chunk, load_plan, read_footer, save_plan
+from dm.upstream.connection import Connection
+from dm.upstream.facts import list_tables
+from dm.upstream.snapshot import lower_bound
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
+from tests.spark.full_load import FullLoad, endpoint, follow, rows, wait_for
 from tests.testbed.fixtures import ServerFactory
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
@@ -331,6 +336,39 @@ def test_a_table_whose_key_the_target_lacks_is_read_at_a_point_of_its_own(
     assert plan.tables[0].point is not None
     load.load()
     assert rows(mariadb, f"SELECT COUNT(*), COUNT(DISTINCT id) FROM `{load.target_schema}`.keyed") == [(4, 4)]
+
+
+@pytest.mark.parametrize("looks", [4, pytest.param(5, marks=pytest.mark.chaos)])
+def test_a_table_that_was_there_at_the_start_and_then_no_more_is_told_to_the_syncer(
+    looks: int, mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from dm.dumper import lock_free, structures
+
+    load = full_load(mariadb, mariadb, *KEYED)
+    looked = 0
+
+    def create_and_take(*arguments: Any) -> Position:
+        if looked > 2:
+            return lower_bound(*arguments)
+        mariadb.execute(f"CREATE TABLE `{load.schema}`.brief (id INT)")  # not there when structures were read
+        point = lower_bound(*arguments)
+        mariadb.execute(f"INSERT INTO `{load.schema}`.brief VALUES (1)", f"ALTER TABLE `{load.schema}`.brief ADD v INT")
+        return point
+
+    def look(connection: Connection) -> tuple[TableName, ...]:
+        nonlocal looked
+        looked += 1
+        if looked == looks:  # before its structure is read at all, or before the structures of the end are
+            mariadb.execute(f"DROP TABLE `{load.schema}`.brief")
+        return list_tables(connection)
+
+    monkeypatch.setattr(lock_free, "lower_bound", create_and_take)
+    monkeypatch.setattr(structures, "list_tables", look)
+    plan = load.dump()
+    assert [name.table for name in plan.vanished] == ["brief"]
+    assert not plan.unsettled
+    load.load()
+    follow(load)
 
 
 def test_a_name_that_is_used_again_has_nothing_of_its_first_table(

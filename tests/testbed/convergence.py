@@ -18,10 +18,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
-
-import pymysql
-from pymysql.cursors import Cursor
 
 from dm.config.endpoint import Endpoint
 from dm.demo.compare import compare, pair_tables
@@ -31,9 +27,7 @@ from dm.ident import Ident
 from dm.unit import JSON
 from tests.testbed.crash_loop import BATCH_POINTS, SYNC_POINTS
 from tests.testbed.proxy import DIRECTIONS, FaultProxy
-from tests.testbed.random_ddl import RandomDdl
-from tests.testbed.random_rows import RandomRows
-from tests.testbed.random_table import Column, Table, draw_table
+from tests.testbed.random_workload import RandomWorkload
 from tests.testbed.sync import SyncProcess, prepared, subtask_for
 
 WORKERS = 16
@@ -50,10 +44,7 @@ def hit_late(point):
     hit(point)
 faults.hit = hit_late
 """
-_MODES = ("", "", "", "STRICT_TRANS_TABLES", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "NO_ZERO_DATE,PIPES_AS_CONCAT")
-_ZONES = ("+00:00", "+00:00", "+09:30", "-08:00")
 _CODE = re.compile(r"\[code=(\d+):")
-_LOST = (2006, 2013, 2014, 2055)
 _RETRYABLE = {kind.code for kind in CATALOGUE.values() if kind.retryable}
 
 
@@ -113,9 +104,6 @@ class Convergence:
         self._first_tables = tables
         self._chance = random.Random(seed)
         self._disorder = random.Random(seed ^ 0x5EED)  # of kills and cuts, so that the workload depends on nothing else
-        self._tables: list[Table] = []
-        self._rows = RandomRows(schema, self._tables, self._chance)
-        self._ddl = RandomDdl(schema, upstream.flavor, self._chance)
         self._seen: Mapping[str, JSON] = {}
 
     def run(self) -> ConvergenceResult:
@@ -126,7 +114,6 @@ class Convergence:
             FaultProxy(self._target.host, self._target.port) as target,
             (self._directory / "statements.sql").open("w", encoding="utf-8") as log,
         ):
-            self._log = log
             self._source_proxy, self._target_proxy = source, target
             plain = subtask_for(
                 self._upstream,
@@ -147,9 +134,13 @@ class Convergence:
             connection = self._upstream.connect(autocommit=True)
             try:
                 with connection.cursor() as cursor:
-                    self._cursor: Cursor = cursor
+                    flavor = self._upstream.flavor
+                    self._workload = RandomWorkload(cursor, self._schema, flavor, self._chance, log)
                     self._play()
             finally:
+                result, workload = self.result, self._workload
+                result.transactions, result.ddl = workload.transactions, workload.ddl
+                result.statements, result.refused = workload.statements, workload.refused
                 connection.close()
                 self._ready.kill()
                 self._ready.communicate()
@@ -164,9 +155,7 @@ class Convergence:
         process = self._process("")
         try:
             process.wait_synced(SYNC_SECONDS)  # the task's start is stored before the first table is made
-            self._execute("SET SESSION sql_mode = ''")
-            for _ in range(self._first_tables):
-                self._create_table()
+            self._workload.create_tables(self._first_tables)
         except AssertionError as error:
             self.result.problem = str(error)
             process.close(kill=True)
@@ -198,7 +187,7 @@ class Convergence:
         chance = self._disorder
         cuts = {chance.randrange(self._transactions) for _ in range(chance.choice((0, 1, 1, 2)))}
         for number in range(self._transactions):
-            self._transaction()
+            self._workload.transaction()
             self._seen = process.poll_status() or self._seen if number % 4 == 0 else self._seen
             if number in cuts:
                 self._cut()
@@ -260,69 +249,6 @@ class Convergence:
         if not report.identical:
             different = [str(table) for table in report.tables if not table.identical]
             self.result.problem = "\n".join(different + [f"{table}: only at the target" for table in report.unexpected])
-
-    # -- The workload
-
-    def _transaction(self) -> None:
-        chance = self._chance
-        if chance.random() < 0.1:
-            self._execute(f"SET SESSION sql_mode = '{chance.choice(_MODES)}'")
-            self._execute(f"SET SESSION time_zone = '{chance.choice(_ZONES)}'")
-        if chance.random() < 0.08:
-            self._alter()
-            return
-        self._execute("BEGIN")
-        for statement in self._rows.transaction():
-            self._execute(statement)
-        self._execute(chance.choice(("COMMIT",) * 15 + ("ROLLBACK",)))
-        self.result.transactions += 1
-
-    def _create_table(self) -> None:
-        for _ in range(50):
-            table = draw_table(self._ddl.new_name(), self._upstream.flavor, self._chance)
-            if self._execute(table.create(self._schema)):
-                self._tables.append(table)
-                return
-        raise AssertionError("no table was accepted")
-
-    def _alter(self) -> None:
-        self._execute("COMMIT")
-        draft = self._ddl.draw(self._tables)
-        if draft is not None and " AS SELECT " in draft.sql:
-            # MySQL logs a statement of its own, whose escapes are not those of the mode that it says.
-            self._execute("SET SESSION sql_mode = ''")
-        if draft is not None and self._execute(draft.sql):
-            self.result.ddl += 1
-            self._tables[:] = draft.tables
-            for table in self._tables:
-                self._learn(table)
-
-    def _learn(self, table: Table) -> None:
-        """What the operations of one statement come to together only the server knows."""
-        self._cursor.execute(
-            "SELECT column_name, generation_expression <> '' FROM information_schema.columns"
-            " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
-            (self._schema, table.name),
-        )
-        known = {column.name: column for column in table.columns}
-        table.columns = [
-            known.get(name) or Column(name, "", ("NULL",), generated="unknown" if generated else "")
-            for name, generated in self._cursor.fetchall()
-        ]
-
-    def _execute(self, statement: str) -> bool:
-        self.result.statements += 1
-        try:
-            self._cursor.execute(statement)
-        except pymysql.err.Error as error:
-            arguments: tuple[Any, ...] = error.args
-            if arguments[0] in _LOST:
-                raise
-            self.result.refused += 1
-            self._log.write(f"-- refused {arguments}: {statement}\n".replace("\0", "\\0"))
-            return False
-        self._log.write(f"{statement};\n")
-        return True
 
 
 def drop(upstream: ThrowawayServer, target: ThrowawayServer, schema: str) -> None:

@@ -217,6 +217,27 @@ def test_a_table_that_gave_its_rows_to_another_while_it_was_dumped_pauses(
     assert error.name == "ddl-within-dump"
 
 
+def test_tables_that_changed_places_before_both_were_read_are_what_was_read(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(
+        [
+            "CREATE TABLE a (id INT PRIMARY KEY)",
+            "CREATE TABLE b (id INT PRIMARY KEY, v INT)",
+            "INSERT INTO a VALUES (1)",
+            "INSERT INTO b VALUES (2, 2)",
+        ]
+    )
+    dump = Dump(upstream, target, name)
+    run(["RENAME TABLE a TO swapping, b TO a, swapping TO b"])
+    point = dump.point()
+    dump.load("a", point)
+    dump.load("b", point)
+    dump.finish()
+    run(["INSERT INTO a VALUES (3, 3)", "INSERT INTO b VALUES (4)"])
+    follow(dump)
+
+
 @pytest.mark.parametrize(
     "swap",
     ["RENAME TABLE a TO swapping, b TO a, swapping TO b", "ALTER TABLE a EXCHANGE PARTITION p WITH TABLE b"],
