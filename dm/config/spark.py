@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, SerializationInfo, field_serializer
 
 from dm.config.endpoint import MASK
-from dm.config.scalar import Text, matching, one_of, whole
+from dm.config.scalar import Flag, Text, matching, one_of, whole
 from dm.config.section import Issue, Section
 
 DumpFormat = Literal["parquet", "sql"]
@@ -40,6 +40,7 @@ class SparkConfig(Section):
     driver_memory: Annotated[str, matching(r"[1-9][0-9]*[kmgt]", "config-bad-value", _SIZE_EXAMPLE)] = "512m"
     java_home: Text = ""  # empty: JAVA_HOME, then java of the path, then the one installed with dm
     json_types: Annotated[JsonTypes, one_of(JsonTypes)] = "exact"  # of MySQL's documents; text: what the text says
+    defer_indexes: Flag = False  # of tables that the load makes: secondary ones and foreign keys come after the rows
     dump_format: Annotated[DumpFormat, one_of(DumpFormat)] = "parquet"
 
     @property

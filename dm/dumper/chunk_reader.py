@@ -7,7 +7,6 @@ the items name tables and conditions only.
 from __future__ import annotations
 
 import os
-import re
 import socket
 import uuid
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
+from dm.schema.structure_text import normal_structure
 from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import Bound, WalkedKey, make_bound, step_query, value_expression
 from dm.spark.dump_directory import writing_to
@@ -37,8 +37,6 @@ _READ_TIMEOUT = 900.0
 _CHANGED = ("1146:", "1049:", "1054:", "1176:", "1412:", "1814:", "1969:")
 
 ROWS_ONLY = "(rows) "  # where all columns are generated; no column of a server ends with a space
-
-_AUTO_INCREMENT = re.compile(r"\bAUTO_INCREMENT=\d+ ?")
 
 
 def question_session(endpoint: Endpoint) -> Connection:
@@ -69,12 +67,6 @@ def row_session(endpoint: Endpoint) -> Connection:
 def is_changed(error: DMError) -> bool:
     """Whether the server's error means that the table is not the planned one any more."""
     return error.name in REFUSED_STATEMENT.values() and error.cause.startswith(_CHANGED)
-
-
-def normal_structure(structure: str) -> str:
-    """A CREATE TABLE text without what inserts change in it."""
-    head, separator, options = structure.rpartition("\n)")
-    return head + separator + _AUTO_INCREMENT.sub("", options)
 
 
 @dataclass(frozen=True, slots=True)

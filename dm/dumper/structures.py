@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-from dm.dumper.chunk_reader import is_changed, normal_structure
+from dm.dumper.chunk_reader import is_changed
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
+from dm.schema.structure_text import normal_structure
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import list_tables, show_create_table
 

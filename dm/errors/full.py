@@ -184,6 +184,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "look for triggers or a proxy at the target that change what statements do; the rows were not committed",
     ),
     ErrorKind(
+        "load-structure-differs", 34924, "load-unit", "downstream", "high",
+        "table {table} got its indexes and foreign keys after its rows and is not what it was before they were taken "
+        "off (RawCause shows it)",
+        "compare it with the source's table; if somebody has altered it meanwhile, alter it back, then resume the "
+        "task; its rows are complete",
+    ),
+    ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",
         "a newer run of the load of task {task} took over",
         "nothing is lost; the newer run does the work",

@@ -39,6 +39,7 @@ class LoadProgress:
     _finished: bool = False
     _left_out: tuple[str, ...] = ()
     _duplicates: Duplicates = NO_DUPLICATES
+    _phase: str = ""  # what is done behind the rows
 
     def __post_init__(self) -> None:
         self._pace, self._rows_pace = Pace(self.clock), Pace(self.clock)
@@ -69,6 +70,11 @@ class LoadProgress:
             if self._loading:
                 known.pace.begin(known.size)
 
+    def completing(self, tables: int) -> None:
+        """The rows are there; tables get the rest of their indexes."""
+        with self._lock:
+            self._phase = f"adding indexes to {tables} tables"
+
     def met(self, duplicates: Duplicates) -> None:
         """Rows of a loaded part had keys that were there already."""
         with self._lock:
@@ -85,6 +91,7 @@ class LoadProgress:
         """Everything is loaded and handed over."""
         with self._lock:
             self._finished = True
+            self._phase = ""
 
     def status(self) -> Mapping[str, JSON]:
         """DM's load status, and rows, remaining time and the tables under way."""
@@ -110,6 +117,7 @@ class LoadProgress:
                 "metaBinlog": "" if position is None else str(position),
                 "metaBinlogGTID": "" if position is None else str(position.gtid_set),
                 "leftOut": list(self._left_out),
+                "phase": self._phase,
                 "bps": str(int(self._pace.rate(size))),
                 "rps": str(int(self._rows_pace.rate(rows))),
                 "etaSeconds": _text(self._pace.eta(size, total)),

@@ -64,14 +64,15 @@ class TargetTables:
         context: SourceContext,
         route: Route,
         extracted: Sequence[ExtractedColumn] = (),
-    ) -> TableSchema:
-        """Create the table, or see that rows fit into the one that is there; gives the target's structure.
+    ) -> tuple[TableSchema, bool]:
+        """Create the table, or see that rows fit into the one that is there; its structure, and whether it is new.
 
         A table with columns that the source lacks is for a person to create: which keys they belong to nobody else
         knows.
         """
         target = route(source.name)
-        if not self._exists(target):
+        new = not self._exists(target)
+        if new:
             if extracted:
                 raise table_missing(source.name, target, extracted)
             statement = Piece.of(structure, context).routed(route)
@@ -85,11 +86,12 @@ class TargetTables:
                 # Another source of the same task may have created it a moment ago.
                 if not error.cause.startswith(_TABLE_EXISTS):
                     raise
+                new = False
         found = self.read(target)
         why = misfit(source, found, {each.column.lower() for each in extracted})
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
-        return found
+        return found, new
 
     def _make(self, statement: str) -> None:
         """Execute a CREATE TABLE; members of an ENUM or SET may be equal, which only lenient sessions accept."""
@@ -107,9 +109,15 @@ class TargetTables:
 
     def read(self, table: TableName) -> TableSchema:
         """The structure that the target has."""
-        text = str(self.connection.query(f"SHOW CREATE TABLE {table.sql}")[0][1])
-        context = SourceContext(self.context.flavor, self.context.version, table.schema)
-        return parse_create_table(text, context)
+        return self.parsed(table, self.structure(table))
+
+    def structure(self, table: TableName) -> str:
+        """The same as the target shows it."""
+        return str(self.connection.query(f"SHOW CREATE TABLE {table.sql}")[0][1])
+
+    def parsed(self, table: TableName, structure: str) -> TableSchema:
+        """A structure in the target's words."""
+        return parse_create_table(structure, SourceContext(self.context.flavor, self.context.version, table.schema))
 
     def _exists(self, table: TableName) -> bool:
         rows = self.connection.query(

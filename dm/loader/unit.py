@@ -25,6 +25,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader.deferred_indexes import complete_tables, demand_complete, put_off
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.part_loader import PartLoader, PartResult, PartTask
@@ -53,6 +54,7 @@ from dm.target.progress.chunks import (
     loaded_parts,
     noted_duplicates,
 )
+from dm.target.progress.deferral import create_deferrals
 from dm.target.progress.handover import Handover, write_handover
 from dm.target.progress.tables import SubtaskKey
 from dm.unit import JSON, UnitName
@@ -133,7 +135,8 @@ class LoadUnit:
             self._clean(plan)
             return
         sources = _Sources(plan)
-        tasks, files = self._tasks(connection, plan, sources)
+        create_deferrals(connection, self._key)
+        tasks, files = self._tasks(connection, plan, sources, run)
         done = loaded_parts(connection, run)
         for task in tasks:
             self._progress.expect(task.part.table, task.rows, task.size)
@@ -146,7 +149,8 @@ class LoadUnit:
             return
         if files and not self._run_files(run, files, done, stop):
             return
-        if stop.is_set():
+        target, writers, spark = self._subtask.target, self._writers, self._spark
+        if not complete_tables(connection, run, target, spark, stop, writers, self._progress.completing):
             return
         self._hand_over(connection, plan, sources)
         finish_run(connection, run)
@@ -192,7 +196,7 @@ class LoadUnit:
         return not left or run_tasks(self._spark.context(), loader, left, stop, loaded, description, at_once=writers)
 
     def _tasks(
-        self, connection: TargetConnection, plan: DumpPlan, sources: _Sources
+        self, connection: TargetConnection, plan: DumpPlan, sources: _Sources, run: LoadRun
     ) -> tuple[list[PartTask], list[FileTask]]:
         """Every part of every Parquet file, and every SQL file; makes the tables on the way."""
         # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
@@ -202,10 +206,15 @@ class LoadUnit:
         targets.create_schemas(self._schemas(plan))
         tasks: list[PartTask] = []
         files: list[FileTask] = []
+        made: list[TableSchema] = []
         for table in plan.tables:
-            schema = sources.schema(table)
+            schema, context = sources.schema(table), sources.context(table.name)
             extracted = self._rules.extracted(table.name)
-            target = targets.create(table.structure, schema, sources.context(table.name), self._rules.route, extracted)
+            target, new = targets.create(table.structure, schema, context, self._rules.route, extracted)
+            if new:
+                made.append(target)
+            elif self._subtask.spark.defer_indexes:
+                demand_complete(targets, self._key, schema, target)
             names = [column.name for column in schema.columns]
             constants = constant_columns(table.name, names, target, extracted)
             if table.form == "sql":
@@ -215,6 +224,8 @@ class LoadUnit:
                 continue
             for chunk in range(table.chunks):
                 tasks.extend(self._parts(plan, table, schema, target, chunk, constants, admission))
+        if self._subtask.spark.defer_indexes:
+            put_off(targets, run, made)
         return tasks, files
 
     def _files(

@@ -99,6 +99,7 @@ class FullLoad:
         spark = config.spark.model_copy(
             update={
                 "dump_format": self.settings.get("dump_format", "parquet"),
+                "defer_indexes": self.settings.get("defer_indexes", False),
                 "json_types": self.settings.get("json_types", "exact"),
             }
         )

@@ -50,6 +50,11 @@ class SubtaskKey:
         """DM's table of what online DDL tools do to their ghost tables."""
         return self.table("onlineddl")
 
+    @property
+    def deferral(self) -> TableName:
+        """Tables that a load has still to complete."""
+        return self.table("loader_deferral")
+
     def lock_name(self, lane: str) -> str:
         """The name of the lock a lane's session holds; server-wide and at most 64 characters, hence the digest."""
         digest = hashlib.sha256("\0".join((self.meta_schema, self.task, self.source_id)).encode()).hexdigest()
@@ -145,7 +150,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.online]
-    wanted = [*own, key.table("loader_checkpoint")]
+    wanted = [*own, key.table("loader_checkpoint"), key.deferral]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )

@@ -1,0 +1,165 @@
+"""Secondary indexes and foreign keys that tables get when their rows are there (`defer-indexes`).
+
+Problem: an index that is built once from all rows is less work than one that is kept while they come. But a table
+whose load was killed in between lacks indexes, and nobody sees it.
+
+Each table that the load makes is first made whole, so whatever the target does not take is refused before a row comes.
+Then the structure is recorded as the target shows it (`dm.target.progress.deferral`), and only then indexes and foreign
+keys are taken off the empty table. In the end each run adds what the table lacks of its record, and forgets the record
+when SHOW CREATE TABLE says what it said at the beginning, to the letter. A run after a SIGKILL is a run like any other.
+
+Unique keys stay, since rows with the same key are found by them; so does everything of a table whose AUTO_INCREMENT
+rests on another index, or whose engine is not InnoDB. Foreign keys come off before indexes and on after those of all
+tables: one may rest on an index of its parent. Tables that were there before the load are left as they are.
+
+The session that adds takes one of the load's slots. So the next run finds the ALTER of a killed one and ends it, and
+waits until it is rolled back.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from dm import faults
+from dm.config.endpoint import Endpoint
+from dm.errors import REFUSED_STATEMENT, DMError
+from dm.ident import Ident
+from dm.loader.target_tables import TargetTables
+from dm.schema.structure_text import (
+    add_foreign_keys,
+    add_indexes,
+    normal_structure,
+    secondary_definitions,
+    take_off_foreign_keys,
+    take_off_indexes,
+)
+from dm.schema.table import TableSchema
+from dm.spark.job import run_tasks
+from dm.spark.session import SparkProvider
+from dm.target.connection import TargetConnection
+from dm.target.progress.chunks import LoadRun, take_slot
+from dm.target.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
+from dm.target.progress.tables import SubtaskKey
+
+
+def put_off(targets: TargetTables, run: LoadRun, made: Iterable[TableSchema]) -> None:
+    """Take indexes and foreign keys off tables that were just made."""
+    connection = targets.connection
+    off = []
+    for schema in made:
+        structure = targets.structure(schema.name)
+        definitions = secondary_definitions(structure, schema)
+        if definitions and _keeps_counting(schema) and (schema.engine or "").lower() == "innodb":
+            defer(connection, run.key, Deferral(schema.name, structure))
+            off.append((schema, definitions))
+    faults.hit("loader.indexes_recorded")
+    for take_off in (take_off_foreign_keys, take_off_indexes):
+        for schema, definitions in off:
+            statement = take_off(schema, definitions)
+            if statement is None:
+                continue
+            try:
+                connection.execute(statement)
+            except DMError as error:
+                # What the server does not let go (the key of another table's foreign key, say) stays where it is.
+                if error.name not in REFUSED_STATEMENT.values():
+                    raise
+    faults.hit("loader.indexes_off")
+
+
+def demand_complete(targets: TargetTables, key: SubtaskKey, source: TableSchema, target: TableSchema) -> None:
+    """Raise DMError where a table that is there lacks indexes and nobody is known to add them."""
+    if not _lacking(source, target) or is_deferred(targets.connection, key, target.name):
+        return
+    # The load of another source may have completed it between the two questions.
+    lacking = _lacking(source, targets.read(target.name))
+    if lacking:
+        why = f"it has no index {lacking[0]} (a load with `defer-indexes` that was ended leaves such tables behind)"
+        raise DMError("load-table-differs", table=target.name, source_table=source.name, why=why)
+
+
+def _lacking(source: TableSchema, target: TableSchema) -> list[str]:
+    there = {index.name.lower() for index in target.indexes}
+    return [index.name for index in source.indexes if not index.unique and index.name.lower() not in there]
+
+
+def _keeps_counting(schema: TableSchema) -> bool:
+    """Whether AUTO_INCREMENT does without the indexes that are taken off: its column must be the first of one."""
+    first = {index.parts[0].column for index in schema.unique_indexes}
+    return all(column.name in first for column in schema.columns if column.auto_increment)
+
+
+@dataclass(frozen=True, slots=True)
+class TableTask:
+    """One table to complete: its indexes, or also its foreign keys, which end the work."""
+
+    deferral: Deferral
+    last: bool
+
+
+@dataclass(frozen=True)
+class TableCompletion:
+    """Adds what a table lacks of its record."""
+
+    endpoint: Endpoint
+    run: LoadRun
+
+    def __call__(self, task: TableTask) -> TableTask:
+        """Complete the table; what is there already is left alone."""
+        # An ALTER of a large table says nothing for hours.
+        connection = TargetConnection(self.endpoint, read_timeout=None)
+        try:
+            take_slot(connection, self.run.key)
+            demand_current(connection, self.run)
+            self._complete(connection, task)
+        finally:
+            connection.close()
+        return task
+
+    def _complete(self, connection: TargetConnection, task: TableTask) -> None:
+        deferral, targets = task.deferral, TargetTables.at(connection)
+        wanted = targets.parsed(deferral.table, deferral.structure)
+        present = targets.structure(deferral.table)
+        definitions = secondary_definitions(deferral.structure, wanted)
+        there = secondary_definitions(present, targets.parsed(deferral.table, present))
+        connection.execute("SET SESSION foreign_key_checks = 0")
+        connection.execute(f"USE {Ident(deferral.table.schema).sql}")  # parents of the same schema are shown without it
+        for statement in (add_foreign_keys if task.last else add_indexes)(wanted, definitions, there):
+            connection.execute(statement)
+            faults.hit("loader.index_added")
+        if task.last:
+            present = targets.structure(deferral.table)
+            if normal_structure(present) != normal_structure(deferral.structure):
+                raise DMError("load-structure-differs", table=deferral.table, cause=present)
+            complete(connection, self.run.key, deferral.table)
+
+
+def complete_tables(
+    connection: TargetConnection,
+    run: LoadRun,
+    endpoint: Endpoint,
+    spark: SparkProvider,
+    stop: threading.Event,
+    writers: int,
+    begin: Callable[[int], None],
+) -> bool:
+    """Add to all tables what they lack, side by side; False when stopped. `begin` hears how many they are."""
+    deferrals = own_deferrals(connection, run.key)
+    if not deferrals:
+        return not stop.is_set()
+    begin(len(deferrals))
+    completion = TableCompletion(endpoint, run)
+    return all(
+        run_tasks(
+            spark.context(),
+            completion,
+            [TableTask(deferral, last) for deferral in deferrals],
+            stop,
+            lambda _: None,
+            f"{run.key.task}: add {what}",
+            at_once=writers,
+        )
+        for last, what in ((False, "indexes"), (True, "foreign keys"))
+    )

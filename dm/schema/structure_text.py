@@ -1,0 +1,84 @@
+"""The text of SHOW CREATE TABLE, taken apart by its lines.
+
+A server begins a line with each definition: columns, indexes, constraints, ended by a comma but the last. What is to be
+added to a table again is taken from there as it is, and never made from what was parsed: a structure does not hold all
+that a definition says. Lines that only look like definitions (a CHECK may hold any text) don't count: a name must be
+one of the parsed structure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from dm.ident import Ident
+from dm.schema.table import TableSchema
+
+_AUTO_INCREMENT: Final = re.compile(r"\bAUTO_INCREMENT=\d+ ?")
+_NAME: Final = r"`((?:[^`]|``)+)`"
+_END: Final = r"(?=,\n  [`A-Z]|\n\) )"  # the next definition, or the options; an expression may have line ends
+_INDEX: Final = re.compile(rf"^  ((?:(?:FULLTEXT|SPATIAL) )?KEY {_NAME} \(.*?){_END}", re.MULTILINE | re.DOTALL)
+_FOREIGN_KEY: Final = re.compile(rf"^  (CONSTRAINT {_NAME} FOREIGN KEY \(.*?){_END}", re.MULTILINE | re.DOTALL)
+
+
+def normal_structure(structure: str) -> str:
+    """A CREATE TABLE text without what inserts change in it."""
+    head, separator, options = structure.rpartition("\n)")
+    return head + separator + _AUTO_INCREMENT.sub("", options)
+
+
+@dataclass(frozen=True, slots=True)
+class Definitions:
+    """What can be taken off a table and added again: texts by name, in the table's order."""
+
+    indexes: Mapping[str, str]
+    fulltext: Mapping[str, str]
+    foreign_keys: Mapping[str, str]
+
+    def __bool__(self) -> bool:
+        return bool(self.indexes or self.fulltext or self.foreign_keys)
+
+
+def secondary_definitions(structure: str, schema: TableSchema) -> Definitions:
+    """The indexes that admit a key more than once, and the foreign keys, of a text and what it was parsed to."""
+    kinds = {index.name: index.kind for index in schema.indexes if not index.unique}
+    indexes = _found(_INDEX, structure, kinds)
+    fulltext = {name: text for name, text in indexes.items() if kinds[name] == "fulltext"}
+    return Definitions(
+        {name: text for name, text in indexes.items() if name not in fulltext},
+        fulltext,
+        _found(_FOREIGN_KEY, structure, {key.name for key in schema.foreign_keys}),
+    )
+
+
+def _found(pattern: re.Pattern[str], structure: str, names: Collection[str]) -> dict[str, str]:
+    found = ((match[2].replace("``", "`"), match[1]) for match in pattern.finditer(structure))
+    return {name: text for name, text in found if name in names}
+
+
+def take_off_foreign_keys(schema: TableSchema, definitions: Definitions) -> str | None:
+    """The statement that takes the foreign keys off; None where there are none."""
+    parts = [f"DROP FOREIGN KEY {Ident(name).sql}" for name in definitions.foreign_keys]
+    return f"ALTER TABLE {schema.name.sql} {', '.join(parts)}" if parts else None
+
+
+def take_off_indexes(schema: TableSchema, definitions: Definitions) -> str | None:
+    """The statement that takes the indexes off; None where there are none."""
+    parts = [f"DROP KEY {Ident(name).sql}" for name in (*definitions.indexes, *definitions.fulltext)]
+    return f"ALTER TABLE {schema.name.sql} {', '.join(parts)}" if parts else None
+
+
+def add_indexes(schema: TableSchema, wanted: Definitions, present: Definitions) -> list[str]:
+    """The statements that add what is missing; InnoDB makes one FULLTEXT index at a time without copying the table."""
+    plain = [f"ADD {text}" for name, text in wanted.indexes.items() if name not in present.indexes]
+    groups = [plain] if plain else []
+    groups += [[f"ADD {text}"] for name, text in wanted.fulltext.items() if name not in present.fulltext]
+    return [f"ALTER TABLE {schema.name.sql} {', '.join(group)}" for group in groups]
+
+
+def add_foreign_keys(schema: TableSchema, wanted: Definitions, present: Definitions) -> list[str]:
+    """The statement that adds what is missing, if anything is; parents without a schema are those of the session's."""
+    parts = [f"ADD {text}" for name, text in wanted.foreign_keys.items() if name not in present.foreign_keys]
+    return [f"ALTER TABLE {schema.name.sql} {', '.join(parts)}"] if parts else []

@@ -1,0 +1,130 @@
+"""Secondary indexes and foreign keys come after the rows, and no table is left without them."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.spark import job
+from dm.target.connection import TargetConnection
+from dm.target.progress.tables import SubtaskKey, remove_progress
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import FullLoad, endpoint, rows
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+# The child's name comes first, so it is made and completed before its parents.
+TABLES = (
+    "CREATE TABLE parent (id INT AUTO_INCREMENT PRIMARY KEY, a INT, t TEXT, p POINT NOT NULL, UNIQUE KEY u (a),"
+    " KEY `odd ``name, (x)` (a, id) COMMENT 'a,\nb', FULLTEXT KEY f1 (t), FULLTEXT KEY f2 (t), SPATIAL KEY s (p))",
+    "CREATE TABLE child (id INT PRIMARY KEY, one INT, two INT, g INT AS (one + two) VIRTUAL, KEY k_two (two DESC),"
+    " KEY k_g (g), KEY k_one (one), CONSTRAINT c_one FOREIGN KEY (one) REFERENCES parent (id) ON DELETE CASCADE,"
+    " CONSTRAINT c_two FOREIGN KEY (two) REFERENCES parent (a))",
+    "CREATE TABLE counting (id INT AUTO_INCREMENT, v INT, KEY (v), KEY by_id (id))",
+    "CREATE TABLE own (id INT PRIMARY KEY, up INT, KEY k (up), CONSTRAINT c_up FOREIGN KEY (up) REFERENCES own (id))",
+    "CREATE TABLE plain (id INT PRIMARY KEY, v INT)",
+    "INSERT INTO parent (a, t, p) VALUES (5, 'some words', POINT(1, 2)), (NULL, NULL, POINT(3, 4))",
+    "INSERT INTO child (id, one, two) VALUES (1, 1, 5), (2, 2, NULL)",
+    "INSERT INTO counting (v) VALUES (1), (1)",
+    "INSERT INTO own VALUES (1, 1), (2, 1)",
+    "INSERT INTO plain VALUES (1, 1)",
+)
+POINTS = ("loader.indexes_recorded", "loader.indexes_off", "loader.chunk_committed", "loader.index_added")
+
+
+def structures(load: FullLoad) -> dict[str, str]:
+    names = [str(name) for (name,) in rows(load.target, f"SHOW TABLES FROM `{load.target_schema}`")]
+    return {name: rows(load.target, f"SHOW CREATE TABLE `{load.target_schema}`.`{name}`")[0][1] for name in names}
+
+
+def without_counter(text: str) -> str:
+    return " ".join(word for word in text.split(" ") if not word.startswith("AUTO_INCREMENT="))
+
+
+def structures_of_a_plain_load(load: FullLoad) -> dict[str, str]:
+    """What the target has where indexes are never taken off."""
+    load.settings["defer_indexes"] = False
+    load.load()
+    found = structures(load)
+    load.forget()
+    load.settings["defer_indexes"] = True
+    return found
+
+
+def deferred(load: FullLoad) -> list[tuple[object, ...]]:
+    task = load.subtask().task
+    return rows(load.target, f"SELECT target_table FROM `{load.meta_schema}`.`{task}_loader_deferral` ORDER BY 1")
+
+
+def load_until_a_part_is_there(load: FullLoad, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job, "_workers_lost", False)
+    monkeypatch.setenv("DM_FAULTS", "loader.chunk_committed=error")
+    with pytest.raises(DMError):
+        load.load()
+    monkeypatch.delenv("DM_FAULTS")
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_tables_are_in_the_end_what_they_are_without_the_option(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    load.dump()
+    whole = structures_of_a_plain_load(load)
+    load_until_a_part_is_there(load, monkeypatch)
+    between = structures(load)
+    assert deferred(load) == [("child",), ("own",), ("parent",)]
+    for name in ("child", "own", "parent"):
+        assert not any("  KEY" in line or "FOREIGN KEY" in line for line in between[name].splitlines())
+    assert "UNIQUE KEY `u`" in between["parent"]
+    assert "KEY `by_id`" in between["counting"]
+    status = load.load().status()
+    assert structures(load) == whole
+    assert deferred(load) == []
+    assert (status["progress"], status["phase"]) == ("100.00 %", "")
+    report = load.report()
+    assert report.identical, str(report)
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(900)  # JVMs start
+@pytest.mark.parametrize("point", POINTS)
+def test_a_load_killed_anywhere_leaves_no_table_without_its_indexes(
+    point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES, rows=1)
+    load.dump()
+    whole = structures_of_a_plain_load(load)
+    process = load.start("Load", f"{point}=kill@1", tmp_path / "log")
+    assert process.wait() in (-signal.SIGKILL, 1)  # 1 where it was a worker
+    assert (tmp_path / "log").exists()
+    load.load()
+    assert {name: without_counter(text) for name, text in structures(load).items()} == {
+        name: without_counter(text) for name, text in whole.items()
+    }
+    assert deferred(load) == []
+    report = load.report()
+    assert report.identical, str(report)
+
+
+def test_a_table_that_an_ended_load_has_left_behind_is_not_taken_for_complete(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = full_load(mariadb, mariadb, TABLES[3], TABLES[8], defer_indexes=True)
+    load.dump()
+    load_until_a_part_is_there(load, monkeypatch)
+    with TargetConnection(endpoint(mariadb)) as connection:
+        remove_progress(connection, SubtaskKey(load.meta_schema, load.subtask().task, load.source_id))
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-table-differs"
+    assert "no index k " in caught.value.message
+    assert str(TableName(load.target_schema, "own")) in caught.value.message
+    mariadb.execute(f"DROP TABLE `{load.target_schema}`.own")
+    load.load()
+    assert load.report().identical
