@@ -50,4 +50,5 @@ lock:
 	scripts/lock.sh
 
 clean:
+	rm -f dm/accelerator/*.so
 	rm -rf .venv .cache .demo .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

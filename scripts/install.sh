@@ -3,6 +3,7 @@
 #
 #   Debian packages   MariaDB's server and client programs (no service is started), Python's venv module
 #   .venv             the locked Python packages and dm itself, editable
+#   dm/accelerator    the C extension, where a compiler and the headers of this Python can be had; dm runs without it too
 #   .cache/mysql      MySQL, by scripts/fetch_mysql.sh
 #   .cache/captures   binlog files of older servers, by scripts/fetch_captures.sh
 #
@@ -26,13 +27,8 @@ elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
 fi
 [ -r /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
 
-if [ -n "$missing" ]; then
-    missing=$(printf '%s\n' $missing | sort -u | paste -s -d ' ' -)
-    if [ "$(id -u)" -ne 0 ]; then
-        say "these Debian packages are missing and this is not root; run: apt-get install $missing"
-        exit 1
-    fi
-    say "installing Debian packages: $missing"
+install_packages() {
+    say "installing Debian packages: $*"
     # The -core packages bring no service; should a dependency bring one, it must not start on its own.
     policy=/usr/sbin/policy-rc.d
     if [ ! -e "$policy" ]; then
@@ -40,9 +36,30 @@ if [ -n "$missing" ]; then
         chmod 755 "$policy"
         trap 'rm -f "$policy"' EXIT
     fi
-    apt-get -qq update
+    apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends "$@" >/dev/null
+}
+
+if [ -n "$missing" ]; then
+    missing=$(printf '%s\n' $missing | sort -u | paste -s -d ' ' -)
+    if [ "$(id -u)" -ne 0 ]; then
+        say "these Debian packages are missing and this is not root; run: apt-get install $missing"
+        exit 1
+    fi
     # shellcheck disable=SC2086 # a list of package names
-    DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $missing >/dev/null
+    install_packages $missing
+fi
+
+# What the extension is built with is only wished for: dm runs without it. Another Python than Debian's has its headers
+# with it, or nowhere.
+wished=
+command -v cc >/dev/null 2>&1 || wished="gcc libc6-dev"
+headers="import os, sys, sysconfig as s; os.path.exists(s.get_paths()['include'] + '/Python.h') or print(sys.base_prefix)"
+[ "$("$python" -c "$headers")" != /usr ] || wished="$wished python3-dev"
+if [ -n "$wished" ]; then
+    # shellcheck disable=SC2086 # a list of package names
+    if [ "$(id -u)" -ne 0 ] || ! install_packages $wished; then
+        say "the compiled accelerator needs Debian packages that are missing: $wished"
+    fi
 fi
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))'; then
@@ -61,6 +78,9 @@ else
     $pip install --no-deps --no-build-isolation --editable .
     printf '%s' "$wanted" >.venv/installed
 fi
+
+# It says itself why not, where it is not built.
+.venv/bin/python -m dm.accelerator.build || true
 
 scripts/fetch_mysql.sh
 scripts/fetch_captures.sh

@@ -2,7 +2,8 @@
 
 A `RowDecoder` belongs to one table map and to the tracked columns that tell what the map does not: signs, binary
 strings, fractional digits of old types. Whatever the bytes are, `decode` gives rows or raises DMError; the boundary
-is here, as the generated functions check nothing.
+is here, as the generated functions check nothing. Where the compiled decoder is there it reads first, and what it
+declines is read, and judged, as without it.
 
 An image that holds no column at all (MINIMAL, a row of defaults only) has no bytes; the server then means one row
 (MySQL source, Rows_log_event::do_apply_event runs its loop at least once).
@@ -12,13 +13,15 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
+from dm import accelerator
 from dm.binlog.check import WireColumn, mismatch
 from dm.binlog.codegen import PATTERNS_KEPT, Image, NullableImage, Sized, Step, nullable_image, pattern_image, step_of
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.json_diff import apply_differences
 from dm.binlog.json_tree import json_tree, json_value, value_of
+from dm.binlog.native_rows import native_layout, native_step
 from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.binlog.value import Row
@@ -75,12 +78,20 @@ class RowDecoder:
         self._steps = [step_of(wire, column) for wire, column in zip(table_map.columns, columns, strict=True)]
         self._json = [index for index, wire in enumerate(table_map.columns) if wire.code == WireCode.JSON]
         self._images: dict[bytes, ImageDecoder] = {}
+        self._native = accelerator.native
+        if self._native is not None:
+            self._native_steps = [native_step(*pair) for pair in zip(table_map.columns, columns, strict=True)]
+            self._layouts: dict[bytes, Any] = {}
 
     def decode(self, rows: Rows) -> list[RowPair]:
         """The rows as (before, after), in the table map's column order; raises DMError."""
         if rows.column_count != len(self._steps):
             raise self._corrupt(f"it has {rows.column_count} columns and its table map has {len(self._steps)}")
         try:
+            if self._native is not None and not rows.partial:
+                compiled = self._compiled(rows)
+                if compiled is not None:
+                    return compiled
             if rows.partial:
                 return self._partial_updates(rows)
             if rows.kind == "update":
@@ -99,6 +110,23 @@ class RowDecoder:
             known = ImageDecoder(steps)
             self._images[present] = known
         return known
+
+    def _compiled(self, rows: Rows) -> list[RowPair] | None:
+        assert self._native is not None
+        first = self._layouts.get(rows.present) or self._layout(rows.present)
+        before: Any = None if rows.kind == "insert" else first
+        after: Any = None if rows.kind == "delete" else first
+        if rows.kind == "update":
+            after = self._layouts.get(rows.present_after) or self._layout(rows.present_after)
+        found: list[RowPair] | None = self._native.decode(before, after, rows.data, rows.start, rows.end)
+        return found
+
+    def _layout(self, present: bytes) -> Any:
+        if len(self._layouts) >= _PRESENT_KEPT:
+            self._layouts.clear()
+        assert self._native is not None
+        made = self._layouts[present] = native_layout(self._native, self._native_steps, present)
+        return made
 
     def _single_images(self, rows: Rows) -> list[RowPair]:
         data, at, end = rows.data, rows.start, rows.end

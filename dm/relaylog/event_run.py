@@ -6,6 +6,8 @@ its own size, ends where the count of bytes says, has a right checksum, and is n
 Everything else (rotations, format descriptions, heartbeats, holes, long events, whatever a damaged or hostile stream
 brings) stops the run in front of it and goes the long way, which judges it.
 
+The compiled `cut` is the same loop (`dm/accelerator/packets.c`).
+
 Rows inside a transaction, and table maps of known tables, change nothing that is kept of a file; the other events are
 shown to the index.
 """
@@ -16,6 +18,7 @@ from struct import Struct
 from typing import Final, Protocol
 from zlib import crc32
 
+from dm import accelerator
 from dm.binlog.boundary import INSIDE
 from dm.binlog.frame import CRC_RESIDUE
 from dm.binlog.header import HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, ROWS_AND_THEIR_TEXT, EventType
@@ -56,6 +59,28 @@ class EventRun:
 
     def cut(self, packets: Packets, builder: IndexBuilder) -> None:
         """Take what is usual, and move the start of the packets behind it."""
+        if accelerator.native is None:
+            self._cut(packets, builder)
+            return
+        boundary = builder.boundary
+        data, packets.start, packets.sequence, self.offset, failure = accelerator.native.cut(
+            packets.data,
+            packets.start,
+            packets.sequence,
+            self.offset,
+            boundary.checksum,
+            _WAYS,
+            boundary,
+            INSIDE,
+            builder.table_ids,
+            builder.feed,
+        )
+        if data:
+            self.parts.append(data)
+        if failure is not None:
+            raise failure
+
+    def _cut(self, packets: Packets, builder: IndexBuilder) -> None:
         data, at, number = packets.data, packets.start, packets.sequence << 24
         end = min(len(data), at + _LONGEST)
         boundary, table_ids, feed = builder.boundary, builder.table_ids, builder.feed

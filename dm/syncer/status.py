@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from dm import accelerator
 from dm.binlog.event_source import EventSource
 from dm.clock import Clock
 from dm.position import Position
@@ -146,6 +147,7 @@ class SyncStatus:
             "sourceAddress": parts.monitor.address,
             "standbyInUse": parts.monitor.on_standby,
             **parts.source.reading,
+            "accelerator": accelerator.state,
             "secondsBehindMaster": None if lag is None else round(lag, 3),
             "totalRows": rows,
             "totalRps": round(rows / elapsed),

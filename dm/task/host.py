@@ -26,6 +26,7 @@ from typing import BinaryIO, Protocol, cast
 
 import structlog
 
+from dm import accelerator
 from dm.errors import DMError
 from dm.task.log import configure
 from dm.task.message import (
@@ -85,6 +86,7 @@ class Host:
 
     def serve(self) -> bool:
         """Work until the commands end; True if every unit came to rest in time."""
+        self._log.info("ready", accelerator=accelerator.state)
         threading.Thread(target=self._report_regularly, name="status", daemon=True).start()
         for line in self._commands:
             self._obey(line)

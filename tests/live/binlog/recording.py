@@ -9,12 +9,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dm.binlog.decode import DecoderCache, RowPair
+from dm.binlog.decode import RowPair
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
 from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
 from dm.demo.servers import ThrowawayServer
 from dm.schema.table import Column
+from tests.testbed.decoders import decoded
 
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 
@@ -37,11 +38,8 @@ class Recording:
                     maps[event.table_id] = event
                 elif isinstance(event, Rows):
                     self._changes[maps[event.table_id].table].append((maps[event.table_id], event))
-        decoders = DecoderCache()
         return [
-            pair
-            for table_map, event in self._changes.get(table, ())
-            for pair in decoders.decoder(table_map, columns).decode(event)
+            pair for table_map, event in self._changes.get(table, ()) for pair in decoded(table_map, columns, event)
         ]
 
     def of(self, kind: type) -> list[Event]:

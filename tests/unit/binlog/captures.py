@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from dm.binlog.decode import RowDecoder, RowPair
+from dm.binlog.decode import RowPair
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
 from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
 from dm.demo.installation import cache_directory
 from dm.schema.table import Column
+from tests.testbed.decoders import decoded
 
 _ROOT = Path("captures/usr/share/mysql/mysql-test")
 
@@ -54,6 +55,6 @@ def changes(path: Path, tables: Mapping[str, Sequence[Column]]) -> list[tuple[st
             if table_map.table in tables:
                 # A column that was added later stands at the end.
                 columns = tables[table_map.table][: len(table_map.columns)]
-                rows = RowDecoder(table_map, columns).decode(event)
+                rows = decoded(table_map, columns, event)
                 found.append((table_map.table, event.kind, rows))
     return found

@@ -15,12 +15,12 @@ from functools import cache
 
 import zstandard
 
-from dm.binlog.decode import RowDecoder
 from dm.binlog.event import InnerEvent, RawEvent
 from dm.binlog.header import HEADER_SIZE, EventType, parse_header
 from dm.binlog.reader import Event, EventParser, Query, Rows, TableMap, TransactionPayload
 from dm.errors import DMError
 from dm.gtid import Flavor
+from tests.testbed.decoders import decoded
 from tests.unit.binlog.sample import TABLES, raw_events
 
 _COMPRESSED = frozenset(range(EventType.MARIADB_QUERY_COMPRESSED, EventType.MARIADB_DELETE_ROWS_COMPRESSED + 1))
@@ -177,7 +177,7 @@ class Mutator:
             table_map = self._maps[event.table_id]
             columns = TABLES.get(table_map.table)
             if columns is not None:
-                RowDecoder(table_map, columns).decode(event)
+                decoded(table_map, columns, event)
 
 
 def _table_maps(flavor: Flavor) -> list[TableMap]:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from dm.binlog.decode import RowDecoder, RowPair
+from dm.binlog.decode import RowPair
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
 from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
 from dm.errors import DMError
 from dm.gtid import Flavor
 from dm.schema.table import Column
+from tests.testbed.decoders import decoded as decoded_by_both
 
 SAMPLES = Path(__file__).parent / "samples"
 UTF8 = "utf8mb4"
@@ -82,8 +83,8 @@ def decoded(flavor: Flavor, table: str) -> list[tuple[str, RowPair]]:
         if isinstance(event, TableMap):
             maps[event.table_id] = event
         elif isinstance(event, Rows) and maps[event.table_id].table == table:
-            decoder = RowDecoder(maps[event.table_id], TABLES[table])
-            found.extend((event.kind, pair) for pair in decoder.decode(event))
+            rows = decoded_by_both(maps[event.table_id], TABLES[table], event)
+            found.extend((event.kind, pair) for pair in rows)
     return found
 
 

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dm.binlog.decode import RowDecoder
 from dm.binlog.event import RawEvent
 from dm.binlog.header import EventType, parse_header
 from dm.binlog.reader import EventParser, Rows, TableMap
 from dm.errors import DMError
 from dm.gtid import Flavor
+from tests.testbed.decoders import decoded
 from tests.testbed.figures import record
 from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.sample import TABLES, outcome, raw_events
@@ -78,7 +78,7 @@ def test_damaged_row_images(flavor: Flavor, data: st.DataObject) -> None:
     if isinstance(event, Rows) and event.table_id in maps:
         table_map = maps[event.table_id]
         try:
-            RowDecoder(table_map, TABLES[table_map.table]).decode(event)
+            decoded(table_map, TABLES[table_map.table], event)
         except DMError as error:
             str(error)  # its templates have all their details
 

@@ -17,13 +17,13 @@ from zlib import crc32
 import pytest
 
 from dm.binlog.boundary import TransactionBoundary
-from dm.binlog.decode import RowDecoder
 from dm.binlog.event import RawEvent
 from dm.binlog.gtid_history import GtidHistory
 from dm.binlog.header import EventType, parse_header
 from dm.binlog.reader import Event, EventParser, FormatDescription, GtidEvent, Query, Rows, TableMap
 from dm.gtid import Gtid, GtidSet
 from dm.schema.table import Column
+from tests.testbed.decoders import decoded
 
 UUID = bytes(range(16))
 TEXT = "00010203-0405-0607-0809-0a0b0c0d0e0f"
@@ -123,7 +123,7 @@ def test_a_transaction(made: File) -> None:
     assert begin.session.updated_schemas == ("d",)
     assert begin.microseconds == 0x030201
     assert begin.session.complete
-    assert RowDecoder(table_map, COLUMNS).decode(rows) == [(None, (4_000_000_000, "ä".encode(), "2024-02-03 04:05:06"))]
+    assert decoded(table_map, COLUMNS, rows) == [(None, (4_000_000_000, "ä".encode(), "2024-02-03 04:05:06"))]
 
 
 @pytest.mark.parametrize("made", [file_of_5_7(), file_of_8_4()], ids=["5.7", "8.4"])

@@ -1,0 +1,85 @@
+/* The module `dm.accelerator._native`. */
+#include "native.h"
+
+typedef struct {
+    PyTypeObject *layout;
+} State;
+
+static PyObject *native_crc32(PyObject *self, PyObject *data)
+{
+    (void)self;
+    Py_buffer view;
+    if (PyObject_GetBuffer(data, &view, PyBUF_SIMPLE) < 0)
+        return NULL;
+    uint32_t sum = crc32_of(view.buf, (size_t)view.len);
+    PyBuffer_Release(&view);
+    return PyLong_FromUnsignedLong(sum);
+}
+
+static PyObject *native_json_text(PyObject *self, PyObject *doc)
+{
+    (void)self;
+    if (!PyBytes_Check(doc)) {
+        PyErr_SetString(PyExc_TypeError, "json_text(bytes)");
+        return NULL;
+    }
+    Text text = {NULL, 0, 0};
+    PyObject *made = NULL;
+    switch (json_text((const uint8_t *)PyBytes_AS_STRING(doc), (size_t)PyBytes_GET_SIZE(doc), &text)) {
+    case TAKEN:
+        made = PyUnicode_DecodeUTF8(text.bytes, (Py_ssize_t)text.length, NULL);
+        if (made == NULL && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
+            PyErr_Clear();
+            made = Py_NewRef(Py_None);
+        }
+        break;
+    case DECLINED:
+        made = Py_NewRef(Py_None);
+        break;
+    case FAILED:
+        break;
+    }
+    PyMem_Free(text.bytes);
+    return made;
+}
+
+static PyMethodDef methods[] = {
+    {"cut", (PyCFunction)(void (*)(void))native_cut, METH_FASTCALL, "A run of usual events out of packets."},
+    {"decode", (PyCFunction)(void (*)(void))native_decode, METH_FASTCALL, "The row changes between two places, or None."},
+    {"json_text", native_json_text, METH_O, "The text of a stored document, or None."},
+    {"crc32", native_crc32, METH_O, "The CRC-32 of bytes."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int prepare(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    crc32_prepare();
+    state->layout = layout_type(module);
+    return state->layout == NULL ? -1 : PyModule_AddObjectRef(module, "Layout", (PyObject *)state->layout);
+}
+
+static int traverse(PyObject *module, visitproc visit, void *arg)
+{
+    State *state = PyModule_GetState(module);
+    Py_VISIT(state->layout);
+    return 0;
+}
+
+static int clear(PyObject *module)
+{
+    State *state = PyModule_GetState(module);
+    Py_CLEAR(state->layout);
+    return 0;
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
+static struct PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "_native", "What dm does for each event and each row, compiled.", sizeof(State), methods, slots,
+    traverse, clear, NULL,
+};
+
+PyMODINIT_FUNC PyInit__native(void)
+{
+    return PyModuleDef_Init(&definition);
+}

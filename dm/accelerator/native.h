@@ -1,0 +1,66 @@
+/* What the compiled parts share: bounded reading, and the values that rows are made of.
+ *
+ * Whatever the bytes are, nothing is read outside of them: every read is preceded by a comparison with what is left.
+ * A function that meets something it does not take for certain declines. Then Python reads the same bytes again and
+ * says what they are, or what is wrong with them; so there is one place that judges, and two that agree.
+ */
+#ifndef DM_NATIVE_H
+#define DM_NATIVE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the wire is little-endian and so is this code; dm runs without it"
+#endif
+
+typedef enum { TAKEN = 0, DECLINED = 1, FAILED = 2 } Outcome; /* FAILED: a Python exception is set */
+
+/* Unsigned numbers of `size` bytes, 8 at most; the caller has made sure that they are there. */
+static inline uint64_t little(const uint8_t *bytes, size_t size)
+{
+    uint64_t number = 0;
+    memcpy(&number, bytes, size);
+    return number;
+}
+
+static inline uint64_t big(const uint8_t *bytes, size_t size)
+{
+    uint64_t number = 0;
+    for (size_t at = 0; at < size; at++)
+        number = number << 8 | bytes[at];
+    return number;
+}
+
+/* Text under construction: UTF-8, in memory that is used again for the next value. */
+typedef struct {
+    char *bytes;
+    size_t length;
+    size_t room;
+} Text;
+
+int text_grow(Text *text, size_t more);
+
+static inline int text_reserve(Text *text, size_t more)
+{
+    return text->room - text->length >= more ? 1 : text_grow(text, more);
+}
+
+uint32_t crc32_of(const uint8_t *bytes, size_t length);
+void crc32_prepare(void);
+
+/* A stored JSON document as the text that `dm.binlog.json_text` makes of it; declines where the text does not say all. */
+Outcome json_text(const uint8_t *doc, size_t size, Text *text);
+
+/* Decimal digits of a number; gives the end. */
+char *digits_of(char *to, uint64_t number);
+char *digits_padded(char *to, uint64_t number, int width);
+
+PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyTypeObject *layout_type(PyObject *module);
+
+#endif

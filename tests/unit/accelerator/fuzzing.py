@@ -1,0 +1,94 @@
+"""`python -m tests.unit.accelerator.fuzzing LIBRARY SEED COUNT`: bad bytes into an extension built to notice.
+
+The extension is loaded from LIBRARY, which AddressSanitizer watches; anything it reads or writes outside of its memory
+ends this process. What it answers is compared with Python's answers too.
+"""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import random
+import sys
+from types import ModuleType
+
+from dm import accelerator
+from dm.binlog.gtid_history import GtidHistory
+from dm.errors import DMError
+from dm.gtid import Flavor, GtidSet
+from dm.relaylog.event_run import EventRun
+from dm.relaylog.index import FileIndex
+from dm.relaylog.index_builder import IndexBuilder
+from tests.testbed.decoders import compiled, outcome, running, told
+from tests.unit.accelerator.rows_at_random import damaged, document, sample
+from tests.unit.binlog.mutation import Mutator
+from tests.unit.binlog.test_json_text import stored
+from tests.unit.relaylog.binlog_bytes import placed, transaction
+from tests.unit.relaylog.packets import Packets, packed
+
+
+def loaded(path: str) -> ModuleType:
+    """The extension in this file."""
+    name = "dm.accelerator._native"
+    loader = importlib.machinery.ExtensionFileLoader(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
+    assert spec is not None
+    made = importlib.util.module_from_spec(spec)
+    loader.exec_module(made)
+    return made
+
+
+def fuzz_rows(native: ModuleType, seed: int) -> None:
+    """Rows of any table."""
+    found = sample(seed, damage=True)
+    python = outcome(None, found.table_map, found.columns, found.rows)
+    assert told(outcome(native, found.table_map, found.columns, found.rows)) == told(python), seed
+
+
+def fuzz_json(native: ModuleType, chance: random.Random) -> None:
+    """Damaged documents; each in memory of its own size, so that one byte too far is noticed."""
+    native.json_text(damaged(chance, stored(document(chance), chance.random() < 0.3)))
+
+
+def fuzz_packets(native: ModuleType, chance: random.Random) -> None:
+    """Damaged packets."""
+    events = placed([event for number in range(3) for event in transaction(number + 1, chance.randrange(200))])
+    results = []
+    data = packed(events)
+    if chance.random() < 0.9:
+        data = damaged(chance, data)
+    for extension in (None, native):
+        packets, run = Packets(data), EventRun()
+        run.offset = 4
+        builder = IndexBuilder(FileIndex(), GtidHistory(GtidSet.empty("mysql")))
+        builder.boundary.checksum = len(data) % 2 == 0
+        with running(extension):
+            try:
+                run.cut(packets, builder)
+                failure = ""
+            except DMError as error:
+                failure = str(error)
+        results.append((b"".join(run.parts), run.offset, packets.start, packets.sequence, failure, builder.settled()))
+    assert results[0] == results[1]
+
+
+def main() -> None:
+    """Fuzz everything, the same for the same seed."""
+    native, seed, count = loaded(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    accelerator._native = native  # what every test helper takes from here on
+    chance = random.Random(seed)
+    for number in range(count):
+        fuzz_rows(native, seed + number)
+        fuzz_json(native, chance)
+        fuzz_packets(native, chance)
+        size = chance.randrange(300)
+        native.crc32(chance.randbytes(size))
+    assert compiled() is native
+    flavors: tuple[Flavor, ...] = ("mysql", "mariadb")
+    for flavor in flavors:
+        Mutator(flavor, seed).run(count)
+    print(f"fuzzed {count} times from {seed}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,63 @@
+"""The extension is built where it can be, chosen by the environment, and missed by nobody."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from dm.accelerator import build
+from tests.testbed.decoders import compiled
+
+
+def state(directory: Path, **environment: str) -> str:
+    """What a process says that has this environment."""
+    done = subprocess.run(
+        [sys.executable, "-c", "from dm import accelerator; print(accelerator.state)"],
+        env={**os.environ, **environment},
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def _possible() -> None:
+    if not shutil.which("cc") or not Path(sysconfig.get_paths()["include"], "Python.h").exists():
+        pytest.skip("there is no C compiler, or there are no headers of Python")
+
+
+@pytest.mark.usefixtures("_possible")
+def test_it_is_built_where_it_can_be(tmp_path: Path) -> None:
+    made = build.build(tmp_path)
+    assert made.stat().st_size
+    assert [path.name for path in tmp_path.iterdir()] == [made.name]
+    assert compiled() is not None, "run make install"
+    assert build.current(), "its sources are newer: run make install"
+
+
+def test_the_environment_turns_it_off() -> None:
+    root = Path(__file__).parents[3]
+    assert state(root, DM_ACCELERATOR="off") == "off: DM_ACCELERATOR says so"
+    if compiled() is not None:
+        assert state(root, DM_ACCELERATOR="on") == "on"
+
+
+def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(build.NotBuilt, match="there is no C compiler"):
+        build.build(tmp_path)
+
+
+@pytest.mark.usefixtures("_possible")
+def test_a_compiler_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(build.NotBuilt, match="failed"):
+        build.build(tmp_path, ["--no-such-option"])
+    assert not list(tmp_path.iterdir())
