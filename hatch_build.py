@@ -9,7 +9,7 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class AcceleratorHook(BuildHookInterface):  # type: ignore[type-arg]
+class AcceleratorHook(BuildHookInterface):
     """Builds dm.accelerator's extension."""
 
     PLUGIN_NAME = "custom"
