@@ -165,7 +165,8 @@ def test_cuts_and_kills_leave_the_sources_files(
     assert places == sorted(set(places))
     assert differences(tmp_path, source) == []
     figures: dict[str, JSON] = {"seed": SEED, "cuts": cuts, "kills": kills, "not_all_there": inside, "equal": rounds}
-    record(f"relay.cuts_and_kills.{flavor}", figures)
+    if rounds > 2:  # where the short run belongs to `make chaos` too, it may end last
+        record(f"relay.cuts_and_kills.{flavor}", figures)
 
 
 def _write(source: ThrowawayServer, count: int, number: int) -> None:
