@@ -12,7 +12,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from benchmarks.measure import Comparison, Series, run_python, server_seconds
+from benchmarks.measure import Comparison, RunPython, Series, run_python, server_seconds
 from benchmarks.pull import pull_ours
 from benchmarks.recording import SCHEMA, TARGET_OPTIONS, Recording, create_table
 from dm.config.event_filter import FilterRule
@@ -34,13 +34,13 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
     rate = "rows per second"
     ours = Series("dm", rate)
     replicas = {workers: Series(f"replica, {workers} worker(s)", rate) for workers in _REPLICA_WORKERS}
-    costs: dict[str, list[JSON]] = {"dm": [], **{series.name: [] for series in replicas.values()}}
+    costs: dict[str, list[dict[str, float]]] = {"dm": [], **{series.name: [] for series in replicas.values()}}
     name = recording.workload.name
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
         relay = Path(directory) / "relay"
         pull_ours(source, recording, relay)
         for number in range(rounds):
-            seconds, cost = _ours(source, recording, Path(directory) / f"ours-{number}", relay)
+            seconds, cost = run_ours(source, recording, Path(directory) / f"ours-{number}", relay)
             ours.values.append(recording.rows / seconds)
             costs["dm"].append(cost)
             for workers, series in replicas.items():
@@ -48,7 +48,7 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
                 series.values.append(recording.rows / seconds)
                 costs[series.name].append(cost)
     best = max(replicas.values(), key=lambda series: series.median)
-    per_row: dict[str, JSON] = dict(costs)
+    per_row: dict[str, JSON] = {name: [dict(cost) for cost in each] for name, each in costs.items()}
     return Comparison(f"catch-up.{name}", f"catch-up {name}", ours, best, GOALS[name], notes={"microseconds": per_row})
 
 
@@ -61,7 +61,10 @@ def _target(recording: Recording, directory: Path) -> ThrowawayServer:
     return ThrowawayServer("mysql", directory / "target", server_id=72, options=TARGET_OPTIONS)
 
 
-def _ours(source: ThrowawayServer, recording: Recording, directory: Path, relay: Path) -> tuple[float, JSON]:
+def run_ours(
+    source: ThrowawayServer, recording: Recording, directory: Path, relay: Path, run: RunPython = run_python
+) -> tuple[float, dict[str, float]]:
+    """One run on a target of its own: its seconds, and the microseconds per row of dm and of the target."""
     with _target(recording, directory) as target:
         create_table(target, recording.workload, recording.table, recording.scale_rows)
         # The route leads elsewhere; the tables are made under the name that the workload knows and moved.
@@ -79,7 +82,7 @@ def _ours(source: ThrowawayServer, recording: Recording, directory: Path, relay:
             workers=16,
         ).model_copy(update={"filters": (_FILTER,)})
         before = server_seconds(target)
-        answer = run_python(
+        answer = run(
             "benchmarks.catch_up_ours",
             {
                 "subtask": subtask.to_wire(),
@@ -91,14 +94,16 @@ def _ours(source: ThrowawayServer, recording: Recording, directory: Path, relay:
         assert isinstance(answer, dict)
         server = server_seconds(target) - before
         _compare(source, target, recording, _TARGET_SCHEMA)
-        cost: dict[str, JSON] = {
+        cost = {
             "client": _per_row(float(str(answer["cpu"])), recording),
             "server": _per_row(server, recording),
         }
         return float(str(answer["seconds"])), cost
 
 
-def _replica(source: ThrowawayServer, recording: Recording, directory: Path, workers: int) -> tuple[float, JSON]:
+def _replica(
+    source: ThrowawayServer, recording: Recording, directory: Path, workers: int
+) -> tuple[float, dict[str, float]]:
     with _target(recording, directory) as target:
         create_table(target, recording.workload, recording.table, recording.scale_rows)
         target.execute(
@@ -120,7 +125,7 @@ def _replica(source: ThrowawayServer, recording: Recording, directory: Path, wor
             raise RuntimeError(f"the replica did not catch up: {target.query('SHOW REPLICA STATUS')}")
         server = server_seconds(target) - before
         _compare(source, target, recording, SCHEMA)
-        cost: dict[str, JSON] = {"server": _per_row(server, recording)}
+        cost = {"server": _per_row(server, recording)}
         return seconds, cost
 
 

@@ -23,7 +23,7 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
     peer = Series("mysql-replication", "rows per CPU second")
     for _ in range(rounds):
         for series, module, order in (
-            (ours, "benchmarks.decode_ours", _file(source, recording)),
+            (ours, "benchmarks.decode_ours", order_of_ours(source, recording)),
             (peer, "benchmarks.decode_peer", _order(source, recording)),
         ):
             answer = run_python(module, order)
@@ -35,7 +35,8 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
     return Comparison(f"decode.{name}", f"decode {name}", ours, peer, GOALS[name])
 
 
-def _file(source: ThrowawayServer, recording: Recording) -> dict[str, JSON]:
+def order_of_ours(source: ThrowawayServer, recording: Recording) -> dict[str, JSON]:
+    """What `benchmarks.decode_ours` is given."""
     structure = str(source.query(f"SHOW CREATE TABLE {SCHEMA}.{recording.table}")[0][1])
     version = version_number(str(source.query("SELECT VERSION()")[0][0]))
     return {"file": str(recording.path), "structure": structure, "version": version, "schema": SCHEMA}

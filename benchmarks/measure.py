@@ -8,13 +8,16 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
+
+RunPython = Callable[[str, JSON], JSON]
+"""Runs a module of ours with an order and gives its answer."""
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -28,10 +31,33 @@ class Cost:
     server: float = 0.0  # CPU seconds of the server that is written to
 
 
+def process_seconds(pid: int) -> float:
+    """CPU seconds of a process so far."""
+    return _ticks(pid, own=True) / _TICKS
+
+
 def server_seconds(server: ThrowawayServer) -> float:
     """CPU seconds of a server so far."""
-    fields = Path(f"/proc/{server.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / _TICKS
+    return process_seconds(server.pid)
+
+
+def tree_seconds(pid: int) -> float:
+    """CPU seconds so far of a process and all below it, those that ended and were waited for included."""
+    total, left = 0, [pid]
+    while left:
+        at = left.pop()
+        try:
+            total += _ticks(at, own=False)
+            for children in Path(f"/proc/{at}/task").glob("*/children"):
+                left.extend(map(int, children.read_text(encoding="ascii").split()))
+        except (FileNotFoundError, ProcessLookupError):
+            continue  # it ended; its parent has its ticks
+    return total / _TICKS
+
+
+def _ticks(pid: int, *, own: bool) -> int:
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return sum(map(int, fields[11:13] if own else fields[11:15]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +84,9 @@ def run_program(command: Sequence[str], *, given: str = "", environment: Mapping
     wall = time.monotonic() - began
     after = os.times()
     if process.returncode:
-        raise subprocess.CalledProcessError(process.returncode, list(command), output, errors)
+        failed = subprocess.CalledProcessError(process.returncode, list(command), output, errors)
+        failed.add_note(errors)
+        raise failed
     client = after.children_user - before.children_user + after.children_system - before.children_system
     return Finished(Cost(wall, client), output)
 
@@ -97,7 +125,8 @@ class Comparison:
     ours: Series
     peer: Series
     goal: float
-    judged_by: Literal["ratio", "difference"] = "ratio"  # at least so many times the peer's, or so much more at most
+    # At least so many times the peer's, or at most so many times, or so much more at most.
+    judged_by: Literal["ratio", "limit", "difference"] = "ratio"
     notes: Mapping[str, JSON] = field(default_factory=dict)
 
     @property
@@ -117,7 +146,7 @@ class Comparison:
         return self.result >= self.goal if self.judged_by == "ratio" else self.result <= self.goal
 
     def _of(self, one: float, other: float) -> float:
-        return one / other if self.judged_by == "ratio" else one - other
+        return one - other if self.judged_by == "difference" else one / other
 
     def to_json(self) -> JSON:
         """As it is stored."""

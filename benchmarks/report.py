@@ -23,8 +23,9 @@ def table(comparisons: Sequence[Comparison]) -> list[str]:
     ]
     for each in comparisons:
         low, high = each.range
-        if each.judged_by == "ratio":
-            result, span, goal = f"{each.result:.2f}x", f"{low:.2f} to {high:.2f}", f"{each.goal:g}x"
+        if each.judged_by != "difference":
+            at_most = "at most " if each.judged_by == "limit" else ""
+            result, span, goal = f"{each.result:.2f}x", f"{low:.2f} to {high:.2f}", f"{at_most}{each.goal:g}x"
         else:
             unit = each.ours.unit
             result, span, goal = f"{each.result:+.2f} {unit}", f"{low:+.2f} to {high:+.2f}", f"+{each.goal:g} {unit}"

@@ -17,15 +17,15 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import catch_up, decode, latency, pull, report
-from benchmarks.measure import Comparison
-from benchmarks.recording import SOURCE_OPTIONS, record
+from benchmarks import catch_up, decode, full, latency, pull, report
+from benchmarks.measure import Comparison, run_program
+from benchmarks.recording import SOURCE_OPTIONS, TARGET_OPTIONS, record
 from benchmarks.workload import WORKLOADS
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.loop_result import commit
 
-PARTS = ("decode", "pull", "catch-up", "latency")
+PARTS = ("decode", "pull", "catch-up", "full", "latency")
 _SAMPLES = 300
 
 
@@ -33,24 +33,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is wanted; 0 also where a goal is missed, which the table says."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="dm beside its peers")
     parser.add_argument("--scale", type=float, default=0.5, help="size of the workloads (default 0.5)")
+    parser.add_argument(
+        "--full-scale", type=float, default=0.2, help="size of what is dumped and loaded (default 0.2: 200,000 rows)"
+    )
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be given again")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
     parser.add_argument("--keep", action="store_true", help="write docs/performance.json and docs/performance.md")
     given = parser.parse_args(arguments)
     began = time.monotonic()
+    parts = _possible(given.part or PARTS)
     found = []
-    for comparison in _measured(given.part or PARTS, given.workload or sorted(WORKLOADS), given.scale, given.rounds):
+    for comparison in _measured(parts, given.workload or sorted(WORKLOADS), given):
         print("\n".join(report.table([comparison])[2:]), flush=True)
         found.append(comparison)
-    conditions = _conditions(given.scale, given.rounds, time.monotonic() - began)
+    conditions = _conditions(given, time.monotonic() - began)
     if given.keep:
         report.write(found, conditions, report.RESULT, report.PAGE)
     print("\n".join(["", *report.table(found)]))
     return 0
 
 
-def _measured(parts: Sequence[str], workloads: Sequence[str], scale: float, rounds: int) -> Iterator[Comparison]:
+def _possible(parts: Sequence[str]) -> Sequence[str]:
+    """The parts whose peers are there; says which are not."""
+    missing = full.missing_peer()
+    if missing is None or "full" not in parts:
+        return parts
+    print(f"{missing} is not installed (Debian's package is mydumper): full is left out", file=sys.stderr, flush=True)
+    return [part for part in parts if part != "full"]
+
+
+def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Namespace) -> Iterator[Comparison]:
+    scale, rounds = given.scale, given.rounds
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
         ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
@@ -66,19 +80,26 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], scale: float, roun
                 yield pull.measure(source, recording, rounds)
             if "catch-up" in parts:
                 yield catch_up.measure(source, recording, rounds)
+        if "full" in parts:
+            yield from full.measure(source, given.full_scale, rounds)
         if "latency" in parts:
             yield from latency.measure(source, rounds, _SAMPLES)
 
 
-def _conditions(scale: float, rounds: int, seconds: float) -> dict[str, JSON]:
+def _conditions(given: argparse.Namespace, seconds: float) -> dict[str, JSON]:
+    mydumper = "" if full.missing_peer() else run_program(("mydumper", "--version")).output.strip()
     return {
         "commit": commit(),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": f"{os.cpu_count()} processors, {platform.machine()}, Linux {platform.release()}",
         "python": platform.python_version(),
         "mysql-replication": version("mysql-replication"),
-        "scale": scale,
-        "rounds": rounds,
+        "mydumper": mydumper or "not installed",
+        "source and targets": " ".join(f"{name}={value}" for name, value in TARGET_OPTIONS.items()),
+        "source": "binlog_row_metadata=FULL",
+        "scale": given.scale,
+        "full-scale": given.full_scale,
+        "rounds": given.rounds,
         "seconds": round(seconds),
         "load before the end": os.getloadavg()[0],
     }

@@ -83,12 +83,13 @@ def _inserts(rows: Iterator[str], columns: str, size: int) -> Iterator[Transacti
 _NARROW_COLUMNS = "id,k,c,pad"
 
 
-def _narrow(chance: random.Random, count: int) -> Iterator[Transaction]:
+def narrow_rows(chance: random.Random, count: int) -> Iterator[Transaction]:
+    """Inserts of so many rows like sysbench's."""
     return _inserts((_narrow_row(chance, key) for key in range(1, count + 1)), _NARROW_COLUMNS, _PER_INSERT)
 
 
 def _oltp_first(chance: random.Random, rows: int) -> Iterator[Transaction]:
-    return _narrow(chance, max(1000, rows // 2))
+    return narrow_rows(chance, max(1000, rows // 2))
 
 
 def _oltp(chance: random.Random, rows: int) -> Iterator[Transaction]:
@@ -109,7 +110,7 @@ def _nothing(chance: random.Random, rows: int) -> Iterator[Transaction]:
 
 def _bulk(chance: random.Random, rows: int) -> Iterator[Transaction]:
     inserted, deleted = rows * 2 // 5, rows // 5
-    yield from _narrow(chance, inserted)
+    yield from narrow_rows(chance, inserted)
     for low in range(1, inserted + 1, _PER_INSERT):
         yield [f"UPDATE {{name}} SET k = k + 1 WHERE id BETWEEN {low} AND {low + _PER_INSERT - 1}"]
     for low in range(1, deleted + 1, _PER_INSERT):
@@ -168,13 +169,14 @@ def _wide_row(chance: random.Random, key: int) -> str:
     return f"({','.join(values)})"
 
 
-def _wide_rows(chance: random.Random, count: int) -> Iterator[Transaction]:
+def wide_rows(chance: random.Random, count: int) -> Iterator[Transaction]:
+    """Inserts of so many rows with 20 mixed columns."""
     return _inserts((_wide_row(chance, key) for key in range(1, count + 1)), _WIDE_COLUMNS, _WIDE_PER_STATEMENT)
 
 
 def _wide(chance: random.Random, rows: int) -> Iterator[Transaction]:
     inserted, deleted = rows * 2 // 5, rows // 5
-    yield from _wide_rows(chance, inserted)
+    yield from wide_rows(chance, inserted)
     for low in range(1, inserted + 1, _WIDE_PER_STATEMENT):
         high = low + _WIDE_PER_STATEMENT - 1
         changed = "whole = COALESCE(whole, 0) DIV 2, year_of = 2026"
@@ -184,7 +186,7 @@ def _wide(chance: random.Random, rows: int) -> Iterator[Transaction]:
 
 
 def _hot_first(chance: random.Random, rows: int) -> Iterator[Transaction]:
-    return _narrow(chance, _HOT_ROWS)
+    return narrow_rows(chance, _HOT_ROWS)
 
 
 def _hot(chance: random.Random, rows: int) -> Iterator[Transaction]:

@@ -7,6 +7,8 @@
 #   .cache/mysql      MySQL, by scripts/fetch_mysql.sh
 #   .cache/captures   binlog files of older servers, by scripts/fetch_captures.sh
 #
+# Further programs and their Debian packages are arguments: scripts/install.sh /usr/bin/mydumper:mydumper
+#
 # Needs root only where a Debian package is missing. Settings: PYTHON (an interpreter of 3.11 or newer), DM_CACHE (instead
 # of .cache), DM_DEBIAN_MIRROR (instead of the mirror that apt is configured with).
 set -eu
@@ -17,7 +19,7 @@ say() { printf '%s\n' "install: $*" >&2; }
 python=${PYTHON:-python3}
 missing=
 for program in /usr/sbin/mariadbd:mariadb-server-core /usr/bin/mariadb-install-db:mariadb-server-core \
-    /usr/bin/mariadb-binlog:mariadb-client /usr/bin/mariadb-dump:mariadb-client; do
+    /usr/bin/mariadb-binlog:mariadb-client /usr/bin/mariadb-dump:mariadb-client "$@"; do
     [ -x "${program%%:*}" ] || missing="$missing ${program#*:}"
 done
 if ! command -v "$python" >/dev/null 2>&1; then

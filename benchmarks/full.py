@@ -1,0 +1,288 @@
+"""Full dump and full load beside mydumper and myloader: sysbench's table, and 20 mixed columns with JSON.
+
+Ours is compressed Parquet; the goals are those of mydumper with compression (speed, and size on disk) and without.
+Both read one moment of the source under its own global lock, cut tables into chunks of the same number of rows, and
+write into one target with a binlog. Ours runs in one Spark session, which is there before the clock starts. After each
+load the tables are compared by CHECKSUM TABLE: ours must be the same, and myloader's is told (it loses digits of
+FLOAT, which its dump has not got).
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from benchmarks.measure import Comparison, Cost, Series, run_program, server_seconds, tree_seconds
+from benchmarks.recording import SCHEMA, TARGET_OPTIONS
+from benchmarks.workload import WORKLOADS, Transaction, narrow_rows, play, wide_rows
+from dm.config.selection import BlockAllowList
+from dm.config.source import SourceConfig
+from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
+from dm.unit import JSON
+from tests.testbed.sync import endpoint_of
+
+PEERS = ("mydumper", "myloader")
+COMPRESSED, PLAIN, SIZE, LOAD = 5.0, 0.6, 1.0, 1.5  # design's goals
+_CHUNKS = 8
+_LEAST_CHUNK = 10_000
+_THREADS = 4  # both programs' default
+_MB = 1e6
+
+
+@dataclass(frozen=True, slots=True)
+class FullTable:
+    """A table that is dumped and loaded; `rows` are those of scale 1."""
+
+    name: str
+    what: str
+    create: str
+    fill: Callable[[random.Random, int], Iterator[Transaction]]
+    rows: int
+
+
+SYSBENCH = FullTable("sysbench", "sysbench rows", WORKLOADS["A"].create, narrow_rows, 1_000_000)
+WIDE = FullTable("wide", "wide rows", WORKLOADS["C"].create, wide_rows, 300_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """Such a table in a schema of its own on the source."""
+
+    table: FullTable
+    schema: str
+    rows: int
+
+    @property
+    def chunk(self) -> int:
+        """Rows of a chunk, for both programs."""
+        return max(_LEAST_CHUNK, self.rows // _CHUNKS)
+
+
+def fill(source: ThrowawayServer, table: FullTable, rows: int) -> Filled:
+    """Write the table's rows into a schema named after it and their number."""
+    filled = Filled(table, f"{SCHEMA}_{table.name}_{rows}", rows)
+    with closing(source.connect()) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            cursor.execute(f"CREATE DATABASE {filled.schema}")
+            cursor.execute(table.create.replace("{name}", f"{filled.schema}.t"))
+        play(connection, f"{filled.schema}.t", table.fill(random.Random(table.name), rows))
+    return filled
+
+
+def missing_peer() -> str | None:
+    """The program that is not installed."""
+    return next((peer for peer in PEERS if shutil.which(peer) is None), None)
+
+
+class FullProcess:
+    """dm's dump and load in a process with one Spark session; its cost has the JVM and Spark's workers in it."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.full_ours"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._read()  # the session is there
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"benchmarks.full_ours ended with {self._process.wait()}")
+        return line
+
+    def run(self, unit: str, subtask: SubtaskConfig, directory: Path, server: ThrowawayServer) -> Cost:
+        """Run `Dump` or `Load` to its end; the server is the one whose CPU counts."""
+        assert self._process.stdin is not None
+        client, busy = tree_seconds(self._process.pid), server_seconds(server)
+        self._process.stdin.write(
+            json.dumps({"unit": unit, "subtask": subtask.to_wire(), "directory": str(directory)}) + "\n"
+        )
+        self._process.stdin.flush()
+        wall = float(self._read())
+        return Cost(wall, tree_seconds(self._process.pid) - client, server_seconds(server) - busy)
+
+
+@dataclass
+class Place:
+    """The servers, dm's process, and where dumps go."""
+
+    source: ThrowawayServer
+    target: ThrowawayServer
+    ours: FullProcess
+    directory: Path
+
+    def subtask(self, filled: Filled) -> SubtaskConfig:
+        """A full task with defaults but for the size of a chunk."""
+        config = SubtaskConfig(
+            task=f"bench_{filled.schema}",
+            source=SourceConfig(source_id="bench", endpoint=endpoint_of(self.source)),
+            mode="full",
+            target=endpoint_of(self.target),
+            meta_schema=f"meta_{filled.schema}",
+            block_allow_list=BlockAllowList(do_dbs=(filled.schema,)),
+            clean_dump_file=False,
+        )
+        return config.model_copy(update={"dumper": config.dumper.model_copy(update={"rows": filled.chunk})})
+
+    def dump(self, filled: Filled) -> tuple[Cost, Path]:
+        """dm's dump."""
+        directory = _empty(self.directory / f"{filled.schema}.dm")
+        return self.ours.run("Dump", self.subtask(filled), directory, self.source), directory
+
+    def load(self, filled: Filled, directory: Path) -> Cost:
+        """dm's load of it; the target's table is the source's to the last bit."""
+        self._forget(filled)
+        cost = self.ours.run("Load", self.subtask(filled), directory, self.target)
+        if not self.same(filled):
+            raise RuntimeError(f"{filled.schema}: the loaded table differs")
+        return cost
+
+    def dump_peer(self, filled: Filled, *options: str) -> tuple[Cost, Path]:
+        """mydumper's dump."""
+        directory = _empty(self.directory / f"{filled.schema}.mydumper{''.join(options)}")
+        before = server_seconds(self.source)
+        command = ("mydumper", *self._login(self.source), f"--outputdir={directory}", f"--rows={filled.chunk}")
+        done = run_program((*command, f"--database={filled.schema}", *options))
+        return Cost(done.cost.wall, done.cost.client, server_seconds(self.source) - before), directory
+
+    def load_peer(self, filled: Filled, directory: Path) -> Cost:
+        """myloader's load of mydumper's dump, into the binlog as ours."""
+        self._forget(filled)
+        before = server_seconds(self.target)
+        done = run_program(("myloader", *self._login(self.target), f"--directory={directory}", "--enable-binlog"))
+        return Cost(done.cost.wall, done.cost.client, server_seconds(self.target) - before)
+
+    def same(self, filled: Filled) -> bool:
+        """Whether source and target have the same sum of the table."""
+        question = f"CHECKSUM TABLE {filled.schema}.t"
+        found = [server.query(question)[0][1] for server in (self.source, self.target)]
+        return found[0] is not None and found[0] == found[1]
+
+    def _forget(self, filled: Filled) -> None:
+        self.target.execute(*(f"DROP DATABASE IF EXISTS {kind}{filled.schema}" for kind in ("", "meta_")))
+
+    def _login(self, server: ThrowawayServer) -> tuple[str, ...]:
+        file = self.directory / f"{server.port}.cnf"
+        file.touch(mode=0o600)
+        file.write_text(f"[client]\npassword={server.password}\n", encoding="utf-8")
+        where = (f"--host={server.host}", f"--port={server.port}", f"--user={server.user}")
+        return (f"--defaults-file={file}", *where, f"--threads={_THREADS}")
+
+
+@contextmanager
+def place(source: ThrowawayServer) -> Iterator[Place]:
+    """A target and a Spark session."""
+    with (
+        tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
+        ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=TARGET_OPTIONS) as target,
+        FullProcess() as ours,
+    ):
+        yield Place(source, target, ours, Path(directory))
+
+
+def _empty(directory: Path) -> Path:
+    shutil.rmtree(directory, ignore_errors=True)
+    return directory
+
+
+def _size(directory: Path) -> float:
+    return sum(file.stat().st_size for file in directory.rglob("*") if file.is_file()) / _MB
+
+
+def _rate(name: str) -> Series:
+    return Series(name, "rows per second")
+
+
+class _Table:
+    """All figures of one table."""
+
+    def __init__(self, filled: Filled) -> None:
+        self.filled = filled
+        self.dump, self.compressed, self.plain = _rate("dm"), _rate("mydumper --compress"), _rate("mydumper")
+        self.load, self.load_peer = _rate("dm"), _rate("myloader")
+        self.sizes = {name: Series(name, "MB") for name in ("dm", "mydumper --compress", "mydumper")}
+        self.costs: dict[str, list[JSON]] = {}
+        self.same: list[JSON] = []  # whether myloader's table is the source's, per round
+
+    def round(self, where: Place) -> None:
+        """Dump and load, ours and theirs in turn."""
+        filled = self.filled
+        cost, directory = where.dump(filled)
+        self._book("dump, dm", self.dump, cost)
+        self.sizes["dm"].values.append(_size(directory))
+        for series, options in ((self.compressed, ("--compress",)), (self.plain, ())):
+            cost, theirs = where.dump_peer(filled, *options)
+            self._book(f"dump, {series.name}", series, cost)
+            self.sizes[series.name].values.append(_size(theirs))
+        self._book("load, dm", self.load, where.load(filled, directory))
+        self._book("load, myloader", self.load_peer, where.load_peer(filled, theirs))
+        self.same.append(where.same(filled))
+
+    def _book(self, what: str, series: Series, cost: Cost) -> None:
+        series.values.append(self.filled.rows / cost.wall)
+        each: dict[str, JSON] = {
+            "client": round(cost.client * 1e6 / self.filled.rows, 2),
+            "server": round(cost.server * 1e6 / self.filled.rows, 2),
+        }
+        self.costs.setdefault(what, []).append(each)
+
+    def comparisons(self) -> Iterator[Comparison]:
+        """The lines of the table."""
+        key, what = self.filled.table.name, self.filled.table.what
+        dumps: dict[str, JSON] = {
+            "rows": self.filled.rows,
+            "megabytes": {name: series.to_json() for name, series in self.sizes.items()},
+            "microseconds": {name: each for name, each in self.costs.items() if name.startswith("dump")},
+            "settings": {
+                "dm": f"mode full, spark.master local[*], threads {_THREADS}, rows {self.filled.chunk}, Parquet",
+                "mydumper": f"--threads={_THREADS} --rows={self.filled.chunk}, with and without --compress",
+            },
+        }
+        yield Comparison(f"dump.{key}", f"dump, {what}", self.dump, self.compressed, COMPRESSED, notes=dumps)
+        yield Comparison(f"dump-plain.{key}", f"dump, {what}", self.dump, self.plain, PLAIN)
+        sizes = (self.sizes["dm"], self.sizes["mydumper --compress"])
+        yield Comparison(f"dump-size.{key}", f"size of the dump, {what}", *sizes, SIZE, judged_by="limit")
+        loads: dict[str, JSON] = {
+            "rows": self.filled.rows,
+            "dm's table is the source's to the bit": True,  # a load that is not ends the run
+            "myloader's table is the source's to the bit": self.same,
+            "microseconds": {name: each for name, each in self.costs.items() if name.startswith("load")},
+            "settings": {
+                "dm": "pool-size 16, spark.master local[*], of its own dump",
+                "myloader": f"--threads={_THREADS} --enable-binlog, of mydumper's dump without compression",
+            },
+        }
+        yield Comparison(f"load.{key}", f"load, {what}", self.load, self.load_peer, LOAD, notes=loads)
+
+
+def measure(source: ThrowawayServer, scale: float, rounds: int) -> Iterator[Comparison]:
+    """Both tables, all programs in each round."""
+    with place(source) as where:
+        for table in (SYSBENCH, WIDE):
+            began = time.monotonic()
+            figures = _Table(fill(source, table, int(table.rows * scale)))
+            print(f"{figures.filled.rows} {table.what} in {time.monotonic() - began:.0f} s", file=sys.stderr)
+            for _ in range(rounds):
+                figures.round(where)
+            yield from figures.comparisons()

@@ -1,0 +1,35 @@
+"""`python -m benchmarks.full_ours`: dumps and loads in one Spark session, as stdin orders; stdout says in how long."""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+from dm.config.subtask import SubtaskConfig
+from dm.dumper.unit import DumpUnit
+from dm.loader.unit import LoadUnit
+from dm.spark.session import SparkProvider
+
+
+def main() -> None:
+    """Serve until stdin ends; the first line says that the session is there."""
+    with tempfile.TemporaryDirectory(prefix="dm-bench-") as scratch:
+        spark = SparkProvider(scratch=Path(scratch))
+        spark.context()
+        print("ready", flush=True)
+        for line in sys.stdin:
+            order = json.loads(line)
+            make = DumpUnit if order["unit"] == "Dump" else LoadUnit
+            unit = make(SubtaskConfig.from_wire(order["subtask"]), Path(order["directory"]), spark)
+            began = time.monotonic()
+            unit.run(threading.Event())
+            print(time.monotonic() - began, flush=True)
+        spark.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,132 @@
+"""`python -m benchmarks.profile`: where a row's microseconds go, while it is decoded and while dm catches up.
+
+The programs are those of the benchmark. Each runs twice: as it is, which gives the microseconds of all, and under a
+profiler, which gives the shares. Beside dm's own microseconds stand the target's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from benchmarks import catch_up, decode
+from benchmarks.measure import run_program, run_python
+from benchmarks.pull import pull_ours
+from benchmarks.recording import SOURCE_OPTIONS, Recording, record
+from benchmarks.thread_profiles import Booked, ThreadProfiles
+from benchmarks.workload import WORKLOADS
+from dm.demo.servers import ThrowawayServer
+from dm.unit import JSON
+
+_LEAST_SHARE = 0.02  # of what has a line of its own
+# What a module's work is called: the longest beginning that fits.
+STAGES: Mapping[str, str] = {
+    "dm.relaylog": "relay files",
+    "dm.binlog": "events",
+    "dm.binlog.decode": "row images",
+    "dm.binlog.codegen": "row images",
+    "dm.binlog.json_text": "row images",
+    "dm.rules": "filters and routes",
+    "dm.schema": "structures",
+    "dm.sql": "structures",
+    "dm.changes": "rows to statements",
+    "dm.syncer": "dispatch",
+    "dm.syncer.conflict_detector": "order of keys",
+    "dm.syncer.assembler": "transactions",
+    "dm.target": "sending to the target",
+    "dm.target.progress": "progress",
+    "dm.upstream": "questions to the source",
+    "dm.clock": "waiting",
+    "dm.gtid": "events",
+    "dm.binlog.decimal_text": "row images",
+    "dm.binlog.temporal": "row images",
+    "benchmarks": "measuring",
+    "pymysql": "sessions",
+    "ssl": "sessions",
+    "dm.position": "events",
+}
+
+
+class Profile:
+    """What a program of the benchmark used, by thread and module."""
+
+    def __init__(self) -> None:
+        self.booked: Booked = {}
+
+    def run(self, module: str, order: JSON) -> JSON:
+        """Run it as `run_python` does, and book what it uses."""
+        done = run_program([sys.executable, "-m", "benchmarks.profile_ours", module], given=json.dumps(order))
+        *_, answer, booked = done.output.splitlines()
+        for thread, name, seconds in json.loads(booked):
+            self.booked[thread, name] = self.booked.get((thread, name), 0.0) + seconds
+        found: JSON = json.loads(answer)
+        return found
+
+    def lines(self, microseconds: float) -> Iterator[str]:
+        """A table of what a row costs in all: the greatest first, what is small together at the end."""
+        total = sum(self.booked.values())
+        yield "| stage | module | thread | us per row | share |"
+        yield "|---|---|---|---|---|"
+        rest = 0.0
+        for (thread, name), seconds in sorted(self.booked.items(), key=lambda item: -item[1]):
+            if seconds < total * _LEAST_SHARE:
+                rest += seconds
+            else:
+                yield _line((_stage(name), name, thread), seconds / total, microseconds)
+        yield _line(("what is below 2 %", "", ""), rest / total, microseconds)
+        yield _line(("all", "", ""), 1.0, microseconds)
+
+
+def _stage(module: str) -> str:
+    fitting = [beginning for beginning in STAGES if f"{module}.".startswith(f"{beginning}.")]
+    return STAGES[max(fitting, key=len)] if fitting else "Python"
+
+
+def _line(names: Sequence[str], share: float, microseconds: float) -> str:
+    return f"| {' | '.join(names)} | {microseconds * share:.2f} | {share:.0%} |"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the tables of each workload."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description="where a row's microseconds go")
+    parser.add_argument("--scale", type=float, default=0.5, help="size of the workloads (default 0.5)")
+    parser.add_argument("--workload", choices=sorted(WORKLOADS), action="append", help="only this workload")
+    given = parser.parse_args(arguments)
+    if not ThreadProfiles.possible():
+        print("the profile needs Python 3.11: later ones have one profiler for all threads", file=sys.stderr)
+        return 1
+    with (
+        tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
+        ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=SOURCE_OPTIONS) as source,
+    ):
+        for name in given.workload or sorted(WORKLOADS):
+            recording = record(source, WORKLOADS[name], given.scale)
+            _show(source, recording, Path(directory) / name)
+    return 0
+
+
+def _show(source: ThrowawayServer, recording: Recording, directory: Path) -> None:
+    title = f"{recording.workload.name}, {recording.workload.what}, {recording.rows} row changes"
+    order = decode.order_of_ours(source, recording)
+    plain = run_python("benchmarks.decode_ours", order)
+    assert isinstance(plain, dict)
+    profile = Profile()
+    profile.run("benchmarks.decode_ours", order)
+    print(f"\n## {title}: decode\n")
+    print("\n".join(profile.lines(float(str(plain["seconds"])) * 1e6 / recording.rows)), flush=True)
+    relay = directory / "relay"
+    pull_ours(source, recording, relay)
+    _, cost = catch_up.run_ours(source, recording, directory / "plain", relay)
+    profile = Profile()
+    catch_up.run_ours(source, recording, directory / "profiled", relay, profile.run)
+    print(f"\n## {title}: catch-up\n")
+    print("\n".join(profile.lines(cost["client"])))
+    print(f"\nBeside it the target's own CPU: {cost['server']} us per row.", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
