@@ -31,6 +31,7 @@ from dm.upstream.snapshot import TableSnapshot
 _ROW_GROUP_ROWS = 1 << 16
 _ROW_GROUP_BYTES = 1 << 24
 _READ_TIMEOUT = 900.0
+_IDLE_SECONDS = 2147483  # the largest value that every platform takes
 
 # What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
 # column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
@@ -46,7 +47,10 @@ def question_session(endpoint: Endpoint) -> Connection:
         # Without modes such as ANSI_QUOTES, SHOW CREATE TABLE writes backticks and all options. Zero dates may be
         # compared with.
         modes = "sql_mode = 'ALLOW_INVALID_DATES', sql_quote_show_create = 1"
-        fetch(connection, f"SET SESSION {modes}, net_write_timeout = 3600")
+        # A session that only holds locks, or waits for others, is silent for as long as the rows take.
+        fetch(connection, f"SET SESSION {modes}, net_write_timeout = 3600, wait_timeout = {_IDLE_SECONDS}")
+        # READ UNCOMMITTED would show rows that are rolled back afterwards; no binlog tells of them.
+        fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
     except DMError:
         connection.close()
         raise

@@ -22,6 +22,7 @@ from dm.position import Position
 from dm.spark.dump_directory import SLOTS_DIRECTORY
 from dm.spark.dump_files import DumpedTable, DumpPlan, read_footer
 from dm.spark.job import run_tasks
+from dm.upstream.connection import fetch
 from dm.upstream.snapshot import lock_tables, upper_bound
 
 
@@ -109,6 +110,8 @@ class OneMomentDump:
         description = f"{run.subtask.task}: read chunks of one snapshot"
         try:
             complete = run_tasks(context, reader, tasks, run.stop, done, description, meanwhile)
+            if keeper is not None:
+                fetch(keeper, "SELECT 1")  # raises where the session, and its locks, ended while rows were read
         finally:
             if keeper is not None:
                 keeper.close()

@@ -16,7 +16,7 @@ them locked until everything is read.
 
 They meet through empty files in a directory beside the chunk files, which all of them reach anyway. A claim of a
 chunk is a file that only one process can create. When the driver dies the snapshots are gone: such a dump can't be
-resumed.
+resumed. Nor can a slot: when Spark tries a lost one again, the moment is over, and the dump begins anew.
 """
 
 from __future__ import annotations
@@ -63,8 +63,7 @@ class SlotReader:
         results: list[ChunkResult] = []
         connection = row_session(self.reader.endpoint)
         try:
-            fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-            (self.meeting / f"connected-{task.slot}").touch()
+            self._connect(task.slot)
             _wait((self.meeting / _LOCKED).exists, 2 * LOCK_SECONDS, "the other sessions of the dump")
             fetch(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
             (self.meeting / f"open-{task.slot}").touch()
@@ -75,6 +74,13 @@ class SlotReader:
         finally:
             connection.close()
         return tuple(results)
+
+    def _connect(self, slot: int) -> None:
+        """Report, as the first one of this slot: a second one would open its snapshot behind the others' moment."""
+        try:
+            (self.meeting / f"connected-{slot}").touch(exist_ok=False)
+        except FileExistsError as error:
+            raise DMError("dump-snapshot-lost", slot=slot) from error
 
     def _read(self, connection: Connection, chunk: ChunkTask) -> ChunkResult:
         try:

@@ -45,6 +45,12 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "dump-snapshot-lost", 32916, "dump-unit", "internal", "high",
+        "session {slot} of the dump lost its snapshot: Spark has started its task a second time",
+        "the task tries again by itself, and dumps as of a new moment; see the logs of Spark for what ended its worker",
+        retryable=True,
+    ),
+    ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
         "the dump directory {directory} holds something else: {why}",
         "stop the task, move the directory away or name another one in `loaders.dir`, and start the task again",

@@ -83,6 +83,9 @@ def read_foreign_dump(
     place = _Directory(directory, context)
     names = place.names()
     metadata = read_metadata(place)
+    twice = [name for name in names if unpacked_name(name) != name and unpacked_name(name) in names]
+    if twice:
+        raise place.refused(f"{twice[0]} is there unpacked too, and its rows would be loaded twice")
     unreadable = [name for name in names if unpacked_name(name).endswith(_UNREADABLE)]
     if unreadable:
         raise place.refused(f"{unreadable[0]} is not SQL")

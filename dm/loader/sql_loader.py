@@ -9,6 +9,12 @@ enters the end of the file, so that a finished file is not read again.
 
 A file of ours is compared with its checksum before the first row of it is sent. One of another program has none; a
 file that was cut off is noticed when its end is reached, and then its table is not complete and the task says so.
+
+`SET NAMES binary` means two things. mydumper's own sessions are binary, so its texts are in each column's character
+set, as they were stored. dumpling reads in utf8mb4 (its connections' collation) and writes the same words above that;
+bytes it writes in hexadecimal. To take its texts for what is stored would change every letter beyond ASCII of a latin1
+column. They are told apart by their headers: mydumper turns off foreign key checks behind SET NAMES, and names a time
+zone; dumpling does neither.
 """
 
 from __future__ import annotations
@@ -64,6 +70,7 @@ class FileTask:
     ours: bool  # it has a trailer
     time_zone: str = "+00:00"  # where the file names none
     done: frozenset[int] = frozenset()  # parts that are in the target
+    recoded: bool = False  # in utf8mb4 some values are other bytes than in the table, or JSON
 
     def part(self, number: int) -> PartKey:
         """The record of a part."""
@@ -169,6 +176,8 @@ class _Sender:
     path: Path
     largest: int
     charset: str = "binary"
+    _named: bool = False  # the file has named a character set
+    _stored: bool = False  # texts are what is stored, not utf8mb4
     _gathered: bool = False  # rows have been taken
     _frames: dict[tuple[str, ...], tuple[bytes, bytes]] = field(default_factory=dict)
 
@@ -178,14 +187,18 @@ class _Sender:
         if isinstance(found, Rows):
             named = TableName(found.schema or self.task.table.schema, found.table)
             if named == self.task.table:
+                if not (self._gathered or self._stored or self.task.ours) and self.task.recoded:
+                    self.charset = "utf8mb4" if self.charset == "binary" else self.charset
                 self._gathered = True
                 return found
             found = NotUnderstood(f"rows of table {named} in a file of table {self.task.table}")
-        if isinstance(found, Setting) and self._gathered and found != Setting():
+        if isinstance(found, Setting) and self._gathered and (found.sql or found.charset):
             found = NotUnderstood("a setting behind rows")
         if isinstance(found, NotUnderstood):
             raise DMError("dump-file-not-understood", file=self.path, offset=text.offset, why=found.why)
         if isinstance(found, Setting):
+            self._stored |= found.name == "time_zone" or (found.name == "foreign_key_checks" and self._named)
+            self._named |= bool(found.charset)
             self.charset = found.charset or self.charset
             if found.sql:
                 self.tally.connection.execute(found.sql)

@@ -39,6 +39,7 @@ class Setting:
 
     sql: str = ""
     charset: str = ""  # for SET NAMES
+    name: str = ""  # of the variable
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,12 +95,12 @@ def _setting(code: bytes) -> Setting | NotUnderstood | None:
         return None
     name, value = match["name"].decode("ascii").lower(), match["value"].decode("ascii")
     if name == "time_zone":
-        return Setting(f"SET SESSION time_zone = '{value}'")
+        return Setting(f"SET SESSION time_zone = '{value}'", name=name)
     if name == "sql_mode":
         modes = _FOREIGN_MODES & {mode.strip().upper() for mode in value.split(",")}
         return NotUnderstood(f"it is written for sql_mode {min(modes)}") if modes else Setting()
     # Both are off, or as strict as they can be, in our session anyway.
-    return Setting() if name in ("foreign_key_checks", "unique_checks", "sql_notes") else None
+    return Setting(name=name) if name in ("foreign_key_checks", "unique_checks", "sql_notes") else None
 
 
 def _name(token: bytes) -> str:

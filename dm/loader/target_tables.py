@@ -151,9 +151,11 @@ def misfit(source: TableSchema, target: TableSchema, extracted: Collection[str] 
     `extracted` are the columns of the target that routes fill, in lower case.
     """
     for column in source.columns:
-        if column.generated is not None:
-            continue
         there = target.column(column.name)
+        if column.generated is not None:
+            if there is not None and there.generated is None:
+                return f"column {column.name} is generated at the source only, and a dump has no values of such columns"
+            continue
         if there is None:
             return f"it has no column {column.name}"
         if there.generated is not None:

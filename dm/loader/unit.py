@@ -60,6 +60,7 @@ from dm.target.progress.tables import SubtaskKey
 from dm.unit import JSON, UnitName
 
 _PART_BYTES = 1 << 24  # of values; also what one transaction holds
+_SAME_IN_UTF8 = frozenset({None, "binary", "ascii", "utf8", "utf8mb3", "utf8mb4"})
 
 
 @dataclass
@@ -235,7 +236,9 @@ class LoadUnit:
         foreign = self._foreign_files.get(table.name)
         names = [table.file_name(chunk) for chunk in range(table.chunks)] if foreign is None else foreign
         # A statement without a list of columns means those that `SELECT *` gives and that can be written.
-        visible = [column for column in schema.columns if column.generated is None and not column.invisible]
+        stored = [column for column in schema.columns if column.generated is None]
+        visible = [column for column in stored if not column.invisible]
+        recoded = any(column.base == "json" or column.charset not in _SAME_IN_UTF8 for column in stored)
         for chunk, name in enumerate(names):
             footer = None if foreign is not None else finished_chunk(self._directory, plan, table, chunk)
             path = self._directory / name
@@ -244,7 +247,7 @@ class LoadUnit:
             yield FileTask(
                 table.name, table.generation, chunk, name, path.stat().st_size, target.name, tuple(visible),
                 bool(target.unique_indexes), rows=0 if footer is None else footer.rows, ours=footer is not None,
-                time_zone=self._subtask.timezone or "+00:00",
+                time_zone=self._subtask.timezone or "+00:00", recoded=recoded,
             )  # fmt: skip
 
     def _schemas(self, plan: DumpPlan) -> dict[str, tuple[str, str]]:

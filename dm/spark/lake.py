@@ -32,6 +32,7 @@ says, and Spark compares every page with its checksum.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +61,7 @@ _MOMENTS = {"date": "date", "datetime": "timestamp_ntz", "timestamp": "timestamp
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _ASCII = frozenset({"json", "uuid", "inet4", "inet6"})  # or UTF-8, which Spark's strings are
 _MOST_DIGITS = 38
+_PATTERN = re.compile(r"[\\{}\[\]*?]")
 _VERIFY_PAGES = "parquet.page.verify-checksum.enabled"  # parquet-java's name (ParquetInputFormat)
 
 
@@ -78,11 +80,14 @@ def table(spark: SparkSession, directory: str | Path, name: str) -> DataFrame:
     if dumped is None:
         known = ", ".join(str(each.name) for each in plan.tables[:10]) or "none"
         raise DMError("lake-table-unknown", directory=directory, table=name, known=known)
-    read_manifest(directory).check(directory, dumped.name)
+    read_manifest(directory).check(directory, plan.dump_id, dumped.name)
     fields = [field for field in _structure(plan, dumped).columns if field.generated is None]
     binary = StructType([StructField(field.name, BinaryType()) for field in fields])
     # With a scheme, since a cluster's default may be another file system.
-    files = [f"file://{directory / dumped.file_name(chunk)}" for chunk in range(dumped.chunks)]
+    # Spark takes brackets and braces of a name for a pattern, which may fit another table's files.
+    files = [
+        _PATTERN.sub(r"\\\g<0>", f"file://{directory / dumped.file_name(chunk)}") for chunk in range(dumped.chunks)
+    ]
     reader = spark.read.schema(binary).option(_VERIFY_PAGES, "true")
     return reader.parquet(*files).select(_columns(fields))
 

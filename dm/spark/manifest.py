@@ -38,8 +38,10 @@ class Manifest:
     dump_id: str
     files: tuple[ListedFile, ...]
 
-    def check(self, directory: Path, table: TableName) -> None:
-        """Raise DMError where a chunk file of the table is missing or not as long as it was."""
+    def check(self, directory: Path, dump_id: str, table: TableName) -> None:
+        """Raise DMError where a chunk file of the dump's table is missing or not as long as it was."""
+        if self.dump_id != dump_id:
+            raise DMError("dump-file-damaged", file=directory / MANIFEST_FILE, why="it is of another dump")
         for file in self.files:
             if file.table != table:
                 continue

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,21 @@ from pyarrow import parquet
 from pydantic import SecretStr
 
 from dm import faults
+from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.dumper.chunk_reader import ChunkReader, question_session, row_session, shared_marker
+from dm.dumper.snapshot_slots import SlotReader, SlotTask
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.spark.dump_directory import SLOTS_DIRECTORY
 from dm.spark.dump_files import load_plan
+from dm.spark.text_rows import read_all
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import ServerFacts, read_facts
+from dm.upstream.snapshot import lock_tables
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
+from tests.testbed.fixtures import ServerFactory
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
@@ -93,7 +103,7 @@ def test_duplicates_can_be_errors_then(mariadb: ThrowawayServer, full_load: Load
     )
     with pytest.raises(DMError) as caught:
         load.load()
-    assert caught.value.name == "duplicate-key"
+    assert caught.value.name == "load-duplicate"
     mariadb.execute(f"DELETE FROM `{load.target_schema}`.accounts WHERE amount = 7")
     load.load()
     assert load.report().identical
@@ -168,6 +178,65 @@ def test_without_the_privilege_for_all_the_dumped_tables_are_locked(
     assert counted(upstream) - before == 2, "all tables for the snapshots, one until everything is read"
     upstream.execute(f"INSERT INTO `{load.schema}`.without_snapshots VALUES (3)")  # no lock is left behind
     assert sum(amounts(load, "accounts")) + sum(amounts(load, "ledger")) == 40_000
+
+
+def test_a_lost_session_gets_no_second_snapshot(mariadb: ThrowawayServer, tmp_path: Path) -> None:
+    reader = ChunkReader(endpoint(mariadb), server_facts(mariadb), tmp_path, "dump")
+    shared_marker(tmp_path, "dump").touch()
+    meeting = tmp_path / SLOTS_DIRECTORY
+    meeting.mkdir()
+    (meeting / "locked").touch()
+    slots = SlotReader(reader, meeting)
+    assert slots(SlotTask(0, ())) == ()
+    assert slots(SlotTask(1, ())) == ()
+    with pytest.raises(DMError) as caught:
+        slots(SlotTask(0, ()))
+    assert caught.value.name == "dump-snapshot-lost"
+    assert caught.value.retryable
+
+
+def server_facts(server: ThrowawayServer) -> ServerFacts:
+    connection = question_session(endpoint(server))
+    try:
+        return read_facts(connection)
+    finally:
+        connection.close()
+
+
+def test_locks_of_tables_without_snapshots_last_until_all_is_read(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever ends the session that holds them ends the dump."""
+    load = full_load(
+        mariadb, mariadb, "CREATE TABLE bare (v INT) ENGINE = MyISAM", "INSERT INTO bare VALUES (1)", mode="dump"
+    )
+    held = threading.Event()
+
+    def lock_and_lose(keeper: Connection, tables: Sequence[TableName]) -> None:
+        lock_tables(keeper, tables)
+        mariadb.execute(f"KILL {fetch(keeper, 'SELECT CONNECTION_ID()')[0][0]}")
+        held.set()
+
+    monkeypatch.setattr("dm.dumper.one_moment.lock_tables", lock_and_lose)
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    monkeypatch.undo()
+    assert held.is_set()
+    assert caught.value.name == "connection-lost"
+    assert load.dump().finished
+
+
+def test_sessions_of_a_dump_see_only_what_is_committed_and_may_be_silent_for_days(
+    server: ServerFactory, flavor: Flavor
+) -> None:
+    isolation = "transaction_isolation" if flavor == "mysql" else "tx_isolation"
+    started = server(flavor, transaction_isolation="READ-UNCOMMITTED", wait_timeout=5)
+    connection = row_session(endpoint(started))
+    try:
+        found = read_all(connection, f"SELECT @@{isolation}, @@wait_timeout > 1000000")
+    finally:
+        connection.close()
+    assert found == [(b"REPEATABLE-READ", b"1")]
 
 
 def amounts(load: FullLoad, table: str) -> list[int]:

@@ -388,3 +388,10 @@ def test_a_name_that_is_used_again_has_nothing_of_its_first_table(
     assert table.point is not None
     load.load()
     assert load.report().identical
+
+
+def test_a_table_with_history_is_refused_and_not_left_out(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, "CREATE TABLE t (id INT PRIMARY KEY) WITH SYSTEM VERSIONING")
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "structure-not-understood"

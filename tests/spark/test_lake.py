@@ -116,6 +116,16 @@ def test_the_example_of_the_page_runs(
     assert caught.value.name == "lake-dump-missing"
 
 
+def test_a_name_is_no_pattern(mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider) -> None:
+    names = ["t[12]", "t1", "t{1,2}", "t2", "a b%41#c", "aA"]
+    statements = [f"CREATE TABLE `{name}` AS SELECT '{name}' AS own" for name in names]
+    load = full_load(mariadb, mariadb, *statements, mode="dump")
+    load.dump()
+    for name in names:
+        found = lake.table(spark.session(), load.directory, f"{load.schema}.{name}").collect()
+        assert [row["own"] for row in found] == [name]
+
+
 def damage(path: Path) -> None:
     """Another bit in the middle of a chunk's rows."""
     data = bytearray(path.read_bytes())

@@ -222,12 +222,13 @@ def test_a_key_of_two_tables_that_are_merged_is_an_error_that_names_both(
         ("id INT PRIMARY KEY, v INT NOT NULL", "column v is NOT NULL there"),
         ("id INT PRIMARY KEY, v INT AS (1)", "column v is generated there"),
         ("id INT PRIMARY KEY, v INT, w INT NOT NULL", "its column w demands a value"),
+        ("id INT PRIMARY KEY, v INT, made INT", "column made is generated at the source only"),
     ],
 )
 def test_a_table_that_rows_do_not_fit_into_is_refused(
     definition: str, why: str, mariadb: ThrowawayServer, full_load: LoadFactory
 ) -> None:
-    load = full_load(mariadb, mariadb, *KEYED)
+    load = full_load(mariadb, mariadb, *KEYED, "ALTER TABLE keyed ADD made INT AS (v + 1)")
     load.dump()
     mariadb.execute(
         f"CREATE DATABASE `{load.target_schema}`", f"CREATE TABLE `{load.target_schema}`.keyed ({definition})"

@@ -172,6 +172,45 @@ def test_a_dump_of_mydumper_is_loaded_once(mariadb: ThrowawayServer, full_load: 
     assert (load.directory / "metadata").exists(), "files of others are not cleaned away"
 
 
+def unpack_beside(directory: Path) -> None:
+    (packed,) = directory.glob("*.gz")
+    packed.with_suffix("").write_bytes(gzip.decompress(packed.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\n",
+        "/*!40101 SET NAMES binary*/;\n",  # of older ones
+    ],
+)
+def test_texts_of_dumpling_are_utf8_whatever_its_header_says(
+    header: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(
+        upstream,
+        target,
+        "SET NAMES utf8mb4",
+        "CREATE TABLE letters (id INT PRIMARY KEY, w VARCHAR(9) CHARACTER SET latin1, g TEXT CHARACTER SET gbk,"
+        " e ENUM('ä', 'b') CHARACTER SET latin1, u TEXT CHARACTER SET utf8mb4, j JSON, b BLOB, bits BIT(9))",
+        "INSERT INTO letters VALUES (1, 'äß', '表', 'ä', '表😀', '{\"k\": \"ä\"}', x'00e4ff27', 257)",
+        mode="load",
+    )
+    directory, stem = load.directory, f"{load.schema}.letters"
+    directory.mkdir()
+    created = f"CREATE DATABASE `{load.schema}` /*!40100 DEFAULT CHARACTER SET utf8mb4 */;\n"
+    structure = rows(upstream, f"SHOW CREATE TABLE `{load.schema}`.letters")[0][1]
+    values = """(1,'äß','表','ä','表😀','{\\"k\\": \\"ä\\"}',x'00e4ff27',x'0101')"""
+    (directory / f"{load.schema}-schema-create.sql").write_text(header + created)
+    (directory / f"{stem}-schema.sql").write_text(f"{header}{structure};\n")
+    (directory / f"{stem}.000000000.sql").write_text(f"{header}INSERT INTO `letters` VALUES\n{values};\n")
+    place = "SHOW MASTER STATUS:\n\tLog: binlog.000001\n\tPos: 99\n\tGTID:\n\n"
+    (directory / "metadata").write_text(f"Started dump at: 2026-01-01 00:00:00\n{place}Finished dump at: x\n")
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -179,6 +218,7 @@ def test_a_dump_of_mydumper_is_loaded_once(mariadb: ThrowawayServer, full_load: 
         (lambda directory: (directory / "metadata").write_text("Started dump at: x\n"), "does not say"),
         (lambda directory: (directory / "x.csv").write_text("1"), "x.csv is not SQL"),
         (lambda directory: (directory / "other.t.sql").write_text(""), "other.t.sql belongs to no"),
+        (unpack_beside, "is there unpacked too"),
     ],
 )
 def test_a_directory_that_is_no_finished_dump_is_refused(

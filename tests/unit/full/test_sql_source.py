@@ -88,8 +88,8 @@ def test_packed_files_are_read_and_cut_off_ones_are_damaged(tmp_path: Path) -> N
     ("text", "setting"),
     [
         ("/*!40101 SET NAMES binary*/", Setting(charset="binary")),
-        ("\n/*!40103 SET TIME_ZONE='+00:00' */", Setting("SET SESSION time_zone = '+00:00'")),
-        ("/*!40014 SET FOREIGN_KEY_CHECKS=0*/", Setting()),
+        ("\n/*!40103 SET TIME_ZONE='+00:00' */", Setting("SET SESSION time_zone = '+00:00'", name="time_zone")),
+        ("/*!40014 SET FOREIGN_KEY_CHECKS=0*/", Setting(name="foreign_key_checks")),
         ("SET SQL_MODE='NO_AUTO_VALUE_ON_ZERO,STRICT_TRANS_TABLES'", Setting()),
         ("USE `s`", Setting()),
     ],
