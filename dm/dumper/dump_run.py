@@ -53,6 +53,7 @@ class DumpRun:
             tables=tuple(tables),
             schemas=read_schemas(self.connection, {table.name.schema for table in tables}),
             started=self.progress.clock.time(),
+            where=self.subtask.dumper.where,
         )
 
     def keep_from(self, point: Position) -> None:

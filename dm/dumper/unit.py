@@ -131,10 +131,15 @@ class DumpUnit:
             why = f"it is the dump of source {plan.source_id} in task {plan.task}"
             raise DMError("dump-directory-foreign", directory=self._directory, why=why)
         # A snapshot is gone with its session, and a point means nothing on another server. Files of two forms in one
-        # directory are no dump for other tools.
+        # directory are no dump for other tools, and chunks of two conditions none at all.
         form = self._subtask.spark.dump_format
+        other_rows = plan.where != self._subtask.dumper.where
         other_form = any(table.form != form for table in plan.tables)
-        if not plan.finished and (plan.consistent or other_form or plan.server_uuid != run.facts.server_uuid):
+        other_server = plan.server_uuid != run.facts.server_uuid
+        if plan.finished and other_rows:
+            why = f"it was dumped with {f'`where: {plan.where}`' if plan.where else 'no `where`'}"
+            raise DMError("dump-directory-foreign", directory=self._directory, why=why)
+        if not plan.finished and (plan.consistent or other_rows or other_form or other_server):
             self._clear()
             return None
         for left in self._directory.glob("*.tmp"):  # of a run that is gone

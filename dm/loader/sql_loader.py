@@ -4,8 +4,9 @@ Problem: a file may be larger than a transaction should be, its statements are o
 is killed must go on behind what is committed.
 
 Statements are gathered until they are some megabytes, a part; that depends on nothing but the file, so each run finds
-the same parts. A part is one transaction with its record in it (`dm.target.progress.chunks`), and the last one also
-enters the end of the file, so that a finished file is not read again.
+the same parts. (A file that somebody has corrected meanwhile may be cut elsewhere, which the parts' sizes tell.) A part
+is one transaction with its record in it (`dm.target.progress.chunks`), and the last one also enters the end of the
+file, so that a finished file is not read again.
 
 A file of ours is compared with its checksum before the first row of it is sent. One of another program has none; a
 file that was cut off is noticed when its end is reached, and then its table is not complete and the task says so.
@@ -20,7 +21,7 @@ zone; dumpling does neither.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -69,7 +70,7 @@ class FileTask:
     rows: int  # 0: not known
     ours: bool  # it has a trailer
     time_zone: str = "+00:00"  # where the file names none
-    done: frozenset[int] = frozenset()  # parts that are in the target
+    done: Mapping[int, int] = field(default_factory=dict)  # parts that are in the target, and their bytes
     recoded: bool = False  # in utf8mb4 some values are other bytes than in the table, or JSON
 
     def part(self, number: int) -> PartKey:
@@ -148,6 +149,9 @@ class FileLoader:
     def _commit(
         self, connection: TargetConnection, task: FileTask, number: int, part: _Part, sender: _Sender, *, end: bool
     ) -> None:
+        if task.done.get(number, part.size) != part.size:
+            why = f"an earlier run has loaded {task.done[number]} bytes of it that are now {part.size}"
+            raise DMError("dump-file-damaged", file=sender.path, why=why)
         if number in task.done and not end:
             return
         # Names of tables and keys of records are texts; compared as bytes, no index would find them.

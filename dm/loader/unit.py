@@ -174,19 +174,20 @@ class LoadUnit:
         """How many sessions write at a time."""
         return min(self._subtask.loader.pool_size, MOST_WRITERS)
 
-    def _run_files(self, run: LoadRun, files: list[FileTask], done: set[PartKey], stop: threading.Event) -> bool:
+    def _run_files(
+        self, run: LoadRun, files: list[FileTask], done: Mapping[PartKey, int], stop: threading.Event
+    ) -> bool:
         """Load SQL files; what is done of one is told by its parts."""
         left: list[FileTask] = []
-        parts: dict[tuple[TableName, int, int], set[int]] = {}
-        for part in done:
-            parts.setdefault((part.table, part.generation, part.chunk), set()).add(part.part)
+        parts: dict[tuple[TableName, int, int], dict[int, int]] = {}
+        for part, size in done.items():
+            parts.setdefault((part.table, part.generation, part.chunk), {})[part.part] = size
         for task in files:
             self._progress.expect(task.table, task.rows, task.size)
             if task.part(FILE_END) in done:
                 self._progress.loaded(task.table, task.rows, task.size)
             else:
-                numbers = parts.get((task.table, task.generation, task.chunk), set())
-                left.append(replace(task, done=frozenset(numbers)))
+                left.append(replace(task, done=parts.get((task.table, task.generation, task.chunk), {})))
         loader = FileLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
 
         def loaded(result: FileResult) -> None:

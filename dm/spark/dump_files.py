@@ -109,6 +109,7 @@ class DumpPlan:
     consistent: bool = False  # all rows are of one moment, P0 = P1
     rounds: int = 0  # how often tables had to be read again
     started: float = 0.0  # seconds since the epoch
+    where: str = ""  # which rows were asked for
     unsettled: tuple[TableName, ...] = ()  # seen around a point, but not long enough to enter
 
     @property
@@ -217,6 +218,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             "consistent": plan.consistent,
             "rounds": plan.rounds,
             "started": plan.started,
+            "where": plan.where,
             "unsettled": [list(name) for name in plan.unsettled],
         },
         indent=1,
@@ -264,6 +266,7 @@ def plan_from_text(text: str) -> DumpPlan:
         found["consistent"],
         found["rounds"],
         found.get("started", 0.0),
+        found.get("where", ""),
         tuple(TableName(*name) for name in found.get("unsettled", ())),
     )
 

@@ -395,3 +395,18 @@ def test_a_table_with_history_is_refused_and_not_left_out(mariadb: ThrowawayServ
     with pytest.raises(DMError) as caught:
         load.dump()
     assert caught.value.name == "structure-not-understood"
+
+
+def test_rows_of_two_conditions_never_come_together(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, rows=1, where="id > 1")
+    first = load.dump()
+    load.settings["where"] = "id > 2"
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-directory-foreign"
+    assert "`where: id > 1`" in caught.value.message
+    save_plan(load.directory, replace(first, p1=None))  # as if it had been stopped at its last chunk
+    assert load.dump().dump_id != first.dump_id
+    load.load()
+    everything = rows(mariadb, f"SELECT id FROM `{load.schema}`.keyed WHERE id > 2 ORDER BY id")
+    assert rows(mariadb, f"SELECT id FROM `{load.target_schema}`.keyed ORDER BY id") == everything

@@ -296,7 +296,7 @@ def test_a_session_of_an_older_run_can_not_claim_a_part(mariadb: ThrowawayServer
         newer.begin()
         assert not claim_part(newer, new, part, 1, 1, part.table)
         newer.rollback()
-        assert loaded_parts(newer, new) == {part}
+        assert set(loaded_parts(newer, new)) == {part}
     finally:
         older.close()
         newer.close()
@@ -314,10 +314,10 @@ def test_a_session_parked_inside_its_transaction_is_ended_by_a_newer_run(
         parked.begin()
         assert claim_part(parked, old, part, 1, 1, part.table)
         new = begin_run(newer, key_of(load), "d", threading.Event())
-        assert loaded_parts(newer, new) == set()
+        assert loaded_parts(newer, new) == {}
         with pytest.raises(DMError):
             parked.commit()
-        assert loaded_parts(newer, new) == set()
+        assert loaded_parts(newer, new) == {}
     finally:
         parked.close()
         newer.close()

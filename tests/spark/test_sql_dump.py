@@ -8,6 +8,7 @@ import json
 import shutil
 import signal
 import subprocess
+import threading
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,15 @@ import pytest
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.ident import TableName
+from dm.loader.foreign_dump import read_foreign_dump
+from dm.loader.sql_loader import FileLoader, FileTask
+from dm.schema.table import Column
 from dm.spark.sql_file import read_trailer
+from dm.sql.context import SourceContext
+from dm.target.connection import TargetConnection
+from dm.target.progress.chunks import begin_run, loaded_parts
+from dm.target.progress.tables import SubtaskKey
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY, TWINS, TYPED_DOCUMENTS
@@ -170,6 +179,41 @@ def test_a_dump_of_mydumper_is_loaded_once(mariadb: ThrowawayServer, full_load: 
     report = load.report()
     assert report.identical, str(report)
     assert (load.directory / "metadata").exists(), "files of others are not cleaned away"
+
+
+def test_a_file_that_was_changed_before_what_is_loaded_is_not_gone_on_with(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, mode="load")
+    as_mydumper(load, load.directory)
+    path = load.directory / f"{load.schema}.keyless.sql"
+    path.write_text("".join(f"INSERT INTO keyless VALUES ({number});\n" for number in (10, 11, 12)) + "DELETE 1;\n")
+    plan = read_foreign_dump(load.directory, "task", "source", SourceContext("mariadb", 101100, ""), lambda _: True)
+    name = plan.plan.tables[-1].name
+    assert name.table == "keyless"
+    mariadb.execute(f"CREATE DATABASE `{load.target_schema}`", f"CREATE TABLE `{load.target_schema}`.keyless (v INT)")
+    monkeypatch.setattr("dm.loader.sql_loader._PART_BYTES", 1)  # a part is a statement
+    key = SubtaskKey(load.meta_schema, load.subtask().task, load.source_id)
+
+    def go_on() -> None:
+        with TargetConnection(load.subtask().target) as connection:
+            run = begin_run(connection, key, plan.plan.dump_id, threading.Event())
+            done = {part.part: size for part, size in loaded_parts(connection, run).items()}
+        target = TableName(load.target_schema, "keyless")
+        columns = (Column("v", "int"),)
+        task = FileTask(name, 0, 0, path.name, 0, target, columns, unique=False, rows=0, ours=False, done=done)
+        FileLoader(load.subtask().target, load.directory, run)(task)
+
+    with pytest.raises(DMError, match="DELETE"):
+        go_on()
+    path.write_text("".join(f"INSERT INTO keyless VALUES ({number});\n" for number in (9, 10, 11, 12)))
+    with pytest.raises(DMError) as caught:
+        go_on()
+    assert caught.value.name == "dump-file-damaged"
+    path.write_text("".join(f"INSERT INTO keyless VALUES ({number});\n" for number in (10, 11, 12, 13)))
+    go_on()
+    found = rows(mariadb, f"SELECT v FROM `{load.target_schema}`.keyless ORDER BY v")
+    assert found == [(10,), (11,), (12,), (13,)]
 
 
 def unpack_beside(directory: Path) -> None:

@@ -215,13 +215,16 @@ def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: Table
     return [(str(source), TableName(str(schema), str(table))) for source, schema, table in rows]
 
 
-def loaded_parts(connection: TargetConnection, run: LoadRun) -> set[PartKey]:
-    """The parts that are in the target."""
+def loaded_parts(connection: TargetConnection, run: LoadRun) -> dict[PartKey, int]:
+    """The parts that are in the target, each with its bytes."""
     rows = connection.query(
-        f"SELECT cp_schema, cp_table, generation, chunk, part FROM {run.table.sql} WHERE id = %s AND cp_schema <> ''",
+        f"SELECT cp_schema, cp_table, generation, chunk, part, byte_count FROM {run.table.sql}"
+        " WHERE id = %s AND cp_schema <> ''",
         (run.key.source_id,),
     )
-    return {PartKey(TableName(str(row[0]), str(row[1])), int(row[2]), int(row[3]), int(row[4])) for row in rows}
+    return {
+        PartKey(TableName(str(row[0]), str(row[1])), int(row[2]), int(row[3]), int(row[4])): int(row[5]) for row in rows
+    }
 
 
 def finish_run(connection: TargetConnection, run: LoadRun) -> None:
