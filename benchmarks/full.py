@@ -70,9 +70,9 @@ class Filled:
         return max(_LEAST_CHUNK, self.rows // _CHUNKS)
 
 
-def fill(source: ThrowawayServer, table: FullTable, rows: int) -> Filled:
+def fill(source: ThrowawayServer, table: FullTable, rows: int, suffix: str = "") -> Filled:
     """Write the table's rows into a schema named after it and their number."""
-    filled = Filled(table, f"{SCHEMA}_{table.name}_{rows}", rows)
+    filled = Filled(table, f"{SCHEMA}_{table.name}_{rows}{suffix}", rows)
     with closing(source.connect()) as connection:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION sql_log_bin = 0")

@@ -48,10 +48,10 @@ def create_table(server: ThrowawayServer, workload: Workload, table: str, scale_
         play(connection, f"{SCHEMA}.{table}", workload.before(scale_rows))
 
 
-def record(source: ThrowawayServer, workload: Workload, scale: float) -> Recording:
+def record(source: ThrowawayServer, workload: Workload, scale: float, table: str = "") -> Recording:
     """Play the workload on the source, in a binlog file of its own."""
     scale_rows = int(workload.rows * scale)
-    table = f"workload_{workload.name.lower()}"
+    table = table or f"workload_{workload.name.lower()}"
     create_table(source, workload, table, scale_rows)
     source.execute("FLUSH BINARY LOGS")
     file = str(source.query("SHOW BINARY LOG STATUS")[0][0])

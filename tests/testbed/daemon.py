@@ -121,11 +121,16 @@ class Daemon:
             self._process.wait(30)
             self._process = None
 
+    @property
+    def pid(self) -> int:
+        """The daemon's process id."""
+        assert self._process is not None
+        return self._process.pid
+
     def hosts(self) -> dict[str, int]:
         """The process ids of the unit hosts, by name."""
-        assert self._process is not None
         found: dict[str, int] = {}
-        for children in Path(f"/proc/{self._process.pid}/task").glob("*/children"):
+        for children in Path(f"/proc/{self.pid}/task").glob("*/children"):
             for pid in map(int, children.read_text(encoding="ascii").split()):
                 try:
                     command = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")

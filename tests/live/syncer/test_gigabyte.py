@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from dm.demo.servers import ThrowawayServer
 from dm.gtid import Flavor
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.memory import ROW, begin_peak_anew, insert_rows, memory_of
 from tests.testbed.sync import SyncProcess, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.chaos, pytest.mark.timeout(3600)]
@@ -18,33 +18,7 @@ pytestmark = [pytest.mark.live, pytest.mark.chaos, pytest.mark.timeout(3600)]
 QUOTA = 64 << 20
 KEYED = 1 << 30  # bytes of binlog
 KEYLESS = 128 << 20
-ROW = 1024
 MOST_OVER_IDLE = 256 << 20
-
-
-def memory_of(pid: int, what: str) -> int:
-    """`VmRSS` or `VmHWM`, bytes."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith(f"{what}:"):
-            return int(line.split()[1]) << 10
-    raise AssertionError(f"no {what}")
-
-
-def insert(server: ThrowawayServer, schema: str, table: str, size: int) -> None:
-    """Write rows of 1 KiB, so many bytes in all, in one transaction."""
-    rows = size // ROW
-    select = f"n, RPAD(CONCAT(n, '-'), {ROW - 20}, HEX(n * 7919))"
-    if server.flavor == "mariadb":
-        server.execute(
-            f"USE {schema}", f"INSERT INTO {table} SELECT {select} FROM (SELECT seq AS n FROM seq_1_to_{rows}) s"
-        )
-    else:
-        server.execute(
-            f"USE {schema}",
-            f"SET SESSION cte_max_recursion_depth = {rows + 1}",
-            f"INSERT INTO {table} WITH RECURSIVE s (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM s WHERE n < {rows})"
-            f" SELECT {select} FROM s",
-        )
 
 
 def test_a_transaction_of_a_gigabyte_needs_no_more_than_the_quota_and_what_one_part_takes(
@@ -65,8 +39,8 @@ def test_a_transaction_of_a_gigabyte_needs_no_more_than_the_quota_and_what_one_p
         idle = memory_of(sync.process.pid, "VmRSS")
         figures: dict[str, object] = {"flavor": flavor, "quota": QUOTA, "idle_rss": idle}
         for table, size in (("keyed", KEYED), ("keyless", KEYLESS)):
-            Path(f"/proc/{sync.process.pid}/clear_refs").write_text("5")  # begin VmHWM anew (proc(5))
-            insert(upstream, name, table, size)
+            begin_peak_anew(sync.process.pid)
+            insert_rows(upstream, name, table, size)
             began = time.monotonic()
             most_used = most_spooled = 0
             status = sync.status()
