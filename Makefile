@@ -46,7 +46,8 @@ bench: install
 	$(BIN)/python -m benchmarks.run --keep $(BENCH_FLAGS)
 
 bench-quick: install
-	$(BIN)/python -m benchmarks.run --scale 0.1 --full-scale 0.03 --rounds 1 $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.run --scale 0.1 --full-scale 0.03 --rounds 1 \
+		--part decode --part pull --part catch-up --part full --part latency $(BENCH_FLAGS)
 
 profile: install
 	$(BIN)/python -m benchmarks.profile $(PROFILE_FLAGS)

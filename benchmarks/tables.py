@@ -1,4 +1,4 @@
-"""Many tables: what 1,000 and 10,000 tables (at scale 1) cost a syncer, when it starts, when it first meets each, and per row then.
+"""Many tables, 1,000 and 10,000 at scale 1: what a syncer's start costs, the first row of each, and each row then.
 
 The servers of this part keep their tables in one file and never wait for a disk, since making the tables would
 otherwise take longer than everything else.
