@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.rules.router import ExtractedColumn, table_missing
+from dm.schema.collation_text import with_collations
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
-from dm.sql.context import SourceContext
+from dm.sql.context import Flavor, SourceContext
 from dm.sql.piece import Piece
 from dm.target.connection import TargetConnection
 from dm.upstream.facts import version_number
@@ -35,13 +36,14 @@ class TargetTables:
 
     connection: TargetConnection
     context: SourceContext  # of the target
+    strict_collations: bool = False  # a character set that stands alone means the source's collation
 
     @classmethod
-    def at(cls, connection: TargetConnection) -> TargetTables:
+    def at(cls, connection: TargetConnection, *, strict_collations: bool = False) -> TargetTables:
         """For the server that the connection leads to."""
         text = str(connection.query("SELECT VERSION()")[0][0])
-        flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
-        return cls(connection, SourceContext("mariadb" if flavor == "mariadb" else "mysql", version_number(text), ""))
+        flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
+        return cls(connection, SourceContext(flavor, version_number(text), ""), strict_collations)
 
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]]) -> None:
         """Create what is missing, with the source's character set, and its collation where the target has it."""
@@ -75,7 +77,8 @@ class TargetTables:
         if new:
             if extracted:
                 raise table_missing(source.name, target, extracted)
-            statement = Piece.of(structure, context).routed(route)
+            piece = Piece.of(structure, context)
+            statement = (with_collations(piece, self.context) if self.strict_collations else piece).routed(route)
             try:
                 self._make(statement)
             except DMError as error:

@@ -204,7 +204,8 @@ class LoadUnit:
         # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
         connection.execute("SET SESSION foreign_key_checks = 0")
         admission = LocalDataAdmission.ask(connection)
-        targets = TargetTables.at(connection)
+        strict = self._subtask.collation_compatible == "strict"
+        targets = TargetTables.at(connection, strict_collations=strict)
         targets.create_schemas(self._schemas(plan))
         tasks: list[PartTask] = []
         files: list[FileTask] = []

@@ -11,15 +11,19 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader.target_tables import TargetTables
 from dm.loader.unit import LoadUnit
+from dm.schema.parse import parse_create_table
 from dm.spark.dump_files import load_plan
 from dm.spark.session import SparkProvider
+from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import read_checkpoint
 from dm.target.progress.chunks import PartKey, begin_run, claim_part, load_is_finished, loaded_parts, take_slot
 from dm.target.progress.tables import SubtaskKey, create_tables, remove_progress
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
+from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
@@ -212,6 +216,22 @@ def test_a_key_of_two_tables_that_are_merged_is_an_error_that_names_both(
     status = third.load().status()
     assert status["replacedRows"] == "0"  # the same row
     assert rows(mariadb, f"SELECT COUNT(*), COUNT(v) FROM `{load.target_schema}`.maybe") == [(4, 2)]
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(("strict", "collation"), [(True, "utf8mb4_general_ci"), (False, "utf8mb4_0900_ai_ci")])
+def test_a_table_of_an_older_server_keeps_its_collation_if_that_is_asked_for(
+    strict: bool, collation: str, mysql: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """As MySQL 5.7 shows it, a table of the character set's default collation does not name it."""
+    name = schema(mysql)
+    older = SourceContext("mysql", 50744, name)
+    text = "CREATE TABLE `t` (\n  `v` varchar(9) DEFAULT NULL\n) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4"
+    with TargetConnection(endpoint(mysql)) as connection:
+        targets = TargetTables.at(connection, strict_collations=strict)
+        targets.create(text, parse_create_table(text, older), older, lambda table: table)
+    query = f"SELECT table_collation FROM information_schema.tables WHERE table_schema = '{name}'"
+    assert rows(mysql, query) == [(collation,)]
 
 
 @pytest.mark.parametrize(
