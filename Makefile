@@ -37,6 +37,7 @@ test: lint
 # What the long tests measured goes to docs/chaos-figures.json, also when one of them failed.
 chaos: install
 	scripts/fetch_statements.sh
+	-@scripts/install.sh /usr/bin/mydumper:mydumper
 	DM_FIGURES=.cache/figures $(BIN)/pytest -m chaos $(CHAOS_PYTEST_FLAGS); \
 		result=$$?; $(BIN)/python -m tests.testbed.figures .cache/figures && exit $$result
 	$(BIN)/python -m tests.chaos.run $(CHAOS_FLAGS)
