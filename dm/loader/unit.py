@@ -115,7 +115,9 @@ class LoadUnit:
                 raise DMError("dump-missing", directory=self._directory)
             if self._subtask.loader.on_duplicate_logical == "error" and not plan.consistent:
                 raise DMError("load-error-mode")
-            self._load(connection, plan, stop)
+            # A dump may hold more than this task wants, be it another task's or from before its lists were changed.
+            wanted = tuple(table for table in plan.tables if self._rules.wanted(table.name))
+            self._load(connection, replace(plan, tables=wanted), stop)
         finally:
             connection.close()
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
@@ -232,6 +234,16 @@ def test_a_table_of_an_older_server_keeps_its_collation_if_that_is_asked_for(
         targets.create(text, parse_create_table(text, older), older, lambda table: table)
     query = f"SELECT table_collation FROM information_schema.tables WHERE table_schema = '{name}'"
     assert rows(mysql, query) == [(collation,)]
+
+
+def test_lists_choose_among_the_tables_of_a_dump(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, mode="load")
+    replace(load, settings={"mode": "dump"}).dump()
+    lists = BlockAllowList(ignore_tables=(TablePattern(db_name=load.schema, tbl_name="keyless"),))
+    config = load.subtask().model_copy(update={"block_allow_list": lists})
+    LoadUnit(config, load.directory, load.spark).run(threading.Event())
+    assert rows(mariadb, f"SHOW TABLES FROM `{load.target_schema}`") == [("keyed",)]
+    assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.target_schema}`.keyed") == [(4,)]
 
 
 @pytest.mark.parametrize(
