@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from benchmarks.measure import Comparison, Series, run_python
 from benchmarks.recording import SCHEMA, Recording
+from dm import accelerator
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from dm.upstream.facts import version_number
 
-# Of pure Python, per workload; design's table. H is not among them.
-GOALS = {"A": 25.0, "B": 15.0, "C": 6.0}
+# Design's table, per workload, compiled and in Python alone (DM_ACCELERATOR=off); H is not among them.
+COMPILED_GOALS = {"A": 40.0, "B": 50.0, "C": 40.0}
+PURE_GOALS = {"A": 25.0, "B": 15.0, "C": 6.0}
+GOALS = PURE_GOALS if accelerator.native is None else COMPILED_GOALS
 
 
 def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Comparison:
@@ -32,7 +35,8 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
                 raise RuntimeError(f"{series.name} found {answer['rows']} rows of {recording.rows}")
             series.values.append(recording.rows / float(str(answer["seconds"])))
     name = recording.workload.name
-    return Comparison(f"decode.{name}", f"decode {name}", ours, peer, GOALS[name])
+    how = "in Python" if accelerator.native is None else "compiled"
+    return Comparison(f"decode.{name}", f"decode {name}, {how}", ours, peer, GOALS[name])
 
 
 def order_of_ours(source: ThrowawayServer, recording: Recording) -> dict[str, JSON]:

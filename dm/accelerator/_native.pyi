@@ -7,6 +7,31 @@ class Layout:
     ) -> None: ...
 
 def decode(before: Layout | None, after: Layout | None, data: bytes, start: int, end: int, /) -> list[Any] | None: ...
+def decode_rows(layouts: dict[bytes, Layout], rows: tuple[Any, ...], /) -> list[Any] | None: ...
+def frames(
+    data: bytes, start: int, end: int, checksum: bool, event_type: type, header_type: type, /
+) -> tuple[list[Any], int]: ...
+def rows_event(
+    kind: str,
+    version2: bool,
+    partial: bool,
+    made: type,
+    handler: Callable[..., Any],
+    data: bytes,
+    start: int,
+    end: int,
+    header: tuple[int, ...],
+    /,
+) -> Any: ...
+def table_map_event(
+    known: dict[bytes, Any],
+    handler: Callable[..., Any],
+    data: bytes,
+    start: int,
+    end: int,
+    header: tuple[int, ...],
+    /,
+) -> Any: ...
 def cut(
     data: bytes,
     start: int,

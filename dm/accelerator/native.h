@@ -49,6 +49,13 @@ static inline int text_reserve(Text *text, size_t more)
     return text->room - text->length >= more ? 1 : text_grow(text, more);
 }
 
+/* Whether a type is made from tuple and has nothing of its own, as named tuples are. */
+static inline int is_named(PyObject *type)
+{
+    return PyType_Check(type) && PyType_IsSubtype((PyTypeObject *)type, &PyTuple_Type)
+        && ((PyTypeObject *)type)->tp_basicsize == PyTuple_Type.tp_basicsize;
+}
+
 uint32_t crc32_of(const uint8_t *bytes, size_t length);
 void crc32_prepare(void);
 
@@ -61,6 +68,10 @@ char *digits_padded(char *to, uint64_t number, int width);
 
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_decode_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyTypeObject *layout_type(PyObject *module);
 
 #endif

@@ -344,6 +344,31 @@ static PyObject *change(Cursor *cursor, const Layout *before, const Layout *afte
     return pair;
 }
 
+/* The row changes of data[start:end] as a list; None where Python has to look. */
+static PyObject *changes(const Layout *before, const Layout *after, PyObject *data, Py_ssize_t start, Py_ssize_t end)
+{
+    Py_ssize_t present = (before ? before->present : 0) + (after ? after->present : 0);
+    if (!PyBytes_CheckExact(data) || start < 0 || start > end || end > PyBytes_GET_SIZE(data) || !present)
+        Py_RETURN_NONE;
+    Cursor cursor = {(const uint8_t *)PyBytes_AS_STRING(data), (size_t)start, (size_t)end, {NULL, 0, 0}};
+    PyObject *found = PyList_New(0);
+    while (found != NULL && cursor.at < cursor.end) {
+        PyObject *pair = change(&cursor, before, after);
+        if (pair == NULL || PyList_Append(found, pair) < 0)
+            Py_CLEAR(found);
+        Py_XDECREF(pair);
+    }
+    PyMem_Free(cursor.text.bytes);
+    if (found != NULL)
+        return found;
+    if (PyErr_Occurred()) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
+            return NULL;
+        PyErr_Clear();
+    }
+    Py_RETURN_NONE;
+}
+
 static int layout_of(PyObject *given, const PyTypeObject *type, Layout **layout)
 {
     *layout = given == Py_None ? NULL : (Layout *)given;
@@ -362,26 +387,49 @@ PyObject *native_decode(PyObject *module, PyObject *const *args, Py_ssize_t coun
     Py_ssize_t start = PyLong_AsSsize_t(args[3]), end = PyLong_AsSsize_t(args[4]);
     if (PyErr_Occurred())
         return NULL;
-    Py_ssize_t present = (before ? before->present : 0) + (after ? after->present : 0);
-    if (!PyBytes_CheckExact(args[2]) || start < 0 || start > end || end > PyBytes_GET_SIZE(args[2]) || !present)
+    return changes(before, after, args[2], start, end);
+}
+
+/* The fields of dm.binlog.rows.Rows. */
+enum { KIND, TABLE_ID, COLUMN_COUNT, PRESENT, PRESENT_AFTER, DATA, START, END, FLAGS, PARTIAL, ROWS_FIELDS };
+
+/* A new reference to the layout of these columns; NULL, perhaps with an exception, where there is none that fits. */
+static Layout *known_layout(PyObject *layouts, PyObject *rows, int field, const PyTypeObject *type)
+{
+    PyObject *found = PyDict_GetItemWithError(layouts, PyTuple_GET_ITEM(rows, field));
+    if (found == NULL || Py_TYPE(found) != type)
+        return NULL;
+    Py_ssize_t columns = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, COLUMN_COUNT));
+    return columns == ((Layout *)found)->columns ? (Layout *)Py_NewRef(found) : NULL;
+}
+
+/* decode_rows(layouts by bitmap, rows) -> as decode; None also where a layout is missing */
+PyObject *native_decode_rows(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    const PyTypeObject *type = *(PyTypeObject **)PyModule_GetState(module);
+    if (count != 2 || !PyDict_Check(args[0]) || !PyTuple_Check(args[1]) || PyTuple_GET_SIZE(args[1]) != ROWS_FIELDS
+        || !PyUnicode_Check(PyTuple_GET_ITEM(args[1], KIND)) || !PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(args[1], KIND))) {
+        PyErr_SetString(PyExc_TypeError, "decode_rows(layouts, rows)");
+        return NULL;
+    }
+    PyObject *rows = args[1], *answer = NULL;
+    if (PyTuple_GET_ITEM(rows, PARTIAL) != Py_False)
         Py_RETURN_NONE;
-    Cursor cursor = {(const uint8_t *)PyBytes_AS_STRING(args[2]), (size_t)start, (size_t)end, {NULL, 0, 0}};
-    PyObject *found = PyList_New(0);
-    while (found != NULL && cursor.at < cursor.end) {
-        PyObject *pair = change(&cursor, before, after);
-        if (pair == NULL || PyList_Append(found, pair) < 0)
-            Py_CLEAR(found);
-        Py_XDECREF(pair);
+    Py_UCS4 kind = PyUnicode_READ_CHAR(PyTuple_GET_ITEM(rows, KIND), 0); /* insert, update, delete */
+    /* Held while functions of Python are called, which could let another thread empty the dictionary. */
+    Layout *before = kind == 'i' ? NULL : known_layout(args[0], rows, PRESENT, type);
+    Layout *after = kind == 'd' ? NULL : known_layout(args[0], rows, kind == 'u' ? PRESENT_AFTER : PRESENT, type);
+    Py_ssize_t start = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, START));
+    Py_ssize_t end = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, END));
+    if (!PyErr_Occurred()) {
+        if ((before == NULL && kind != 'i') || (after == NULL && kind != 'd'))
+            answer = Py_NewRef(Py_None);
+        else
+            answer = changes(before, after, PyTuple_GET_ITEM(rows, DATA), start, end);
     }
-    PyMem_Free(cursor.text.bytes);
-    if (found != NULL)
-        return found;
-    if (PyErr_Occurred()) {
-        if (!PyErr_ExceptionMatches(PyExc_Exception) || PyErr_ExceptionMatches(PyExc_MemoryError))
-            return NULL;
-        PyErr_Clear();
-    }
-    Py_RETURN_NONE;
+    Py_XDECREF(before);
+    Py_XDECREF(after);
+    return answer;
 }
 
 static int decimal_size(int digits)

@@ -85,13 +85,15 @@ class RowDecoder:
 
     def decode(self, rows: Rows) -> list[RowPair]:
         """The rows as (before, after), in the table map's column order; raises DMError."""
+        if self._native is not None:
+            compiled: list[RowPair] | None = self._native.decode_rows(self._layouts, rows)
+            if compiled is None:
+                compiled = self._with_layouts(rows)
+            if compiled is not None:
+                return compiled
         if rows.column_count != len(self._steps):
             raise self._corrupt(f"it has {rows.column_count} columns and its table map has {len(self._steps)}")
         try:
-            if self._native is not None and not rows.partial:
-                compiled = self._compiled(rows)
-                if compiled is not None:
-                    return compiled
             if rows.partial:
                 return self._partial_updates(rows)
             if rows.kind == "update":
@@ -111,22 +113,17 @@ class RowDecoder:
             self._images[present] = known
         return known
 
-    def _compiled(self, rows: Rows) -> list[RowPair] | None:
-        assert self._native is not None
-        first = self._layouts.get(rows.present) or self._layout(rows.present)
-        before: Any = None if rows.kind == "insert" else first
-        after: Any = None if rows.kind == "delete" else first
-        if rows.kind == "update":
-            after = self._layouts.get(rows.present_after) or self._layout(rows.present_after)
-        found: list[RowPair] | None = self._native.decode(before, after, rows.data, rows.start, rows.end)
-        return found
-
-    def _layout(self, present: bytes) -> Any:
+    def _with_layouts(self, rows: Rows) -> list[RowPair] | None:
+        """What the compiled decoder says when it knows the images' columns; None where it says nothing."""
+        wanted = {rows.present, rows.present_after}
+        if self._native is None or rows.partial or wanted <= self._layouts.keys():
+            return None
         if len(self._layouts) >= _PRESENT_KEPT:
             self._layouts.clear()
-        assert self._native is not None
-        made = self._layouts[present] = native_layout(self._native, self._native_steps, present)
-        return made
+        for present in wanted:
+            self._layouts[present] = native_layout(self._native, self._native_steps, present)
+        found: list[RowPair] | None = self._native.decode_rows(self._layouts, rows)
+        return found
 
     def _single_images(self, rows: Rows) -> list[RowPair]:
         data, at, end = rows.data, rows.start, rows.end

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from dm.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader, parse_header
 
@@ -14,13 +14,19 @@ class RawEvent(NamedTuple):
     data: bytes
 
     @classmethod
-    def of(cls, data: bytes) -> RawEvent:
+    def of(cls, data: bytes) -> Self:
         """The event in these bytes; they must hold a header at least."""
         return cls(parse_header(data), data)
 
     def body(self, checksum: bool) -> bytes:
         """What stands between header and checksum."""
         return self.data[HEADER_SIZE : len(self.data) - CHECKSUM_SIZE if checksum else None]
+
+
+class CheckedEvent(RawEvent):
+    """An event whose checksum was found right by who read it, so that nobody has to compute it again."""
+
+    __slots__ = ()
 
 
 class InnerEvent(RawEvent):

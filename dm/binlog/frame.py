@@ -6,9 +6,12 @@ The relay and the file reader use this on every byte they move, so it does nothi
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Final
 
+from dm import accelerator
+from dm.binlog.event import CheckedEvent
 from dm.binlog.header import (
     CHECKSUM_SIZE,
     HEADER,
@@ -23,6 +26,9 @@ from dm.errors import DMError
 MAGIC: Final = b"\xfebin"
 MAX_EVENT_SIZE: Final = 0xFFFFFFFF
 _FLAGS_AT: Final = 17
+_TYPE, _SIZE = 1, 3  # of a header's fields
+_FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
+_checked: Final[Callable[[tuple[EventHeader, bytes]], CheckedEvent]] = partial(tuple.__new__, CheckedEvent)
 
 # The CRC-32 of any bytes followed by their own CRC-32 is this number, so that one call checks an event.
 CRC_RESIDUE: Final = 0x2144DF1C
@@ -43,6 +49,32 @@ def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[t
             return
         yield at, header
         at += header.size
+
+
+def checked_events(data: bytes, at: int, end: int, checksum: bool) -> tuple[list[CheckedEvent], int]:
+    """The complete events of data[at:end] whose checksums, if there are any, are right; and where they end.
+
+    It ends in front of whatever somebody has to look at: an event that is not all there or is damaged, and a format
+    description, which may say that there are checksums from now on, or none.
+    """
+    found: list[CheckedEvent]
+    if accelerator.native is not None:
+        found, at = accelerator.native.frames(data, at, end, checksum, CheckedEvent, EventHeader)
+        return found, at
+    found = []
+    unpack = HEADER.unpack_from
+    while at + HEADER_SIZE <= end:
+        fields = unpack(data, at)
+        size = fields[_SIZE]
+        stop = at + size
+        if stop > end or size < HEADER_SIZE or fields[_TYPE] == _FORMAT_DESCRIPTION:
+            break
+        event = data[at:stop]
+        if checksum and zlib.crc32(event) != CRC_RESIDUE:
+            break
+        found.append(_checked((new_header(fields), event)))
+        at = stop
+    return found, at
 
 
 def verify_crc(event: bytes | bytearray | memoryview) -> bool:

@@ -15,9 +15,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from functools import partial
+from types import ModuleType
 from typing import Final
 from zlib import crc32
 
+from dm import accelerator
 from dm.binlog import control, gtid_list, payload, query, transaction
 from dm.binlog.control import (
     FormatDescription,
@@ -29,7 +32,7 @@ from dm.binlog.control import (
     Stop,
 )
 from dm.binlog.cursor import ByteCursor, Malformed
-from dm.binlog.event import InnerEvent, RawEvent
+from dm.binlog.event import CheckedEvent, InnerEvent, RawEvent
 from dm.binlog.frame import CRC_RESIDUE, verify_crc
 from dm.binlog.gtid_list import GtidList, PreviousGtids
 from dm.binlog.header import (
@@ -93,7 +96,7 @@ Event = (
 
 _DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
 _TABLE_MAPS_KEPT: Final = 4096
-_TYPE, _SIZE = 1, 3  # fields of a header, by number because this is the way of every event
+_TYPE: Final = 1  # of a header's fields, by number because this is the way of every event
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
 
@@ -171,7 +174,16 @@ class EventParser:
             ),
             **dict.fromkeys(ROWS_TYPES, self._rows),
         }
+        if accelerator.native is not None:
+            self._compile(handlers, accelerator.native)
         self._handlers = [handlers.get(code) for code in range(256)]
+
+    def _compile(self, handlers: dict[int, _Handler], native: ModuleType) -> None:
+        """Put the compiled readers of the most frequent events in front of those that are here."""
+        for code, (kind, version2, compressed, partially) in ROWS_TYPES.items():
+            if not compressed:
+                handlers[code] = partial(native.rows_event, kind, version2, partially, Rows, self._rows)
+        handlers[EventType.TABLE_MAP] = partial(native.table_map_event, self._table_maps, self._table_map)
 
     @property
     def flavor(self) -> Flavor:
@@ -186,12 +198,27 @@ class EventParser:
     def parse(self, raw: RawEvent) -> Event:
         """The typed event; raises DMError for anything that is not one."""
         header, data = raw
-        size = end = len(data)
         code = header[_TYPE]
-        if header[_SIZE] != size or size < HEADER_SIZE:
-            raise _corrupt(header, f"it has {size} bytes and tells a size of {header.size}")
         if code == _FORMAT_DESCRIPTION:
             return self._format_description(raw)
+        if type(raw) is CheckedEvent and self._checksum is not None:
+            end = len(data) - CHECKSUM_SIZE if self._checksum else len(data)
+        else:
+            end = self._checked_end(raw)
+        handler = self._handlers[code]
+        if handler is None:
+            return self._unhandled(header)
+        try:
+            return handler(data, HEADER_SIZE, end, header)
+        except _DAMAGE as error:
+            raise _corrupt(header, str(error)) from error
+
+    def _checked_end(self, raw: RawEvent) -> int:
+        """Where the body of an event ends that nobody has looked at; raises DMError."""
+        header, data = raw
+        size = end = len(data)
+        if header.size != size or size < HEADER_SIZE:
+            raise _wrong_size(raw)
         if self._checksum:
             end -= CHECKSUM_SIZE
             if self._verify and crc32(data) != CRC_RESIDUE:
@@ -200,13 +227,7 @@ class EventParser:
                 end = size
         elif self._checksum is None and verify_crc(data):
             end -= CHECKSUM_SIZE
-        handler = self._handlers[code]
-        if handler is None:
-            return self._unhandled(header)
-        try:
-            return handler(data, HEADER_SIZE, end, header)
-        except _DAMAGE as error:
-            raise _corrupt(header, str(error)) from error
+        return end
 
     def _unsummed_end(self, raw: RawEvent) -> int:
         """Where the body of an event without a right checksum ends; inner events have none, fake rotates may have none.
@@ -222,6 +243,8 @@ class EventParser:
         raise DMError("checksum-mismatch", event=type_name(header.type), end=header.end)
 
     def _format_description(self, raw: RawEvent) -> FormatDescription:
+        if raw.header.size != len(raw.data) or len(raw.data) < HEADER_SIZE:
+            raise _wrong_size(raw)
         try:
             found = control.parse_format_description(raw.data)
         except _DAMAGE as error:
@@ -280,6 +303,10 @@ class EventParser:
 def _comment(raw: bytes) -> str:
     # The statement's text, for reading only: it may be in any character set.
     return raw.decode("utf-8", "backslashreplace")
+
+
+def _wrong_size(raw: RawEvent) -> DMError:
+    return _corrupt(raw.header, f"it has {len(raw.data)} bytes and tells a size of {raw.header.size}")
 
 
 def _corrupt(header: EventHeader, what: str) -> DMError:

@@ -6,9 +6,8 @@ MySQL source, Rows_event; version 2 adds the length-prefixed extra data of versi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from struct import Struct
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.header import EventType
@@ -44,8 +43,7 @@ _TYPES: Final[dict[EventType, tuple[RowsKind, bool, bool, bool]]] = {
 ROWS_TYPES: Final = {int(code): form for code, form in _TYPES.items()}
 
 
-@dataclass(slots=True)
-class Rows:
+class Rows(NamedTuple):
     """Row changes of one statement in one table: images between data[start:end], not decoded.
 
     `present` and `present_after` are the bitmaps of the columns the images hold; `present_after` is that of the

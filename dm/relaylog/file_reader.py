@@ -25,7 +25,7 @@ import zlib
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
-from dm.binlog.event import RawEvent
+from dm.binlog.event import CheckedEvent, RawEvent
 from dm.binlog.event_source import SourceEvent
 from dm.binlog.gtid_history import format_has_checksum
 from dm.binlog.header import (
@@ -136,23 +136,24 @@ class FileReader:
                 yield None
                 doubt = yield from self._sleep(file, place, offset, watch, stop)
                 continue
-            for data in events:
-                offset += len(data)
-                header = EventHeader(*_unpack(data))
-                if header.type == EventType.FORMAT_DESCRIPTION:
-                    self._checksum = format_has_checksum(data)
-                yield SourceEvent(RawEvent(header, data), uuid, name, offset)
+            for event in events:
+                offset += len(event.data)
+                if event.header.type == EventType.FORMAT_DESCRIPTION:
+                    self._checksum = format_has_checksum(event.data)
+                yield SourceEvent(event, uuid, name, offset)
         return None
 
-    def _read(self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool) -> list[bytes]:
+    def _read(
+        self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool
+    ) -> list[CheckedEvent]:
         """Events from the ring, where the place is in it and the kernel tells of its writes; else from the file."""
         while True:
             found = self._ring.read(place.sub.name, place.file, offset) if watch.notified else None
             found = self._good(found, offset) if found else found
-            from_file = file.read(offset) if found is None or (doubt and not found) else []
+            from_file = file.checked(offset) if found is None or (doubt and not found) else []
             in_ring = found is not None and not from_file
             self._mode.enter("memory" if in_ring else "file")
-            events = from_file or found or []
+            events = from_file or [CheckedEvent.of(data) for data in found or ()]
             if events or not watch.writes_show_in(self._ring.watched if in_ring else None):
                 return events
 

@@ -13,6 +13,7 @@ import sys
 from types import ModuleType
 
 from dm import accelerator
+from dm.binlog.frame import checked_events
 from dm.binlog.gtid_history import GtidHistory
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
@@ -50,6 +51,17 @@ def fuzz_json(native: ModuleType, chance: random.Random) -> None:
     native.json_text(damaged(chance, stored(document(chance), chance.random() < 0.3)))
 
 
+def fuzz_frames(native: ModuleType, chance: random.Random) -> None:
+    """Damaged pieces of a file."""
+    events = placed([event for number in range(3) for event in transaction(number + 1, chance.randrange(200))])
+    data = damaged(chance, b"".join(events))
+    found = []
+    for extension in (None, native):
+        with running(extension):
+            found.append(checked_events(data, 0, len(data), len(data) % 2 == 0))
+    assert found[0] == found[1]
+
+
 def fuzz_packets(native: ModuleType, chance: random.Random) -> None:
     """Damaged packets."""
     events = placed([event for number in range(3) for event in transaction(number + 1, chance.randrange(200))])
@@ -81,12 +93,14 @@ def main() -> None:
         fuzz_rows(native, seed + number)
         fuzz_json(native, chance)
         fuzz_packets(native, chance)
+        fuzz_frames(native, chance)
         size = chance.randrange(300)
         native.crc32(chance.randbytes(size))
     assert compiled() is native
     flavors: tuple[Flavor, ...] = ("mysql", "mariadb")
-    for flavor in flavors:
-        Mutator(flavor, seed).run(count)
+    with running(native):
+        for flavor in flavors:
+            Mutator(flavor, seed).run(count)
     print(f"fuzzed {count} times from {seed}")
 
 

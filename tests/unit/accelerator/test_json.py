@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dm.binlog.json_text import MAX_DEPTH, read_text
 from tests.unit.binlog.test_json_text import Json, documents, stored
 
-thorough = settings(max_examples=500, deadline=None)
+thorough = settings(max_examples=80, deadline=None)
 
 
 def agreed(native: ModuleType, raw: bytes) -> str | None:

@@ -19,14 +19,14 @@ from tests.unit.accelerator.rows_at_random import Sample, sample
 
 MANY = 100_000
 seeds = st.integers(0, (1 << 64) - 1)
-thorough = settings(max_examples=300, deadline=None)
+thorough = settings(max_examples=80, deadline=None)
 
 
 def compiled_rows(native: ModuleType, given_sample: Sample) -> list[Any] | None:
     """What the compiled decoder alone says."""
     with running(native):
         decoder = RowDecoder(given_sample.table_map, given_sample.columns)
-        return decoder._compiled(given_sample.rows)
+        return decoder._with_layouts(given_sample.rows)
 
 
 @thorough

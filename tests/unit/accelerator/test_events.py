@@ -1,0 +1,90 @@
+"""Events are cut and parsed as without the extension, damaged ones included."""
+
+from __future__ import annotations
+
+import random
+from types import ModuleType
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dm.binlog.event import CheckedEvent, RawEvent
+from dm.binlog.frame import checked_events
+from dm.binlog.header import EventHeader
+from dm.binlog.reader import EventParser, TransactionPayload
+from dm.errors import DMError
+from dm.gtid import Flavor
+from tests.testbed.decoders import running
+from tests.unit.binlog.mutation import Mutator
+from tests.unit.binlog.sample import SAMPLES, raw_events
+
+FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
+thorough = settings(max_examples=80, deadline=None)
+
+
+def parsed(parser: EventParser, raw: RawEvent) -> str:
+    """The event or the error, in a form that compares."""
+    try:
+        event = parser.parse(raw)
+    except DMError as error:
+        return f"{error.name}: {error}"
+    if isinstance(event, TransactionPayload):
+        event.payload = bytes(event.payload)
+    return f"{type(event).__name__} {event!r}"
+
+
+def opened(native: ModuleType | None, flavor: Flavor) -> EventParser:
+    with running(native):
+        parser = EventParser(verify=False)
+        parser.parse(raw_events(flavor)[0])
+    return parser
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_events_of_a_server(native: ModuleType, flavor: Flavor) -> None:
+    compiled, python = opened(native, flavor), opened(None, flavor)
+    for raw in raw_events(flavor):
+        assert parsed(compiled, raw) == parsed(python, raw)
+        assert parsed(compiled, CheckedEvent(*raw)) == parsed(python, raw)
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_damaged_events(native: ModuleType, flavor: Flavor) -> None:
+    compiled, python, mutator = opened(native, flavor), opened(None, flavor), Mutator(flavor, 7)
+    for _ in range(1500):
+        raw = mutator.event()
+        assert parsed(compiled, raw) == parsed(python, raw), raw
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+@thorough
+@given(st.integers(0, 5000), st.integers(0, 5000), st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255))))
+def test_pieces_of_a_file(
+    native: ModuleType, flavor: Flavor, start: int, size: int, edits: list[tuple[int, int]]
+) -> None:
+    data = bytearray((SAMPLES / f"{flavor}.binlog").read_bytes())
+    first = 4 + len(raw_events(flavor)[0].data)
+    for at, value in edits:
+        data[first + at % (len(data) - first)] = value
+    at = first if start % 3 else start % len(data)
+    found: list[Any] = []
+    for extension in (native, None):
+        with running(extension):
+            found.append(checked_events(bytes(data), at, min(at + size, len(data)), start % 2 == 0))
+    assert found[0] == found[1]
+    for event in found[0][0]:
+        assert (type(event), type(event.header)) == (CheckedEvent, EventHeader)
+
+
+def test_what_is_no_call_is_refused(native: ModuleType) -> None:
+    chance = random.Random(3)
+    values: list[object] = [None, 1, -1, b"x" * 40, "insert", "", {}, (), tuple, int, EventHeader, True, 1 << 70]
+    for name in ("frames", "rows_event", "table_map_event", "decode_rows", "cut", "decode"):
+        for _ in range(1000):
+            arguments = [chance.choice(values) for _ in range(chance.randrange(11))]
+            try:
+                getattr(native, name)(*arguments)
+            except (TypeError, ValueError, OverflowError):
+                continue
