@@ -404,6 +404,8 @@ CHAPTERS: Final = (
             "java-home": "Java 17 or newer",
             "json-types": "`exact`: values inside JSON documents of a MySQL source keep their types (DECIMAL, dates,"
             " bytes, unsigned); `text`: they get what the documents' text says ([full-load.md](full-load.md))",
+            "dump-files": "`none`: `full` and `all` copy tables that have a key from source to target without files"
+            " ([full-load.md](full-load.md)); `all`: every table goes through files",
             "defer-indexes": "whether tables that the load makes get their secondary indexes and foreign keys when the"
             " rows are there ([full-load.md](full-load.md))",
             "dump-format": "`parquet`, or `sql`: files as dumpling writes them, for other tools",

@@ -51,6 +51,12 @@ class DumperConfig(Section):
     where: Text = ""
     consistency: Annotated[Consistency, one_of(Consistency)] = "auto"  # from `extra-args`; auto: by the task's mode
 
+    def of_one_moment(self, mode: str, on_duplicate: str) -> bool:
+        """Whether all rows must be of one moment: nobody corrects them later, or a duplicate is an error."""
+        if self.consistency == "auto":
+            return mode not in ("all", "load&sync") or on_duplicate == "error"
+        return self.consistency in ("flush", "lock")
+
     @classmethod
     def file_keys(cls) -> list[str]:
         """DM's keys: consistency comes in `extra-args`."""

@@ -13,6 +13,7 @@ from dm.config.scalar import Flag, Text, matching, one_of, whole
 from dm.config.section import Issue, Section
 
 DumpFormat = Literal["parquet", "sql"]
+DumpFiles = Literal["all", "none"]
 JsonTypes = Literal["exact", "text"]
 
 _SIZE_EXAMPLE = "a size such as `512m` or `2g`"
@@ -40,6 +41,7 @@ class SparkConfig(Section):
     driver_memory: Annotated[str, matching(r"[1-9][0-9]*[kmgt]", "config-bad-value", _SIZE_EXAMPLE)] = "512m"
     java_home: Text = ""  # empty: JAVA_HOME, then java of the path, then the one installed with dm
     json_types: Annotated[JsonTypes, one_of(JsonTypes)] = "exact"  # of MySQL's documents; text: what the text says
+    dump_files: Annotated[DumpFiles, one_of(DumpFiles)] = "all"  # none: keyed tables are copied without
     defer_indexes: Flag = False  # of tables that the load makes: secondary ones and foreign keys come after the rows
     dump_format: Annotated[DumpFormat, one_of(DumpFormat)] = "parquet"
 

@@ -66,10 +66,8 @@ class SubtaskConfig(BaseModel):
 
     @property
     def dump_of_one_moment(self) -> bool:
-        """Whether all rows dumped must be of one moment: nobody corrects them later, or a duplicate is an error."""
-        if self.dumper.consistency == "auto":
-            return self.mode not in ("all", "load&sync") or self.loader.on_duplicate_logical == "error"
-        return self.dumper.consistency in ("flush", "lock")
+        """Whether all rows dumped must be of one moment."""
+        return self.dumper.of_one_moment(self.mode, self.loader.on_duplicate_logical)
 
     def to_wire(self) -> JSON:
         """Everything including passwords: for the pipe to the unit's process, and nothing else."""
@@ -88,8 +86,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
     source = sources.get(source_id)
     if instance is None or source is None:
         raise DMError("config-source-unknown", value=repr(source_id))
-    dumper = instance.mydumper or task.mydumpers.get(instance.mydumper_config_name) or DumperConfig()
-    loader = instance.loader or task.loaders.get(instance.loader_config_name) or LoaderConfig()
+    dumper, loader = task.dumper_of(instance), task.loader_of(instance)
     syncer = task.syncer_of(instance)
     if instance.mydumper_thread:
         dumper = dumper.model_copy(update={"threads": instance.mydumper_thread})

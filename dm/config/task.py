@@ -186,6 +186,8 @@ class TaskConfig(Section):
     def check(self) -> Iterator[Issue]:
         """What DM refuses between sections, and what this program does not do yet."""
         yield from self._check_sharding()
+        if self.spark.dump_files == "none":
+            yield from self._check_streaming()
         if self.online_ddl_scheme:
             if self.online_ddl_scheme not in ("gh-ost", "pt"):
                 value = {"value": repr(self.online_ddl_scheme[:60])}
@@ -214,10 +216,35 @@ class TaskConfig(Section):
                 details={"value": repr(self.shard_mode or "pessimistic")},
             )
 
+    def _check_streaming(self) -> Iterator[Issue]:
+        """A snapshot ends with its session, and nobody could go on in the middle of it without files."""
+        value = {"value": "`dump-files: none`"}
+        if self.task_mode not in ("full", "all"):
+            yield Issue(
+                "config-refused-value", "spark", "`dump-files: all`", "it is for `full` and `all`", details=value
+            )
+            return
+        for instance in self.mysql_instances:
+            on_duplicate = self.loader_of(instance).on_duplicate_logical
+            if on_duplicate == "error":
+                hint = "use another `on-duplicate-logical` in `loaders`: a row that moves may come twice"
+                yield Issue("config-refused-value", "spark", "`dump-files: all`", hint, details=value)
+            elif self.dumper_of(instance).of_one_moment(self.task_mode, on_duplicate):
+                hint = "use `--consistency none` in `extra-args` of `mydumpers`"
+                yield Issue("config-refused-value", "spark", "`dump-files: all`", hint, details=value)
+
     @property
     def foreign_key_checks(self) -> bool:
         """Whether the target's sessions check foreign keys."""
         return self.target_database.session.get("foreign_key_checks", "0").lower() in ("1", "on", "true")
+
+    def dumper_of(self, instance: Instance) -> DumperConfig:
+        """The dumper section that an instance uses, `mydumper-thread` not applied."""
+        return instance.mydumper or self.mydumpers.get(instance.mydumper_config_name) or DumperConfig()
+
+    def loader_of(self, instance: Instance) -> LoaderConfig:
+        """The loader section that an instance uses, `loader-thread` not applied."""
+        return instance.loader or self.loaders.get(instance.loader_config_name) or LoaderConfig()
 
     def syncer_of(self, instance: Instance) -> SyncerConfig:
         """The syncer section that an instance uses, `syncer-thread` not applied."""

@@ -9,21 +9,24 @@ from __future__ import annotations
 import os
 import socket
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dm.config.endpoint import Endpoint
 from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
+from dm.dumper.stream import ChunkSink
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.schema.structure_text import normal_structure
 from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import Bound, WalkedKey, make_bound, step_query, value_expression
+from dm.spark.destination import Destination
 from dm.spark.dump_directory import writing_to
 from dm.spark.dump_files import ChunkFooter, publish, read_footer
 from dm.spark.json_types import types_column, types_expression
-from dm.spark.text_rows import read_all, read_batches
+from dm.spark.text_rows import Batch, read_all, read_batches
 from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import TableSnapshot
@@ -115,6 +118,7 @@ class ChunkTask:
     transactional: bool = True
     structure: str = ""  # of a keyless table: what it must be at its point
     sql: SqlForm | None = None  # None: a Parquet file
+    destination: Destination | None = None  # where the rows go without a file
     weight: float = 1.0  # estimated, as a share of a full chunk
 
     def __str__(self) -> str:
@@ -199,6 +203,7 @@ class ChunkReader:
     directory: Path
     dump_id: str
     where: str = ""
+    sink: ChunkSink | None = None
 
     def demand_shared(self) -> None:
         """Raise DMError where the dump's directory is not the one that the driver sees."""
@@ -207,6 +212,8 @@ class ChunkReader:
 
     def finished(self, task: ChunkTask) -> ChunkResult | None:
         """The chunk as an earlier attempt has left it; None when it has to be read."""
+        if task.destination is not None:
+            return None  # whoever writes it finds its record
         footer = read_footer(self.directory / task.file)
         if footer is None or footer.dump_id != self.dump_id:
             return None
@@ -214,6 +221,8 @@ class ChunkReader:
 
     def read(self, connection: Connection, task: ChunkTask) -> ChunkResult:
         """Read the chunk through a session of the caller's, in whichever snapshot that has."""
+        if task.destination is not None:
+            return self._stream(task, task.destination, connection)
         return self._write(task, connection, None, None)
 
     def read_snapshot(self, snapshot: TableSnapshot, task: ChunkTask) -> ChunkResult:
@@ -226,6 +235,23 @@ class ChunkReader:
         conditions = [f"({text})" for text in (task.condition, self.where) if text and text != "1"]
         return f"{task.select} WHERE {' AND '.join(conditions)}" if conditions else task.select
 
+    def _batches(self, connection: Connection, task: ChunkTask) -> Iterator[Batch]:
+        return read_batches(connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES)
+
+    def _stream(self, task: ChunkTask, destination: Destination, connection: Connection) -> ChunkResult:
+        assert self.sink is not None
+
+        def batches() -> Iterator[Batch]:
+            rows = size = 0
+            for batch in self._batches(connection, task):
+                yield batch
+                rows += batch.rows
+                size += batch.size
+                report(self.directory, task.file, rows, size)
+
+        rows, size = self.sink.write(task.table, task.generation, task.chunk, destination, batches())
+        return ChunkResult(task.table, task.generation, task.chunk, rows, size)
+
     def _write(
         self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
     ) -> ChunkResult:
@@ -236,9 +262,7 @@ class ChunkReader:
                 with temporary.open("xb") as file:
                     hashed = HashedFile(file)
                     with open_chunk_file(hashed, task.columns, task.sql) as chunk:
-                        for batch in read_batches(
-                            connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES
-                        ):
+                        for batch in self._batches(connection, task):
                             chunk.add(batch)
                             rows += batch.rows
                             size += batch.size

@@ -11,6 +11,7 @@ from pathlib import Path
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.progress import DumpProgress
+from dm.dumper.stream import Stream
 from dm.dumper.structures import read_schemas
 from dm.dumper.target_keys import TargetKeys
 from dm.ident import TableName
@@ -37,6 +38,7 @@ class DumpRun:
     facts: ServerFacts
     stop: threading.Event
     hold: Hold | None = None
+    stream: Stream | None = None  # where chunks of keyed tables go without files
     changed: set[TableName] = field(default_factory=set)  # tables that a worker found to be not the planned ones
 
     def new_plan(self, point: Position, tables: Sequence[DumpedTable]) -> DumpPlan:

@@ -5,7 +5,7 @@ mode up to P1, which brings every keyed row to its state at P1. Three kinds of t
 
 - *keyless* ones (replaying twice would double rows): one chunk, read from one snapshot at an exact point;
 - tables whose structure changed between P0 and the end: they are read again, from a later point of their own, until a
-  round ends with everything as it was when it began;
+  round ends with everything as it was when it began (one that goes into the target without files is an error then);
 - tables that vanished: a point behind their end, so that the syncer does not apply their last changes to nothing;
   also those that were there at a point and gone before they could enter the plan.
 
@@ -28,7 +28,7 @@ from dm.dumper.table_planner import TablePlanner
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.spark.dump_files import DumpedTable, DumpPlan, save_plan
+from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, save_plan
 from dm.spark.job import run_tasks
 from dm.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa
 
@@ -47,6 +47,8 @@ class LockFreeDump:
         plan = plan or self._begin()
         if plan is None:
             return None
+        if self.run.stream is not None:
+            self.run.stream.begin(plan, self.run.stop)
         for table in plan.tables:
             self.planner.announce(plan, table)
         for _ in range(_ROUNDS):
@@ -105,16 +107,20 @@ class LockFreeDump:
                 self.planner.forget_report(waiting.pop((result.table, result.chunk)))
                 if result.changed:
                     run.changed.add(result.table)
-                else:
-                    run.progress.chunk(result.table, result.rows, result.size)
+                    continue
+                run.progress.chunk(result.table, result.rows, result.size)
+                if run.stream is not None:
+                    run.stream.wrote(result.table, result.generation, result.chunk, result.rows, result.size)
             hear()
             faults.hit("dumper.chunk_recorded")
 
         context, reader = run.spark.context(), GroupReader(self.planner.reader(plan))
         groups = grouped((task, task.weight) for task in tasks)
         run.progress.reading()
-        description, threads = f"{run.subtask.task}: read chunks", run.subtask.dumper.threads
-        return run_tasks(context, reader, groups, run.stop, done, description, hear, at_once=threads)
+        description, at_once = f"{run.subtask.task}: read chunks", run.subtask.dumper.threads
+        if run.stream is not None:
+            at_once = min(at_once, run.stream.writers)
+        return run_tasks(context, reader, groups, run.stop, done, description, hear, at_once=at_once)
 
     def _compare(self, plan: DumpPlan) -> tuple[DumpPlan, set[TableName]]:
         """The plan after a round, and the tables that were not what it said."""
@@ -131,6 +137,10 @@ class LockFreeDump:
         }
         if not moved:
             return plan, moved
+        # What was written of them can't be taken back: other sources may have rows in the same table of the target.
+        streamed = sorted(name for name in moved & planned.keys() if planned[name].form == STREAMED)
+        if streamed:
+            raise DMError("dump-streamed-table-changed", table=", ".join(map(str, streamed)))
         settled = settle(run.connection, run.rules.wanted, self._point, known)
         entries: list[DumpedTable] = []
         vanished = dict(plan.vanished)

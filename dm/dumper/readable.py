@@ -18,7 +18,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.spark.dump_directory import METADATA_FILE, PLAN_FILE
-from dm.spark.dump_files import DumpPlan, file_stem, finished_chunk
+from dm.spark.dump_files import STREAMED, DumpPlan, file_stem, finished_chunk
 from dm.spark.manifest import ListedFile, sha256_of, write_manifest
 from dm.spark.sql_file import SCHEMA_HEADER
 
@@ -64,7 +64,7 @@ def write_readable(directory: Path, plan: DumpPlan, finished: float, checksums: 
 def _chunk_files(directory: Path, plan: DumpPlan, checksums: Mapping[str, str]) -> list[ListedFile]:
     found = []
     for table in plan.tables:
-        for chunk in range(table.chunks):
+        for chunk in range(0 if table.form == STREAMED else table.chunks):
             name = table.file_name(chunk)
             path = directory / name
             footer = finished_chunk(directory, plan, table, chunk)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dm.dumper.chunk_file import SqlForm
@@ -27,7 +27,8 @@ from dm.position import Position
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.spark.chunk_plan import conditions, rows_per_chunk, walked_key
-from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, save_plan
+from dm.spark.destination import Destination
+from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, save_plan
 from dm.spark.job import run_tasks
 from dm.spark.json_types import tells_types
 from dm.spark.literals import naming_key
@@ -46,7 +47,10 @@ class TablePlanner:
         """A table that enters the plan; a keyless one gets its point when it is read."""
         flavor = self.run.facts.flavor
         keyless = self.run.keys.keyless(self.schema(name, structure), flavor)
-        form = self.run.subtask.spark.dump_format
+        form: str = self.run.subtask.spark.dump_format
+        # What can't be cut would be one transaction, however large it is.
+        if self.run.stream is not None and not keyless and walked_key(self.schema(name, structure)) is not None:
+            form = STREAMED
         return DumpedTable(name, structure, generation, keyless, None if keyless else point, form=form)
 
     def schema(self, name: TableName, structure: str) -> TableSchema:
@@ -63,9 +67,16 @@ class TablePlanner:
         if table.bounds is None:
             return
         for chunk in range(table.chunks):
-            footer = finished_chunk(self.run.directory, plan, table, chunk)
-            if footer is not None:
-                self.run.progress.chunk(table.name, footer.rows, footer.size)
+            found = self._finished(plan, table, chunk)
+            if found is not None:
+                self.run.progress.chunk(table.name, *found)
+
+    def _finished(self, plan: DumpPlan, table: DumpedTable, chunk: int) -> tuple[int, int] | None:
+        """Rows and bytes of a chunk that is done."""
+        if table.form == STREAMED and self.run.stream is not None:
+            return self.run.stream.finished(table, chunk)
+        footer = finished_chunk(self.run.directory, plan, table, chunk)
+        return None if footer is None else (footer.rows, footer.size)
 
     def walk(self, plan: DumpPlan) -> DumpPlan | None:
         """Give every table its chunk bounds; None when stopped."""
@@ -111,9 +122,13 @@ class TablePlanner:
 
     def missing(self, plan: DumpPlan) -> list[ChunkTask]:
         """Every chunk that has no file."""
-        return [task for table in plan.tables for task in self._missing(plan, table)]
+        streamed = [table for table in plan.tables if table.form == STREAMED]
+        destinations: Mapping[TableName, Destination] = {}
+        if streamed and self.run.stream is not None:
+            destinations = self.run.stream.prepare(plan, streamed)
+        return [task for table in plan.tables for task in self._missing(plan, table, destinations.get(table.name))]
 
-    def _missing(self, plan: DumpPlan, table: DumpedTable) -> Sequence[ChunkTask]:
+    def _missing(self, plan: DumpPlan, table: DumpedTable, destination: Destination | None) -> Sequence[ChunkTask]:
         schema = self.schema(table.name, table.structure)
         key = None if table.keyless else walked_key(schema)
         json_types = self._asks_json_types(schema)
@@ -135,10 +150,11 @@ class TablePlanner:
                 transactional=(schema.engine or "InnoDB").lower() == "innodb",
                 structure=table.structure if table.keyless else "",
                 sql=form,
+                destination=destination,
                 weight=table.weight,
             )
             for chunk, condition in enumerate(conditions(key if table.bounds else None, table.bounds or ()))
-            if finished_chunk(self.run.directory, plan, table, chunk) is None
+            if self._finished(plan, table, chunk) is None
         ]
 
     def _asks_json_types(self, schema: TableSchema) -> bool:
@@ -155,7 +171,8 @@ class TablePlanner:
         """What reads chunks of the plan."""
         run = self.run
         shared_marker(run.directory, plan.dump_id).touch()
-        return ChunkReader(run.endpoint, run.facts, run.directory, plan.dump_id, run.subtask.dumper.where)
+        sink = None if run.stream is None else run.stream.sink
+        return ChunkReader(run.endpoint, run.facts, run.directory, plan.dump_id, run.subtask.dumper.where, sink)
 
     def hear_reports(self, chunks: Iterable[tuple[TableName, str]]) -> None:
         """Count what has been read of chunks that are not finished; any number may be waiting for a worker."""
@@ -179,6 +196,8 @@ class TablePlanner:
         """Take the points of keyless tables from their files into the plan."""
         pointed = []
         for table in plan.tables:
+            if table.form == STREAMED:
+                continue
             footers = [finished_chunk(self.run.directory, plan, table, chunk) for chunk in range(table.chunks)]
             if any(footer is None for footer in footers):
                 raise DMError("dump-file-damaged", file=table.file_name(0), why=f"a chunk of {table.name} is missing")

@@ -24,13 +24,14 @@ from dm.dumper.lock_free import LockFreeDump
 from dm.dumper.one_moment import OneMomentDump
 from dm.dumper.progress import DumpProgress
 from dm.dumper.readable import write_readable
+from dm.dumper.stream import Stream
 from dm.dumper.table_planner import TablePlanner
 from dm.dumper.target_keys import TargetKeys
 from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.rules import TableRules
 from dm.spark.dump_directory import foreign_file, remove_files, writing_to
-from dm.spark.dump_files import DumpPlan, load_plan, save_plan
+from dm.spark.dump_files import STREAMED, DumpPlan, load_plan, save_plan
 from dm.spark.session import SparkProvider
 from dm.unit import JSON, UnitName
 from dm.upstream.facts import read_facts
@@ -49,11 +50,13 @@ class DumpUnit:
         *,
         clock: Clock | None = None,
         hold: Hold | None = None,
+        stream: Stream | None = None,
     ) -> None:
         self._subtask = subtask
         self._directory = directory
         self._spark = spark
         self._hold = hold
+        self._stream = stream
         self._clock = clock or SystemClock()
         self._progress = DumpProgress(self._clock)
 
@@ -80,6 +83,7 @@ class DumpUnit:
                     facts,
                     stop,
                     self._hold,
+                    self._stream,
                 )
                 self._run(run)
             finally:
@@ -98,7 +102,7 @@ class DumpUnit:
         if plan is not None:
             run.keep_from(plan.p0)
         if plan is not None and plan.finished:
-            self._finish(planner, plan)
+            self._finish(run, planner, plan)
             return
         if self._subtask.dump_of_one_moment:
             self._clear()
@@ -114,7 +118,7 @@ class DumpUnit:
         shared_marker(self._directory, complete.dump_id).unlink(missing_ok=True)
         save_plan(self._directory, complete)
         faults.hit("dumper.finished")
-        self._finish(planner, complete)
+        self._finish(run, planner, complete)
 
     def _stored(self, run: DumpRun) -> DumpPlan | None:
         """The plan to go on with; None, and an empty directory, when the dump has to begin."""
@@ -132,9 +136,9 @@ class DumpUnit:
             raise DMError("dump-directory-foreign", directory=self._directory, why=why)
         # A snapshot is gone with its session, and a point means nothing on another server. Files of two forms in one
         # directory are no dump for other tools, and chunks of two conditions none at all.
-        form = self._subtask.spark.dump_format
+        forms = {self._subtask.spark.dump_format, STREAMED if run.stream is not None else ""}
         other_rows = plan.where != self._subtask.dumper.where
-        other_form = any(table.form != form for table in plan.tables)
+        other_form = any(table.form not in forms for table in plan.tables)
         other_server = plan.server_uuid != run.facts.server_uuid
         if plan.finished and other_rows:
             why = f"it was dumped with {f'`where: {plan.where}`' if plan.where else 'no `where`'}"
@@ -150,7 +154,9 @@ class DumpUnit:
         remove_files(self._directory)
         self._directory.mkdir(parents=True, exist_ok=True)
 
-    def _finish(self, planner: TablePlanner, plan: DumpPlan) -> None:
+    def _finish(self, run: DumpRun, planner: TablePlanner, plan: DumpPlan) -> None:
+        if run.stream is not None and plan.streamed:
+            run.stream.begin(plan, run.stop)
         for table in plan.tables:
             planner.announce(plan, table)
         self._progress.under_way({})

@@ -82,6 +82,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "everywhere; or use a master on this host, such as `local[*]`",
     ),
     ErrorKind(
+        "dump-streamed-table-changed", 32921, "dump-unit", "upstream", "high",
+        "table {table} was altered, renamed or dropped while it was copied without files",
+        "stop the task, remove what it has made at the target, and start it with --remove-meta when the source's "
+        "schema changes are done; with `dump-files: all` such a table is read again",
+    ),
+    ErrorKind(
+        "lake-dump-streamed", 32922, "dump-unit", "internal", "medium",
+        "the dump in {directory} has no files of tables that were copied without (`dump-files: none`)",
+        "dump with `dump-files: all` (the default of the section `spark`)",
+    ),
+    ErrorKind(
         "lake-table-unknown", 32909, "dump-unit", "internal", "medium",
         "the dump in {directory} has no table {table}; it has {known}",
         "name one of them as `schema.table`; `lake.tables(directory)` lists them all",

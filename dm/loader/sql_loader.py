@@ -30,11 +30,12 @@ from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.loader.part_loader import statement_frame
+from dm.loader.part_writer import statement_frame
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
 from dm.loader.tally import OnDuplicate, Tally
 from dm.schema.table import Column
+from dm.spark.destination import Destination
 from dm.spark.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
 from dm.target.connection import TargetConnection
 from dm.target.progress.chunks import (
@@ -64,9 +65,8 @@ class FileTask:
     chunk: int
     file: str
     size: int
-    target: TableName
+    destination: Destination
     columns: tuple[Column, ...]  # that a statement without a list of columns means
-    unique: bool  # the target admits some key once only
     rows: int  # 0: not known
     ours: bool  # it has a trailer
     time_zone: str = "+00:00"  # where the file names none
@@ -129,8 +129,9 @@ class FileLoader:
     def _load(self, connection: TargetConnection, task: FileTask, path: Path, trailer: SqlTrailer | None) -> Tally:
         largest = int(connection.query("SELECT @@max_allowed_packet")[0][0]) - _PACKET_MARGIN
         errors = 0 if trailer is None else trailer.error_values
-        enums = tuple(column.name for column in task.columns if column.base == "enum")
-        tally = Tally(connection, self.run, task.table, task.target, task.unique, self.on_duplicate, errors, enums)
+        enums = tuple(column.name for column in task.destination.columns if column.base == "enum")
+        into = task.destination
+        tally = Tally(connection, self.run, task.table, into.target, into.unique, self.on_duplicate, errors, enums)
         sender = _Sender(tally, task, path, largest)
         number = 0
         part = _Part()
@@ -157,9 +158,9 @@ class FileLoader:
         # Names of tables and keys of records are texts; compared as bytes, no index would find them.
         connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
         connection.begin()
-        fresh = claim_part(connection, self.run, task.part(number), 0, part.size, task.target)
+        fresh = claim_part(connection, self.run, task.part(number), 0, part.size, task.destination.target)
         if end:
-            claim_part(connection, self.run, task.part(FILE_END), 0, 0, task.target)
+            claim_part(connection, self.run, task.part(FILE_END), 0, 0, task.destination.target)
         if fresh:
             connection.execute(f"SET NAMES {sender.charset}")
             before = sender.tally.duplicates
@@ -223,9 +224,8 @@ class _Sender:
     def _frame(self, columns: tuple[str, ...]) -> tuple[bytes, bytes]:
         if columns not in self._frames:
             listed = tuple(Column(name, "") for name in columns) or self.task.columns
-            self._frames[columns] = statement_frame(
-                self.task.target, listed, self.tally.on_duplicate, unique=self.task.unique
-            )
+            target, unique = self.task.destination.target, self.task.destination.unique
+            self._frames[columns] = statement_frame(target, listed, self.tally.on_duplicate, unique=unique)
         return self._frames[columns]
 
 

@@ -13,36 +13,33 @@ finished, and the dump is removed if the task says so.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from pyarrow import parquet
 
 from dm import faults
-from dm.changes.constant import ConstantColumn, constant_columns
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.loader.deferred_indexes import complete_tables, demand_complete, put_off
+from dm.loader.deferred_indexes import complete_tables
+from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.foreign_dump import read_foreign_dump
-from dm.loader.local_data import LocalDataAdmission
 from dm.loader.part_loader import PartLoader, PartResult, PartTask
 from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
 from dm.loader.target_tables import TargetTables
 from dm.position import Position
 from dm.rules.table_rules import TableRules
-from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
-from dm.spark.dump_directory import foreign_file, remove_files
-from dm.spark.dump_files import DumpedTable, DumpPlan, finished_chunk, load_plan
+from dm.spark.destination import Destination
+from dm.spark.dump_directory import PLAN_FILE, foreign_file, remove_files
+from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, load_plan
 from dm.spark.job import run_tasks
 from dm.spark.json_types import types_column
-from dm.spark.literals import constant_literal, naming_key
 from dm.spark.session import SparkProvider
-from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection
 from dm.target.progress.chunks import (
     MOST_WRITERS,
@@ -52,6 +49,7 @@ from dm.target.progress.chunks import (
     finish_run,
     load_is_finished,
     loaded_parts,
+    loaded_sizes,
     noted_duplicates,
 )
 from dm.target.progress.deferral import create_deferrals
@@ -61,24 +59,6 @@ from dm.unit import JSON, UnitName
 
 _PART_BYTES = 1 << 24  # of values; also what one transaction holds
 _SAME_IN_UTF8 = frozenset({None, "binary", "ascii", "utf8", "utf8mb3", "utf8mb4"})
-
-
-@dataclass
-class _Sources:
-    """Structures of the dumped tables."""
-
-    plan: DumpPlan
-    _parsed: dict[TableName, TableSchema] = field(default_factory=dict)
-
-    def context(self, table: TableName) -> SourceContext:
-        """How the source writes statements."""
-        return SourceContext("mariadb" if self.plan.flavor == "mariadb" else "mysql", self.plan.version, table.schema)
-
-    def schema(self, table: DumpedTable) -> TableSchema:
-        """The structure of a dumped table."""
-        if table.name not in self._parsed:
-            self._parsed[table.name] = parse_create_table(table.structure, self.context(table.name))
-        return self._parsed[table.name]
 
 
 class LoadUnit:
@@ -96,6 +76,7 @@ class LoadUnit:
         self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
         self._progress = LoadProgress(clock or SystemClock())
         self._foreign_files: Mapping[TableName, tuple[str, ...]] = {}
+        self._streamed: Mapping[PartKey, tuple[int, int]] | None = None
 
     def status(self) -> Mapping[str, JSON]:
         """DM's load fields."""
@@ -137,9 +118,9 @@ class LoadUnit:
         if run.finished:
             self._clean(plan)
             return
-        sources = _Sources(plan)
+        structures = DumpedStructures(plan)
         create_deferrals(connection, self._key)
-        tasks, files = self._tasks(connection, plan, sources, run)
+        tasks, files = self._tasks(connection, plan, structures, run)
         done = loaded_parts(connection, run)
         for task in tasks:
             self._progress.expect(task.part.table, task.rows, task.size)
@@ -155,7 +136,7 @@ class LoadUnit:
         target, writers, spark = self._subtask.target, self._writers, self._spark
         if not complete_tables(connection, run, target, spark, stop, writers, self._progress.completing):
             return
-        self._hand_over(connection, plan, sources)
+        self._hand_over(connection, plan, structures)
         finish_run(connection, run)
         faults.hit("loader.finished")
         self._clean(plan)
@@ -200,41 +181,41 @@ class LoadUnit:
         return not left or run_tasks(self._spark.context(), loader, left, stop, loaded, description, at_once=writers)
 
     def _tasks(
-        self, connection: TargetConnection, plan: DumpPlan, sources: _Sources, run: LoadRun
+        self, connection: TargetConnection, plan: DumpPlan, structures: DumpedStructures, run: LoadRun
     ) -> tuple[list[PartTask], list[FileTask]]:
         """Every part of every Parquet file, and every SQL file; makes the tables on the way."""
-        # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
-        connection.execute("SET SESSION foreign_key_checks = 0")
-        admission = LocalDataAdmission.ask(connection)
-        strict = self._subtask.collation_compatible == "strict"
-        targets = TargetTables.at(connection, strict_collations=strict)
-        targets.create_schemas(self._schemas(plan))
+        destinations = Destinations(connection, self._subtask, self._rules, structures, run)
+        destinations.make_schemas()
         tasks: list[PartTask] = []
         files: list[FileTask] = []
-        made: list[TableSchema] = []
         for table in plan.tables:
-            schema, context = sources.schema(table), sources.context(table.name)
-            extracted = self._rules.extracted(table.name)
-            target, new = targets.create(table.structure, schema, context, self._rules.route, extracted)
-            if new:
-                made.append(target)
-            elif self._subtask.spark.defer_indexes:
-                demand_complete(targets, self._key, schema, target)
-            names = [column.name for column in schema.columns]
-            constants = constant_columns(table.name, names, target, extracted)
-            if table.form == "sql":
-                if constants:
-                    raise DMError("load-extract-sql", table=target.name)
-                files.extend(self._files(plan, table, schema, target))
-                continue
-            for chunk in range(table.chunks):
-                tasks.extend(self._parts(plan, table, schema, target, chunk, constants, admission))
-        if self._subtask.spark.defer_indexes:
-            put_off(targets, run, made)
+            destination = destinations.make(table)
+            if table.form == STREAMED:
+                self._count_streamed(connection, plan, table, run)
+            elif table.form == "sql":
+                if destination.constants:
+                    raise DMError("load-extract-sql", table=destination.target)
+                files.extend(self._files(plan, table, structures.schema(table), destination))
+            else:
+                for chunk in range(table.chunks):
+                    tasks.extend(self._parts(plan, table, destination, chunk))
+        destinations.finish()
         return tasks, files
 
+    def _count_streamed(self, connection: TargetConnection, plan: DumpPlan, table: DumpedTable, run: LoadRun) -> None:
+        """The dump has written the table's rows into the target; raises DMError where the target does not know it."""
+        if self._streamed is None:
+            self._streamed = loaded_sizes(connection, run)
+        for chunk in range(table.chunks):
+            found = self._streamed.get(PartKey(table.name, table.generation, chunk, 0))
+            if found is None:
+                why = f"chunk {chunk} of {table.name} was copied without a file, and the target has no record of it"
+                raise DMError("dump-file-damaged", file=self._directory / PLAN_FILE, why=why)
+            self._progress.expect(table.name, *found)
+            self._progress.loaded(table.name, *found)
+
     def _files(
-        self, plan: DumpPlan, table: DumpedTable, schema: TableSchema, target: TableSchema
+        self, plan: DumpPlan, table: DumpedTable, schema: TableSchema, destination: Destination
     ) -> Iterator[FileTask]:
         """The SQL files of a table."""
         foreign = self._foreign_files.get(table.name)
@@ -249,36 +230,17 @@ class LoadUnit:
             if foreign is None and footer is None:
                 raise DMError("dump-file-damaged", file=path, why="it is missing or of another dump")
             yield FileTask(
-                table.name, table.generation, chunk, name, path.stat().st_size, target.name, tuple(visible),
-                bool(target.unique_indexes), rows=0 if footer is None else footer.rows, ours=footer is not None,
+                table.name, table.generation, chunk, name, path.stat().st_size, destination, tuple(visible),
+                rows=0 if footer is None else footer.rows, ours=footer is not None,
                 time_zone=self._subtask.timezone or "+00:00", recoded=recoded,
             )  # fmt: skip
 
-    def _schemas(self, plan: DumpPlan) -> dict[str, tuple[str, str]]:
-        """The schemas that the target needs, each with the defaults of a source schema that goes there."""
-        wanted: dict[str, tuple[str, str]] = {}
-        for table in plan.tables:
-            wanted.setdefault(self._rules.route(table.name).schema, plan.schemas[table.name.schema])
-        return wanted
-
-    def _parts(
-        self,
-        plan: DumpPlan,
-        table: DumpedTable,
-        schema: TableSchema,
-        target: TableSchema,
-        chunk: int,
-        constants: Sequence[ConstantColumn],
-        admission: LocalDataAdmission,
-    ) -> Iterator[PartTask]:
+    def _parts(self, plan: DumpPlan, table: DumpedTable, destination: Destination, chunk: int) -> Iterator[PartTask]:
+        name = table.file_name(chunk)
         if finished_chunk(self._directory, plan, table, chunk) is None:
-            file = table.file_name(chunk)
-            raise DMError("dump-file-damaged", file=self._directory / file, why="it is missing or of another dump")
-        columns = tuple(column for column in schema.columns if column.generated is None)
-        literals = tuple((each.column, constant_literal(each.value, each.column)) for each in constants)
-        unique = bool(target.unique_indexes)
-        with parquet.ParquetFile(self._directory / table.file_name(chunk)) as file:
-            typed = any(types_column(column.name) in file.schema_arrow.names for column in columns)
+            raise DMError("dump-file-damaged", file=self._directory / name, why="it is missing or of another dump")
+        with parquet.ParquetFile(self._directory / name) as file:
+            typed = any(types_column(column.name) in file.schema_arrow.names for column in destination.columns)
             groups = [
                 (file.metadata.row_group(group).num_rows, file.metadata.row_group(group).total_byte_size)
                 for group in range(file.metadata.num_row_groups)
@@ -289,32 +251,17 @@ class LoadUnit:
             last = group + 1 == len(groups)
             if size >= _PART_BYTES or last:
                 if rows:
-                    part_key = PartKey(table.name, table.generation, chunk, part)
-                    file_name = table.file_name(chunk)
-                    yield PartTask(
-                        part=part_key,
-                        file=file_name,
-                        first_group=first,
-                        last_group=group,
-                        target=target.name,
-                        columns=columns,
-                        unique=unique,
-                        rows=rows,
-                        size=size,
-                        constants=literals,
-                        key=naming_key(schema),
-                        typed=typed and self._subtask.spark.json_types == "exact",
-                        local_data=bool(columns) and admission.of(target),
-                    )
+                    key = PartKey(table.name, table.generation, chunk, part)
+                    yield PartTask(key, name, first, group, destination, rows, size, typed)
                 first, rows, size, part = group + 1, 0, 0, part + 1
 
-    def _hand_over(self, connection: TargetConnection, plan: DumpPlan, sources: _Sources) -> None:
+    def _hand_over(self, connection: TargetConnection, plan: DumpPlan, structures: DumpedStructures) -> None:
         """Tell the syncer where to begin and up to where rows may be there already."""
         if self._subtask.mode not in ("all", "load&sync"):
             return
         assert plan.p1 is not None
         tables: dict[TableName, tuple[TableSchema, Position | None]] = {
-            table.name: (sources.schema(table), table.point) for table in plan.tables
+            table.name: (structures.schema(table), table.point) for table in plan.tables
         }
         write_handover(connection, self._key, Handover(plan.p0, plan.p1, tables, plan.vanished))
 

@@ -38,6 +38,7 @@ from dm.spark.dump_directory import PLAN_FILE, writing_to
 from dm.spark.sql_file import read_trailer
 
 FOOTER_KEY = b"dm.chunk"
+STREAMED = "stream"  # the form of a table whose chunks go into the target without files
 _FORMAT = 1
 _LONGEST_STEM = 180
 _CHUNKS = 10**9
@@ -71,7 +72,7 @@ class DumpedTable:
     bounds: tuple[Bound, ...] | None = None  # None: not planned yet
     estimated_rows: int = 0
     chunk_rows: int = 0
-    form: str = "parquet"  # of its chunk files; or "sql"
+    form: str = "parquet"  # of its chunk files; or "sql", or STREAMED
 
     @property
     def chunks(self) -> int:
@@ -116,6 +117,11 @@ class DumpPlan:
     def finished(self) -> bool:
         """Whether every chunk was read and P1 is known."""
         return self.p1 is not None
+
+    @property
+    def streamed(self) -> bool:
+        """Whether rows of some table are in the target and in no file."""
+        return any(table.form == STREAMED for table in self.tables)
 
     def with_tables(self, *tables: DumpedTable) -> DumpPlan:
         """The plan with these tables in place of those of the same name."""

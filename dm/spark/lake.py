@@ -99,6 +99,8 @@ def _plan(directory: Path) -> DumpPlan:
         raise DMError("lake-dump-missing", directory=directory)
     if not plan.finished:
         raise DMError("lake-dump-unfinished", directory=directory, task=plan.task)
+    if plan.streamed:
+        raise DMError("lake-dump-streamed", directory=directory)
     if any(table.form != "parquet" for table in plan.tables):
         raise DMError("lake-dump-sql", directory=directory)
     return plan

@@ -39,9 +39,12 @@ class Factories:
     def dump(self, wire: Mapping[str, JSON]) -> Unit:
         """The dump of a subtask."""
         from dm.dumper.unit import DumpUnit
+        from dm.loader.stream import TargetStream
 
         payload = UnitPayload.from_wire(wire)
-        return DumpUnit(payload.config, payload.dump_directory, self._session(payload), hold=payload.hold)
+        config = payload.config
+        stream = TargetStream(config) if config.spark.dump_files == "none" else None
+        return DumpUnit(config, payload.dump_directory, self._session(payload), hold=payload.hold, stream=stream)
 
     def load(self, wire: Mapping[str, JSON]) -> Unit:
         """The load of a subtask."""

@@ -25,6 +25,7 @@ from dm.demo.compare import Report, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
 from dm.ident import TableName
+from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
 from dm.relaylog.hold import Hold, needs
 from dm.spark.dump_files import DumpPlan, load_plan
@@ -35,6 +36,12 @@ from tests.testbed.sync import running_sync
 def endpoint(server: ThrowawayServer) -> Endpoint:
     """The configuration's word for the server."""
     return Endpoint(host=server.host, port=server.port, user=server.user, password=SecretStr(server.password))
+
+
+def dump_unit(subtask: SubtaskConfig, directory: Path, spark: SparkProvider, hold: Hold | None = None) -> DumpUnit:
+    """The unit as a task makes it."""
+    stream = TargetStream(subtask) if subtask.spark.dump_files == "none" else None
+    return DumpUnit(subtask, directory, spark, hold=hold, stream=stream)
 
 
 @dataclass
@@ -99,6 +106,7 @@ class FullLoad:
         spark = config.spark.model_copy(
             update={
                 "dump_format": self.settings.get("dump_format", "parquet"),
+                "dump_files": self.settings.get("dump_files", "all"),
                 "defer_indexes": self.settings.get("defer_indexes", False),
                 "json_types": self.settings.get("json_types", "exact"),
             }
@@ -108,7 +116,7 @@ class FullLoad:
 
     def dump(self, stop: threading.Event | None = None) -> DumpPlan:
         """Run the dump; gives its plan."""
-        unit = DumpUnit(self.subtask(), self.directory, self.spark, hold=self.hold)
+        unit = dump_unit(self.subtask(), self.directory, self.spark, self.hold)
         unit.run(stop or threading.Event())
         plan = load_plan(self.directory)
         assert plan is not None

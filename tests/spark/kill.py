@@ -11,10 +11,10 @@ import threading
 from pathlib import Path
 
 from dm.config.subtask import SubtaskConfig
-from dm.dumper.unit import DumpUnit
 from dm.errors import DMError
 from dm.loader.unit import LoadUnit
 from dm.spark.session import SparkProvider
+from tests.spark.full_load import dump_unit
 
 TRIED_AGAIN = 3
 
@@ -24,7 +24,7 @@ def main() -> None:
     config = SubtaskConfig.from_wire(json.load(sys.stdin))
     directory = Path(sys.argv[2])
     spark = SparkProvider("local[2]", scratch=directory.parent / "spark")
-    unit = DumpUnit(config, directory, spark) if sys.argv[1] == "Dump" else LoadUnit(config, directory, spark)
+    unit = dump_unit(config, directory, spark) if sys.argv[1] == "Dump" else LoadUnit(config, directory, spark)
     try:
         unit.run(threading.Event())
     except DMError as error:

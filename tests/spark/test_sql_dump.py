@@ -20,6 +20,7 @@ from dm.ident import TableName
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.sql_loader import FileLoader, FileTask
 from dm.schema.table import Column
+from dm.spark.destination import Destination
 from dm.spark.sql_file import read_trailer
 from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection
@@ -199,9 +200,9 @@ def test_a_file_that_was_changed_before_what_is_loaded_is_not_gone_on_with(
         with TargetConnection(load.subtask().target) as connection:
             run = begin_run(connection, key, plan.plan.dump_id, threading.Event())
             done = {part.part: size for part, size in loaded_parts(connection, run).items()}
-        target = TableName(load.target_schema, "keyless")
         columns = (Column("v", "int"),)
-        task = FileTask(name, 0, 0, path.name, 0, target, columns, unique=False, rows=0, ours=False, done=done)
+        destination = Destination(TableName(load.target_schema, "keyless"), columns, unique=False)
+        task = FileTask(name, 0, 0, path.name, 0, destination, columns, rows=0, ours=False, done=done)
         FileLoader(load.subtask().target, load.directory, run)(task)
 
     with pytest.raises(DMError, match="DELETE"):

@@ -190,6 +190,31 @@ def note_duplicates(connection: TargetConnection, run: LoadRun, part: PartKey, f
         )  # fmt: skip
 
 
+def note_size(connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int) -> None:
+    """Write how much a claimed part turned out to be into its record, in the same transaction."""
+    _speak_text(connection)
+    connection.execute(
+        f"UPDATE {run.table.sql} SET row_count = %s, byte_count = %s WHERE id = %s AND cp_schema = %s"
+        " AND cp_table = %s AND generation = %s AND chunk = %s AND part = %s",
+        (
+            rows, size, run.key.source_id, part.table.schema, part.table.table, part.generation, part.chunk, part.part,
+        ),
+    )  # fmt: skip
+
+
+def loaded_sizes(connection: TargetConnection, run: LoadRun) -> dict[PartKey, tuple[int, int]]:
+    """Rows and bytes of the parts that are in the target."""
+    rows = connection.query(
+        "SELECT cp_schema, cp_table, generation, chunk, part, row_count, byte_count"
+        f" FROM {run.table.sql} WHERE id = %s AND cp_schema <> ''",
+        (run.key.source_id,),
+    )
+    return {
+        PartKey(TableName(str(row[0]), str(row[1])), int(row[2]), int(row[3]), int(row[4])): (int(row[5]), int(row[6]))
+        for row in rows
+    }
+
+
 def _speak_text(connection: TargetConnection) -> None:
     """End what a session was set to for rows: compared as bytes, names would find no index, but each other's locks."""
     connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
@@ -217,14 +242,7 @@ def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: Table
 
 def loaded_parts(connection: TargetConnection, run: LoadRun) -> dict[PartKey, int]:
     """The parts that are in the target, each with its bytes."""
-    rows = connection.query(
-        f"SELECT cp_schema, cp_table, generation, chunk, part, byte_count FROM {run.table.sql}"
-        " WHERE id = %s AND cp_schema <> ''",
-        (run.key.source_id,),
-    )
-    return {
-        PartKey(TableName(str(row[0]), str(row[1])), int(row[2]), int(row[3]), int(row[4])): int(row[5]) for row in rows
-    }
+    return {part: size for part, (_, size) in loaded_sizes(connection, run).items()}
 
 
 def finish_run(connection: TargetConnection, run: LoadRun) -> None:

@@ -171,6 +171,7 @@ spark:
   driver-memory: 1g
   java-home: /opt/java
   json-types: text
+  dump-files: all
   defer-indexes: true
   dump-format: parquet
 """

@@ -182,6 +182,7 @@ TASK_CASES = [
     ("spark: {conf: {spark.submit.deployMode: cluster}}", "spark.conf", 20913),
     ("spark: {conf: {spark.master: yarn}}", "spark.conf", 20913),
     ("spark: {dump-format: csv}", "spark.dump-format", 20912),
+    ("spark: {dump-files: some}", "spark.dump-files", 20912),
     ("routes: [a]", "routes", 20911),
 ]
 
@@ -189,6 +190,25 @@ TASK_CASES = [
 @pytest.mark.parametrize(("line", "path", "code"), TASK_CASES, ids=[case[0] for case in TASK_CASES])
 def test_a_bad_key_of_a_task_file_is_named(line: str, path: str, code: int) -> None:
     assert [(problem.path, problem.code) for problem in task_problems(_with(line))] == [(path, code)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "section", "hint"),
+    [
+        ("incremental", "", "it is for `full` and `all`"),
+        ("dump", "", "it is for `full` and `all`"),
+        ("full", "", "--consistency none"),
+        ("all", "mydumper: {extra-args: --consistency flush}", "--consistency none"),
+        ("all", "loader: {on-duplicate-logical: error}", "another `on-duplicate-logical`"),
+        ("full", "mydumper: {extra-args: --consistency none}", None),
+        ("all", "", None),
+    ],
+)
+def test_files_are_only_left_out_where_a_copy_can_go_on(mode: str, section: str, hint: str | None) -> None:
+    text = TASK.replace("task-mode: all", f"task-mode: {mode}") + (f"    {section}\n" if section else "")
+    problems = task_problems(f"{text}spark: {{dump-files: none}}\n")
+    assert [(problem.path, problem.code) for problem in problems] == ([] if hint is None else [("spark", 20913)])
+    assert hint is None or hint in str(problems[0])
 
 
 SECTION_CASES = [

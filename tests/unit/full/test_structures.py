@@ -7,7 +7,7 @@ import pytest
 from dm.dumper.chunk_reader import select_text, selected_columns
 from dm.dumper.structures import same
 from dm.ident import TableName
-from dm.loader.part_loader import statement_frame
+from dm.loader.part_writer import statement_frame
 from dm.loader.target_tables import misfit
 from dm.schema.parse import parse_create_table
 from dm.schema.structure_text import normal_structure

@@ -1,0 +1,57 @@
+"""Where chunks of keyed tables go when there are no files for them (`dump-files: none`).
+
+The dump knows what to read and when; who writes it into the target is the load's affair, which the dump does not know.
+So it is given one of these. A chunk that was written is recorded at the target, in the transaction of its rows; that
+record is what a file is otherwise.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from dm.ident import TableName
+from dm.spark.destination import Destination
+from dm.spark.dump_files import DumpedTable, DumpPlan
+from dm.spark.text_rows import Batch
+
+
+class ChunkSink(Protocol):
+    """Writes a chunk on an executor; it is pickled with everything it needs."""
+
+    def write(
+        self, table: TableName, generation: int, chunk: int, destination: Destination, batches: Iterable[Batch]
+    ) -> tuple[int, int]:
+        """Put the rows into the target, once; rows and bytes. `batches` are read only if the chunk is not there."""
+        ...
+
+
+class Stream(Protocol):
+    """The way into the target, in the driver."""
+
+    def begin(self, plan: DumpPlan, stop: threading.Event) -> None:
+        """Take over from an earlier run and learn what it has written."""
+        ...
+
+    def finished(self, table: DumpedTable, chunk: int) -> tuple[int, int] | None:
+        """Rows and bytes of a chunk that is at the target."""
+        ...
+
+    def prepare(self, plan: DumpPlan, tables: Sequence[DumpedTable]) -> Mapping[TableName, Destination]:
+        """Make the tables at the target."""
+        ...
+
+    def wrote(self, table: TableName, generation: int, chunk: int, rows: int, size: int) -> None:
+        """A chunk is there."""
+        ...
+
+    @property
+    def sink(self) -> ChunkSink:
+        """What writes chunks."""
+        ...
+
+    @property
+    def writers(self) -> int:
+        """How many sessions may write at a time."""
+        ...

@@ -1,0 +1,96 @@
+"""Makes the target's tables for a dump, and tells how rows get into them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dm.changes.constant import constant_columns
+from dm.config.subtask import SubtaskConfig
+from dm.ident import TableName
+from dm.loader.deferred_indexes import demand_complete, put_off
+from dm.loader.local_data import LocalDataAdmission
+from dm.loader.target_tables import TargetTables
+from dm.rules.table_rules import TableRules
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.spark.destination import Destination
+from dm.spark.dump_files import DumpedTable, DumpPlan
+from dm.spark.literals import constant_literal, naming_key
+from dm.sql.context import SourceContext
+from dm.target.connection import TargetConnection
+from dm.target.progress.chunks import LoadRun
+
+
+@dataclass
+class DumpedStructures:
+    """Structures of the dumped tables, each read once."""
+
+    plan: DumpPlan
+    _parsed: dict[TableName, TableSchema] = field(default_factory=dict)
+
+    def context(self, table: TableName) -> SourceContext:
+        """How the source writes statements."""
+        return SourceContext("mariadb" if self.plan.flavor == "mariadb" else "mysql", self.plan.version, table.schema)
+
+    def schema(self, table: DumpedTable) -> TableSchema:
+        """The structure of a dumped table."""
+        if table.name not in self._parsed:
+            self._parsed[table.name] = parse_create_table(table.structure, self.context(table.name))
+        return self._parsed[table.name]
+
+
+class Destinations:
+    """Makes tables one by one; `finish` when all are there."""
+
+    def __init__(
+        self,
+        connection: TargetConnection,
+        subtask: SubtaskConfig,
+        rules: TableRules,
+        structures: DumpedStructures,
+        run: LoadRun,
+    ) -> None:
+        self._subtask = subtask
+        self._rules = rules
+        self._structures = structures
+        self._run = run
+        # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
+        connection.execute("SET SESSION foreign_key_checks = 0")
+        self._admission = LocalDataAdmission.ask(connection)
+        strict = subtask.collation_compatible == "strict"
+        self._targets = TargetTables.at(connection, strict_collations=strict)
+        self._made: list[TableSchema] = []
+
+    def make_schemas(self) -> None:
+        """Make the schemas that the target needs, each with the defaults of a source schema that goes there."""
+        plan, wanted = self._structures.plan, dict[str, tuple[str, str]]()
+        for table in plan.tables:
+            wanted.setdefault(self._rules.route(table.name).schema, plan.schemas[table.name.schema])
+        self._targets.create_schemas(wanted)
+
+    def make(self, table: DumpedTable) -> Destination:
+        """Make the table, or see that rows fit into the one that is there."""
+        schema, context = self._structures.schema(table), self._structures.context(table.name)
+        extracted = self._rules.extracted(table.name)
+        target, new = self._targets.create(table.structure, schema, context, self._rules.route, extracted)
+        if new:
+            self._made.append(target)
+        elif self._subtask.spark.defer_indexes:
+            demand_complete(self._targets, self._run.key, schema, target)
+        columns = tuple(column for column in schema.columns if column.generated is None)
+        constants = constant_columns(table.name, [column.name for column in schema.columns], target, extracted)
+        return Destination(
+            target.name,
+            columns,
+            bool(target.unique_indexes),
+            tuple((each.column, constant_literal(each.value, each.column)) for each in constants),
+            naming_key(schema),
+            self._subtask.spark.json_types == "exact",
+            bool(columns) and self._admission.of(target),
+        )
+
+    def finish(self) -> None:
+        """Take off new tables what they get back when their rows are there."""
+        if self._subtask.spark.defer_indexes:
+            put_off(self._targets, self._run, self._made)
+        self._made = []
