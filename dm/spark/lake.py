@@ -190,7 +190,8 @@ def _member(field: Field, number: Column) -> Column:
 
     if field.base == "enum":
         members = functions.array(*map(functions.lit, ("", *field.members)))  # 0 is the error value, which reads ''
-        return functions.element_at(members, number.cast("int") + 1)
+        # Of a null position Spark gives some member.
+        return functions.when(number.isNotNull(), functions.element_at(members, number.cast("int") + 1))
     bits = functions.lpad(functions.conv(number, 10, 2), 64, "0")
     chosen = [
         functions.when(functions.substring(bits, 64 - position, 1) == "1", functions.lit(member))
