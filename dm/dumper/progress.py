@@ -29,6 +29,8 @@ class _Table:
     @property
     def seen(self) -> tuple[int, int]:
         """Rows and bytes read so far."""
+        if self.missing <= 0:  # a task that Spark began twice may still be reading
+            return self.rows, self.size
         return self.rows + self.under_way[0], self.size + self.under_way[1]
 
     @property

@@ -91,6 +91,9 @@ def test_every_row_is_in_one_chunk_of_a_key_of_any_type(
         for table in tables:
             context = SourceContext(facts.flavor, facts.version, table.schema)
             key = walked_key(parse_create_table(read_structure(questions, table), context))
+            if tables[table].startswith("CHAR") and "_nopad_" in tables[table]:
+                assert key is None, "its index has another order than comparisons"
+                continue
             assert key is not None, tables[table]
             keys[table] = key
             walks.append(KeyWalk(table, key, source.randint(1, 4)))

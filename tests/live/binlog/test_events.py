@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dm.binlog.control import MariadbBinlogCheckpoint
 from dm.binlog.decode import DecoderCache
 from dm.binlog.reader import (
     FormatDescription,
@@ -67,7 +68,8 @@ def test_a_transaction_has_the_shape_its_family_gives_it(
     name = schema(upstream)
     upstream.execute(f"CREATE TABLE {name}.t (a INT)")
     recorded = run(upstream, "START TRANSACTION", "INSERT INTO t VALUES (1), (2)", "COMMIT", database=name)
-    kinds = [type(event).__name__ for event in recorded.events]
+    # MariaDB says that a binlog file needs no recovery any more when its engines have synced, wherever that falls.
+    kinds = [type(event).__name__ for event in recorded.events if not isinstance(event, MariadbBinlogCheckpoint)]
     start = kinds.index("GtidEvent")
     if flavor == "mysql":
         assert kinds[start:-1] == ["GtidEvent", "Query", "TableMap", "Rows", "Xid"]
