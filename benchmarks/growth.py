@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import catch_up, full
@@ -63,14 +63,15 @@ def _book(book: Callable[[int, float, float, float], None], twice: int, cost: Co
 
 def _catch_up(source: ThrowawayServer, scale: float, rounds: int) -> Comparison:
     workload = WORKLOADS[_WORKLOAD]
-    recordings: Sequence[Recording] = [
-        record(source, workload, size, table=f"growth_{number}") for number, size in enumerate((scale / 2, scale))
-    ]
-    growth = _Growth("catch-up", f"catch-up {_WORKLOAD}", (recordings[0].rows, recordings[1].rows))
+    recordings: list[Recording] = []
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as place:
         directory = Path(place)
-        for recording in recordings:
+        for number, size in enumerate((scale / 2, scale)):
+            recording = record(source, workload, size, table=f"growth_{number}")
+            # Before the next one is written: a relay does not stop at the end of a file.
             pull_ours(source, recording, directory / recording.table)
+            recordings.append(recording)
+        growth = _Growth("catch-up", f"catch-up {_WORKLOAD}", (recordings[0].rows, recordings[1].rows))
         for number in range(rounds):
             for twice, recording in enumerate(recordings):
                 relay, work = directory / recording.table, directory / f"{number}-{twice}"
