@@ -18,7 +18,7 @@ from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.proxy import FaultProxy
 
-pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(600)]
 
 SECRETS = PASSWORDS.values()
 # Slow enough to kill a daemon in the middle of copying 0.7 MB over a few connections, whatever the machine.
