@@ -3,6 +3,7 @@
 
 typedef struct {
     PyTypeObject *layout;
+    PyTypeObject *text_rows;
 } State;
 
 static PyObject *native_crc32(PyObject *self, PyObject *data)
@@ -60,13 +61,17 @@ static int prepare(PyObject *module)
     State *state = PyModule_GetState(module);
     crc32_prepare();
     state->layout = layout_type(module);
-    return state->layout == NULL ? -1 : PyModule_AddObjectRef(module, "Layout", (PyObject *)state->layout);
+    state->text_rows = text_rows_type(module);
+    if (state->layout == NULL || state->text_rows == NULL)
+        return -1;
+    return PyModule_AddType(module, state->layout) < 0 ? -1 : PyModule_AddType(module, state->text_rows);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
     State *state = PyModule_GetState(module);
     Py_VISIT(state->layout);
+    Py_VISIT(state->text_rows);
     return 0;
 }
 
@@ -74,6 +79,7 @@ static int clear(PyObject *module)
 {
     State *state = PyModule_GetState(module);
     Py_CLEAR(state->layout);
+    Py_CLEAR(state->text_rows);
     return 0;
 }
 

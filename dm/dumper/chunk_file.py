@@ -88,9 +88,12 @@ def open_chunk_file(file: HashedFile, columns: Sequence[str], sql: SqlForm | Non
 @contextmanager
 def _parquet_file(file: HashedFile, columns: Sequence[str]) -> Iterator[ChunkFile]:
     schema = pyarrow.schema([pyarrow.field(name, pyarrow.binary()) for name in columns])
+    # Lengths apart from the bytes: smaller than the plain encoding, and less work for the compressor. Level 1 is the
+    # quickest that still codes digits by their entropy; below it, and with LZ4 or Snappy, files are twice as large.
+    encodings = dict.fromkeys(columns, "DELTA_LENGTH_BYTE_ARRAY")
     with parquet.ParquetWriter(
-        file, schema, compression="zstd", compression_level=1, use_dictionary=False, write_statistics=False,
-        write_page_checksum=True,
+        file, schema, compression="zstd", compression_level=1, use_dictionary=False, column_encoding=encodings,
+        write_statistics=False, write_page_checksum=True,
     ) as writer:  # fmt: skip
         yield _ParquetFile(writer, schema)
 
@@ -101,7 +104,7 @@ class _ParquetFile:
     schema: pyarrow.Schema
 
     def add(self, batch: Batch) -> None:
-        self.writer.write_table(pyarrow.Table.from_arrays(_arrays(batch, len(self.schema)), schema=self.schema))
+        self.writer.write_table(pyarrow.Table.from_arrays(batch.columns[: len(self.schema)], schema=self.schema))
 
     def end(self, footer: ChunkFooter) -> None:
         self.writer.add_key_value_metadata({FOOTER_KEY: footer.to_text().encode()})
@@ -123,7 +126,7 @@ class _SqlFile:
 
     def add(self, batch: Batch) -> None:
         columns = self.form.columns
-        rows = pyarrow.record_batch(_arrays(batch, len(columns)), names=[column.name for column in columns])
+        rows = pyarrow.record_batch(batch.columns[: len(columns)], names=[column.name for column in columns])
         self._demand_plain_documents(batch, rows)
         wrong = error_values(rows, columns)
         if wrong and not self.wrong:
@@ -144,15 +147,10 @@ class _SqlFile:
         # columns of a table that stores none.
         left_out = batch.columns[len(columns) :] if columns else []
         for name, values in zip(documents, left_out, strict=False):  # none of them with `json-types: text`
-            row = next((at for at, value in enumerate(values) if value is not None), None)
-            if row is not None:
-                shown = shown_row(rows, row, self.form.key)
+            if values.null_count < len(values):
+                shown = shown_row(rows, values.is_valid().index(True).as_py(), self.form.key)
                 raise DMError("dump-sql-inexact", table=self.form.table, column=name, row=shown)
 
     def end(self, footer: ChunkFooter) -> None:
         trailer = SqlTrailer(self.file.tell(), self.file.sha256, self.wrong, footer.to_text())
         self.file.write(trailer.line())
-
-
-def _arrays(batch: Batch, width: int) -> list[pyarrow.Array]:
-    return [pyarrow.array(values, pyarrow.binary()) for values in batch.columns[:width]]

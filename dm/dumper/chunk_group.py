@@ -11,7 +11,8 @@ Spark tries again passes over what its first attempt has left.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import threading
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
@@ -35,6 +36,7 @@ from dm.upstream.snapshot import table_snapshot
 
 MOST_MEMBERS = 128
 _MOST_WEIGHT = 0.25  # of a chunk
+_STOP_SECONDS = 0.1  # between looks at whether to stop
 
 T = TypeVar("T")
 
@@ -94,19 +96,46 @@ class GroupWalker:
 
     endpoint: Endpoint
 
-    def __call__(self, walks: tuple[KeyWalk, ...]) -> tuple[WalkResult, ...]:
-        """Walk one key after the other."""
+    def __call__(
+        self, walks: tuple[KeyWalk, ...], stopped: Callable[[], bool] = lambda: False
+    ) -> tuple[WalkResult, ...]:
+        """Walk one key after the other; when stopped, what is found so far is of no use."""
         results = []
         with SourceSessions(self.endpoint) as sessions:
             for walk in walks:
                 try:
-                    results.append(WalkResult(walk.table, walk_key(sessions.rows, walk)))
+                    results.append(WalkResult(walk.table, walk_key(sessions.rows, walk, stopped)))
                 except DMError as error:
                     if not is_changed(error):
                         raise
                     results.append(WalkResult(walk.table, None))
                     sessions.close()
         return tuple(results)
+
+
+def walk_here(walker: GroupWalker, walks: tuple[KeyWalk, ...], stop: threading.Event) -> tuple[WalkResult, ...] | None:
+    """Walk in this process, which a single item is done in before a Spark job has begun; None when stopped.
+
+    A server that does not answer holds up a thread that nobody waits for any more.
+    """
+    found: list[tuple[WalkResult, ...] | BaseException] = []
+
+    def walked() -> None:
+        try:
+            found.append(walker(walks, stop.is_set))
+        except BaseException as error:  # carried to the caller's thread
+            found.append(error)
+
+    thread = threading.Thread(target=walked, name="plan-chunks", daemon=True)
+    thread.start()
+    while thread.is_alive() and not stop.is_set():
+        thread.join(_STOP_SECONDS)
+    if stop.is_set():
+        return None
+    (result,) = found
+    if isinstance(result, BaseException):
+        raise result
+    return result
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -93,14 +93,15 @@ class WalkResult:
     bounds: tuple[Bound, ...] | None
 
 
-def walk_key(connection: Connection, walk: KeyWalk) -> tuple[Bound, ...]:
-    """Step through the key from bound to bound."""
+def walk_key(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> tuple[Bound, ...]:
+    """Step through the key from bound to bound; when stopped, the bounds so far."""
     bounds: list[Bound] = []
-    while True:
+    while not stopped():
         found = read_all(connection, step_query(walk.table, walk.key, bounds[-1] if bounds else None, walk.rows))
         if not found:
             return tuple(bounds)
         bounds.append(make_bound(walk.key, found[0]))
+    return tuple(bounds)
 
 
 @dataclass(frozen=True, slots=True)

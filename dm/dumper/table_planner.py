@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dm.dumper.chunk_file import SqlForm
-from dm.dumper.chunk_group import GroupWalker, grouped
+from dm.dumper.chunk_group import GroupWalker, grouped, walk_here
 from dm.dumper.chunk_reader import (
     ChunkReader,
     ChunkTask,
@@ -85,7 +85,7 @@ class TablePlanner:
         if not unplanned:
             return plan
         run.progress.phase = "planning chunks"
-        sizes = read_sizes(run.connection)
+        sizes = read_sizes(run.connection, {table.name.schema for table in unplanned})
         walks: list[KeyWalk] = []
         planned: dict[TableName, DumpedTable] = {}
         for table in unplanned:
@@ -110,15 +110,25 @@ class TablePlanner:
 
         if walks:
             groups = grouped((walk, planned[walk.table].weight) for walk in walks)
-            context, walker, threads = run.spark.context(), GroupWalker(run.endpoint), run.subtask.dumper.threads
-            description = f"{run.subtask.task}: plan chunks"
-            if not run_tasks(context, walker, groups, run.stop, walked, description, at_once=threads):
+            if not self._walk(groups, walked):
                 return None
         plan = plan.with_tables(*planned.values())
         save_plan(run.directory, plan)
         for table in planned.values():
             self.announce(plan, table)
         return plan
+
+    def _walk(self, groups: Sequence[tuple[KeyWalk, ...]], walked: Callable[[tuple[WalkResult, ...]], None]) -> bool:
+        """Walk the keys; False when stopped."""
+        run = self.run
+        walker = GroupWalker(run.endpoint)
+        if len(groups) == 1:
+            results = walk_here(walker, groups[0], run.stop)
+            if results is not None:
+                walked(results)
+            return results is not None
+        threads, description = run.subtask.dumper.threads, f"{run.subtask.task}: plan chunks"
+        return run_tasks(run.spark.context(), walker, groups, run.stop, walked, description, at_once=threads)
 
     def missing(self, plan: DumpPlan) -> list[ChunkTask]:
         """Every chunk that has no file."""

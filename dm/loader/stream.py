@@ -93,8 +93,7 @@ def _rows(batch: Batch, destination: Destination) -> _BatchRows:
     types = [types_column(column.name) for column in destination.columns if column.base == "json"]
     # The types of documents come behind the columns, if they were asked for.
     names += types[: len(batch.columns) - len(names)]
-    arrays = [pyarrow.array(values, pyarrow.binary()) for values in batch.columns]
-    return _BatchRows(pyarrow.RecordBatch.from_arrays(arrays, names=names))
+    return _BatchRows(pyarrow.RecordBatch.from_arrays(batch.columns, names=names))
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
 
+_FIRST_POLL_SECONDS = 0.005
 _POLL_SECONDS = 0.1
 _CANCEL_SECONDS = 8.0
 _LARGEST_JOB = 2000  # items of one Spark job: its task list is held in memory on both sides
@@ -159,6 +160,7 @@ def run_tasks(
     failure: TaskFailure | None = None
     seen = 0
     cancels_left = int(_CANCEL_SECONDS / _POLL_SECONDS)
+    pause = _FIRST_POLL_SECONDS  # short jobs are many, and `meanwhile` may have something to answer at their beginning
     while True:
         running = [thread for thread in threads if thread.is_alive()]
         arrived = outcomes.value
@@ -179,12 +181,14 @@ def run_tasks(
         if failure is not None or broken or stop.is_set():
             over.set()
             cancels_left -= 1
+            pause = _POLL_SECONDS
             try:
                 # Again and again: a lane may have been about to submit its next job.
                 context.cancelJobGroup(run)
             except (Py4JError, OSError) as error:
                 broken.append(error)
-        running[0].join(_POLL_SECONDS)
+        running[0].join(pause)
+        pause = min(_POLL_SECONDS, pause * 1.25)
     if failure is not None:
         raise failure.error()
     if stop.is_set():

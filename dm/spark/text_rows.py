@@ -8,6 +8,10 @@ and nothing is decoded.
 
 pymysql makes the connection and sends the query; the rows behind the column definitions are read from its buffered
 socket file directly, since its own unbuffered cursor costs one Python object chain per packet.
+
+Packets that are rows and nothing else are taken in runs, by the compiled `TextRows` or by `ColumnLists`; both stop at
+whatever is not one, which is looked at here. The compiled one copies values to where Arrow wants them and makes no
+object of a row.
 """
 
 from __future__ import annotations
@@ -15,15 +19,19 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, cast
+from types import ModuleType
+from typing import BinaryIO, Protocol, cast
 
+import pyarrow
 import pymysql
-from pymysql.constants import COMMAND
+from pymysql.constants import COMMAND, CR
 from pymysql.err import raise_mysql_exception
 
+from dm import accelerator
 from dm.upstream.connection import Connection, server_error
 
 _BLOCK = 1 << 18
+_HEAD = 4
 _LARGEST_PACKET = 0xFFFFFF
 _EOF, _ERROR, _NULL = 0xFE, 0xFF, 0xFB
 
@@ -32,9 +40,100 @@ _EOF, _ERROR, _NULL = 0xFE, 0xFF, 0xFB
 class Batch:
     """Some rows in a row, turned into columns."""
 
-    columns: list[list[bytes | None]]
+    columns: list[pyarrow.Array]  # of bytes
     rows: int
     size: int  # bytes on the wire
+
+
+class RowColumns(Protocol):
+    """Rows on their way into columns."""
+
+    def run(self, data: bytes, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
+        """Take whole packets with a row each until there are so many rows or bytes, or something else comes.
+
+        Gives the place where it stopped, and how many rows and bytes it took.
+        """
+        ...
+
+    def row(self, data: bytes, start: int, end: int, /) -> bool:
+        """Take one row; False when the bytes are none."""
+        ...
+
+    def arrays(self, rows: int) -> list[pyarrow.Array]:
+        """The columns of all that was taken, which were so many rows; then there are none."""
+        ...
+
+
+class ColumnLists:
+    """The columns as lists of values, filled in Python."""
+
+    def __init__(self, width: int) -> None:
+        self._columns: list[list[bytes | None]] = [[] for _ in range(width)]
+        self._appends = [column.append for column in self._columns]
+
+    def run(self, data: bytes, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
+        """As the protocol has it."""
+        at, taken, total, appends = start, 0, 0, self._appends
+        while taken < rows and total < size and end - at > _HEAD:
+            length = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+            row, behind = at + _HEAD, at + _HEAD + length
+            if not length or length == _LARGEST_PACKET or behind > end or _is_word(data[row], length):
+                break
+            try:
+                if split_row(data, row, appends) != behind:
+                    raise _malformed()
+            except (IndexError, struct.error):
+                raise _malformed() from None
+            at = behind
+            total += length
+            taken += 1
+        return at, taken, total
+
+    def row(self, data: bytes, start: int, end: int, /) -> bool:
+        """As the protocol has it."""
+        try:
+            return split_row(data, start, self._appends) == end
+        except (IndexError, struct.error):
+            return False
+
+    def arrays(self, rows: int) -> list[pyarrow.Array]:
+        """As the protocol has it."""
+        made = [pyarrow.array(values, pyarrow.binary()) for values in self._columns]
+        for values in self._columns:
+            values.clear()
+        return made
+
+
+class CompiledColumns:
+    """The columns as Arrow's buffers, filled by the extension."""
+
+    def __init__(self, native: ModuleType, width: int) -> None:
+        self._rows = native.TextRows(width)
+        self.run = self._rows.run
+        self.row = self._rows.row
+
+    def arrays(self, rows: int) -> list[pyarrow.Array]:
+        """As the protocol has it."""
+        made = []
+        for nulls, valid, offsets, values in self._rows.take():
+            buffers = [None if valid is None else pyarrow.py_buffer(valid), *map(pyarrow.py_buffer, (offsets, values))]
+            made.append(pyarrow.Array.from_buffers(pyarrow.binary(), rows, buffers, nulls))
+        return made
+
+
+def row_columns(width: int) -> RowColumns:
+    """Columns for rows of so many values."""
+    native = accelerator.native
+    return ColumnLists(width) if native is None else CompiledColumns(native, width)
+
+
+def _is_word(first: int, length: int) -> bool:
+    """Whether a packet is the server's word on the query and not a row."""
+    return first == _ERROR or (first == _EOF and length < 9)
+
+
+def _malformed() -> pymysql.err.Error:
+    return pymysql.err.OperationalError(CR.CR_MALFORMED_PACKET, "Malformed communication packet")
 
 
 def length_encoded(buffer: bytes, at: int) -> tuple[int, int]:
@@ -81,7 +180,7 @@ def read_all(connection: Connection, sql: str) -> list[tuple[bytes | None, ...]]
     """All rows of a small query, as bytes."""
     found: list[tuple[bytes | None, ...]] = []
     for batch in read_batches(connection, sql, rows=10_000, size=1 << 24):
-        found.extend(zip(*batch.columns, strict=True))
+        found.extend(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     return found
 
 
@@ -95,6 +194,7 @@ def _send(connection: Connection, sql: str) -> int:
 
 def _batches(source: BinaryIO, width: int, row_limit: int, size_limit: int) -> Iterator[Batch]:
     read = source.read1  # type: ignore[attr-defined]
+    columns = row_columns(width)
     buffer = b""
     at = 0
     end = 0
@@ -102,51 +202,57 @@ def _batches(source: BinaryIO, width: int, row_limit: int, size_limit: int) -> I
     def more(needed: int) -> None:
         """Have at least `needed` bytes behind `at`; a large packet is read in one piece, not block by block."""
         nonlocal buffer, at, end
+        if end - at >= needed:
+            return
         parts = [buffer[at:end]]
         have = end - at
         while have < needed:
             missing = needed - have
             part = source.read(missing) if missing > _BLOCK else read(_BLOCK)
             if not part:
-                raise pymysql.err.OperationalError(2013, "Lost connection to MySQL server during query")
+                raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, "Lost connection to MySQL server during query")
             parts.append(part)
             have += len(part)
         buffer = b"".join(parts)
         at, end = 0, len(buffer)
 
+    def packet() -> int:
+        """The length of the packet at `at`, all of which is there then."""
+        more(_HEAD)
+        length = buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16
+        more(_HEAD + length)
+        return length
+
     while True:
-        columns: list[list[bytes | None]] = [[] for _ in range(width)]
-        appends = [column.append for column in columns]
         rows = size = 0
         while rows < row_limit and size < size_limit:
-            if end - at < 4:
-                more(4)
-            length = buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16
-            if end - at - 4 < length:
-                more(length + 4)
-            first = buffer[at + 4] if length else 0
-            if (first == _EOF and length < 9) or first == _ERROR:
+            at, more_rows, more_size = columns.run(buffer, at, end, row_limit - rows, size_limit - size)
+            rows, size = rows + more_rows, size + more_size
+            if rows >= row_limit or size >= size_limit:
+                break
+            known, length = end - at, packet()
+            first = buffer[at + _HEAD] if length else 0
+            if length and _is_word(first, length):
                 if first == _ERROR:
-                    raise_mysql_exception(buffer[at + 4 : at + 4 + length])
+                    if length < 3:  # without a number
+                        raise _malformed()
+                    raise_mysql_exception(buffer[at + _HEAD : at + _HEAD + length])
                 if rows:
-                    yield Batch(columns, rows, size)
+                    yield Batch(columns.arrays(rows), rows, size)
                 return
-            if length == _LARGEST_PACKET:
-                # A row of 16 MiB or more goes on in the packets that follow, up to one that is not full.
-                parts = [buffer[at + 4 : at + 4 + length]]
-                at += 4 + length
-                while length == _LARGEST_PACKET:
-                    more(4)
-                    length = buffer[at] | buffer[at + 1] << 8 | buffer[at + 2] << 16
-                    more(length + 4)
-                    parts.append(buffer[at + 4 : at + 4 + length])
-                    at += 4 + length
-                row = b"".join(parts)
-                split_row(row, 0, appends)
-                size += len(row)
-            else:
-                split_row(buffer, at + 4, appends)
-                at += 4 + length
-                size += length
+            if length < _LARGEST_PACKET and known < _HEAD + length:
+                continue  # the run has ended for want of bytes
+            # A row of 16 MiB or more goes on in the packets that follow, up to one that is not full.
+            parts = []
+            while True:
+                parts.append(buffer[at + _HEAD : at + _HEAD + length])
+                at += _HEAD + length
+                if length < _LARGEST_PACKET:
+                    break
+                length = packet()
+            row = b"".join(parts)
+            if not columns.row(row, 0, len(row)):
+                raise _malformed()
             rows += 1
-        yield Batch(columns, rows, size)
+            size += len(row)
+        yield Batch(columns.arrays(rows), rows, size)

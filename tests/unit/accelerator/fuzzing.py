@@ -6,11 +6,14 @@ ends this process. What it answers is compared with Python's answers too.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.machinery
 import importlib.util
 import random
 import sys
 from types import ModuleType
+
+import pymysql
 
 from dm import accelerator
 from dm.binlog.frame import checked_events
@@ -24,6 +27,7 @@ from tests.testbed.decoders import compiled, outcome, running, told
 from tests.unit.accelerator.rows_at_random import damaged, document, sample
 from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.test_json_text import stored
+from tests.unit.full.test_text_rows import read, stream
 from tests.unit.relaylog.binlog_bytes import placed, transaction
 from tests.unit.relaylog.packets import Packets, packed
 
@@ -84,6 +88,21 @@ def fuzz_packets(native: ModuleType, chance: random.Random) -> None:
     assert results[0] == results[1]
 
 
+def fuzz_text_rows(chance: random.Random) -> None:
+    """Damaged answers to a query."""
+    width = chance.randrange(1, 5)
+    lengths = (0, 1, 3, 250, 251, 300)
+    rows = [
+        [None if chance.random() < 0.2 else chance.randbytes(chance.choice(lengths)) for _ in range(width)]
+        for _ in range(chance.randrange(12))
+    ]
+    data = stream(rows)
+    if chance.random() < 0.9:
+        data = damaged(chance, data)
+    with contextlib.suppress(pymysql.err.Error):
+        read(data, chance.choice((1, 7, 300, 5000)), width, chance.randrange(1, 20), chance.randrange(1, 2000))
+
+
 def main() -> None:
     """Fuzz everything, the same for the same seed."""
     native, seed, count = loaded(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -94,6 +113,7 @@ def main() -> None:
         fuzz_json(native, chance)
         fuzz_packets(native, chance)
         fuzz_frames(native, chance)
+        fuzz_text_rows(chance)
         size = chance.randrange(300)
         native.crc32(chance.randbytes(size))
     assert compiled() is native

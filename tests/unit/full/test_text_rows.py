@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import struct
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.spark.text_rows import _batches
+from dm.spark.text_rows import Batch, _batches
+from tests.testbed.decoders import compiled, running
 
 FULL = 0xFFFFFF
 EOF_PACKET = b"\xfe\x00\x00\x02\x00"
@@ -55,6 +57,32 @@ class Dripping(io.BytesIO):
         return super().read1(self.drip if size is None or size < 0 else min(size, self.drip))
 
 
+def read(content: bytes, drip: int, width: int, rows: int, size: int) -> list[Batch]:
+    """The batches, which the compiled way and Python's agree on; raises what both raise."""
+    ways: list[tuple[object, list[Batch], pymysql.err.Error | None]] = []
+    for native in {None, compiled()}:
+        found: list[Batch] = []
+        failure: pymysql.err.Error | None = None
+        with running(native):
+            try:
+                found.extend(_batches(Dripping(content, drip), width, rows, size))
+            except pymysql.err.Error as error:
+                failure = error
+        for batch in found:
+            for column in batch.columns:
+                column.validate(full=True)
+        ways.append(([(batch.columns, batch.rows, batch.size) for batch in found], found, failure))
+    assert all(told == ways[0][0] and repr(failure) == repr(ways[0][2]) for told, _, failure in ways)
+    _, found, failure = ways[0]
+    if failure is not None:
+        raise failure
+    return found
+
+
+def rows_of(batches: Sequence[Batch]) -> list[tuple[bytes | None, ...]]:
+    return [row for batch in batches for row in zip(*(c.to_pylist() for c in batch.columns), strict=True)]
+
+
 values = st.none() | st.binary(max_size=300) | st.sampled_from([b"\xfe" * 8, b"\xff", b"", b"x" * 251, b"y" * 70_000])
 
 
@@ -69,8 +97,8 @@ def test_rows_come_back_whatever_the_packets_and_limits(
     rows: list[tuple[bytes | None, ...]], drip: int, row_limit: int, size_limit: int
 ) -> None:
     width = len(rows[0]) if rows else 1
-    batches = list(_batches(Dripping(stream(rows), drip), width, row_limit, size_limit))
-    assert [row for batch in batches for row in zip(*batch.columns, strict=True)] == rows
+    batches = read(stream(rows), drip, width, row_limit, size_limit)
+    assert rows_of(batches) == rows
     assert all(0 < batch.rows <= row_limit for batch in batches)
     assert sum(batch.rows for batch in batches) == len(rows)
 
@@ -78,19 +106,37 @@ def test_rows_come_back_whatever_the_packets_and_limits(
 @pytest.mark.parametrize("size", [FULL - 5, FULL - 4, FULL, 2 * FULL + 17])
 def test_a_row_larger_than_a_packet_is_one_row(size: int) -> None:
     row = (b"z" * size, b"tail")
-    batches = list(_batches(Dripping(stream([row, (b"a", None)]), 1 << 16), 2, 10, 10))
-    assert [found for batch in batches for found in zip(*batch.columns, strict=True)] == [row, (b"a", None)]
+    batches = read(stream([row, (b"a", None)]), 1 << 16, 2, 10, 10)
+    assert rows_of(batches) == [row, (b"a", None)]
 
 
 def test_an_error_among_the_rows_is_raised() -> None:
     error = b"\xff" + struct.pack("<H", 1317) + b"#70100Query execution was interrupted"
     with pytest.raises(pymysql.err.OperationalError) as caught:
-        list(_batches(Dripping(stream([(b"1",)], error), 100), 1, 10, 1000))
+        read(stream([(b"1",)], error), 100, 1, 10, 1000)
     assert caught.value.args[0] == 1317
 
 
 def test_an_end_without_an_end_packet_is_a_lost_connection() -> None:
     content = stream([(b"12345",)])[:7]
     with pytest.raises(pymysql.err.OperationalError) as caught:
-        list(_batches(Dripping(content, 100), 1, 10, 1000))
+        read(content, 100, 1, 10, 1000)
     assert caught.value.args[0] == 2013
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [b"", b"\x05four", b"\x02ab", b"\x02abc\x00", b"\xfc\x01", b"\xfd\x05\x00\x00abc", b"\xfe" + b"\xff" * 8 + b"x"],
+)
+def test_a_packet_that_is_not_the_rows_values_is_an_error(payload: bytes) -> None:
+    """A row that is cut at other places than the server meant would be other values, or values of other columns."""
+    with pytest.raises(pymysql.err.OperationalError) as caught:
+        read(stream([(b"1", b"2")])[: -len(packets(EOF_PACKET))] + packets(payload) + packets(EOF_PACKET), 7, 2, 9, 99)
+    assert caught.value.args[0] == 2027
+
+
+@settings(deadline=None)
+@given(payloads=st.lists(st.binary(max_size=40), max_size=6), width=st.integers(1, 4), drip=st.integers(1, 200))
+def test_both_ways_agree_whatever_the_bytes_are(payloads: list[bytes], width: int, drip: int) -> None:
+    with contextlib.suppress(pymysql.err.Error):
+        read(b"".join(map(packets, payloads)), drip, width, 3, 100)

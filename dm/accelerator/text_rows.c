@@ -1,0 +1,300 @@
+/* Rows of the text protocol, cut out of packets into columns: the loop of `dm.spark.text_rows`, which leaves the buffers
+ * that Arrow takes as they are. One row costs no object of Python's.
+ */
+#include "native.h"
+
+#define PACKET_HEAD 4
+#define FULL_PACKET 0xFFFFFF /* a row that goes on in the next packet */
+#define END_OR_LONG 0xFE
+#define ERROR_OR_NOTHING 0xFF
+#define NULL_VALUE 0xFB
+#define FIRST_ROOM 4096
+
+typedef struct {
+    const uint8_t *bytes; /* NULL: the value is NULL */
+    size_t size;
+} Value;
+
+typedef struct {
+    PyObject *values;  /* a bytes object of which `length` are used */
+    PyObject *offsets; /* the same, int32 per row and one more */
+    PyObject *valid;   /* the same, a bit per row; NULL as long as no value is NULL */
+    size_t length;
+    size_t nulls;
+} Column;
+
+typedef struct {
+    PyObject_HEAD
+    Py_ssize_t width;
+    size_t rows;
+    Column *columns;
+    Value *row; /* the values of the row that is looked at */
+} TextRows;
+
+/* Make a bytes object that nobody else knows at least as large as needed; `room` is doubled, so that this is rare. */
+static int roomy(PyObject **bytes, size_t needed)
+{
+    size_t room = *bytes == NULL ? 0 : (size_t)PyBytes_GET_SIZE(*bytes);
+    if (room >= needed)
+        return 1;
+    room = room ? room : FIRST_ROOM;
+    while (room < needed)
+        room *= 2; /* needed is below 2 GiB */
+    if (*bytes == NULL)
+        *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)room);
+    else
+        _PyBytes_Resize(bytes, (Py_ssize_t)room);
+    return *bytes != NULL;
+}
+
+/* Find the values of the row bytes[0:size]; 0 where it is not `width` values and nothing else. */
+static int split(const TextRows *rows, const uint8_t *bytes, size_t size)
+{
+    const uint8_t *end = bytes + size;
+    for (Py_ssize_t column = 0; column < rows->width; column++) {
+        if (bytes == end)
+            return 0;
+        Value *value = &rows->row[column];
+        uint64_t length = *bytes++;
+        if (length == NULL_VALUE) {
+            value->bytes = NULL;
+            value->size = 0;
+            continue;
+        }
+        if (length > NULL_VALUE) {
+            size_t width = length == 0xFC ? 2 : length == 0xFD ? 3 : length == 0xFE ? 8 : 0;
+            if (width == 0 || (size_t)(end - bytes) < width)
+                return 0;
+            length = little(bytes, width);
+            bytes += width;
+        }
+        if ((uint64_t)(end - bytes) < length)
+            return 0;
+        value->bytes = bytes;
+        value->size = (size_t)length;
+        bytes += length;
+    }
+    return bytes == end;
+}
+
+/* The bitmap of a column that has had no NULL so far. */
+static int begin_nulls(Column *column, size_t rows)
+{
+    if (!roomy(&column->valid, rows / 8 + 1))
+        return 0;
+    memset(PyBytes_AS_STRING(column->valid), 0xFF, rows / 8 + 1);
+    return 1;
+}
+
+/* Append a value as that of row number `row`; 0 with an exception where there is no memory. */
+static int append(Column *column, const Value *value, size_t row)
+{
+    if (value->size > INT32_MAX - column->length) {
+        PyErr_SetString(PyExc_OverflowError, "a column of a batch has 2 GiB");
+        return 0;
+    }
+    if (!roomy(&column->offsets, (row + 2) * sizeof(int32_t)) || !roomy(&column->values, column->length + value->size))
+        return 0;
+    if (value->bytes == NULL && column->valid == NULL && !begin_nulls(column, row))
+        return 0;
+    if (column->valid != NULL) {
+        if (!roomy(&column->valid, row / 8 + 1))
+            return 0;
+        uint8_t *byte = (uint8_t *)PyBytes_AS_STRING(column->valid) + row / 8, bit = (uint8_t)(1 << row % 8);
+        uint8_t before = row % 8 ? *byte : 0;
+        *byte = value->bytes == NULL ? before & (uint8_t)~bit : before | bit;
+        column->nulls += value->bytes == NULL;
+    }
+    if (value->size)
+        memcpy(PyBytes_AS_STRING(column->values) + column->length, value->bytes, value->size);
+    column->length += value->size;
+    int32_t end = (int32_t)column->length;
+    memcpy(PyBytes_AS_STRING(column->offsets) + (row + 1) * sizeof end, &end, sizeof end);
+    return 1;
+}
+
+static int append_row(TextRows *rows)
+{
+    for (Py_ssize_t column = 0; column < rows->width; column++)
+        if (!append(&rows->columns[column], &rows->row[column], rows->rows))
+            return 0;
+    rows->rows++;
+    return 1;
+}
+
+static int place_of(PyObject *const *args, Py_ssize_t *start, Py_ssize_t *end)
+{
+    if (!PyBytes_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "the bytes are not bytes");
+        return 0;
+    }
+    *start = PyLong_AsSsize_t(args[1]);
+    *end = PyLong_AsSsize_t(args[2]);
+    if (PyErr_Occurred())
+        return 0;
+    if (*start < 0 || *end < *start || *end > PyBytes_GET_SIZE(args[0])) {
+        PyErr_SetString(PyExc_ValueError, "a place outside of the bytes");
+        return 0;
+    }
+    return 1;
+}
+
+/* run(data, start, end, rows, size) -> (place, rows, size): whole packets with a row each, until there are so many rows
+ * or bytes, or something else comes. */
+static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    TextRows *rows = (TextRows *)self;
+    Py_ssize_t start, stop;
+    if (count != 5) {
+        PyErr_SetString(PyExc_TypeError, "run(data, start, end, rows, size)");
+        return NULL;
+    }
+    if (!place_of(args, &start, &stop))
+        return NULL;
+    Py_ssize_t most_rows = PyLong_AsSsize_t(args[3]), most_size = PyLong_AsSsize_t(args[4]), size = 0, taken = 0;
+    if (PyErr_Occurred())
+        return NULL;
+    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(args[0]);
+    size_t at = (size_t)start, end = (size_t)stop;
+    while (taken < most_rows && size < most_size && end - at > PACKET_HEAD) {
+        size_t length = (size_t)little(data + at, 3);
+        const uint8_t *row = data + at + PACKET_HEAD;
+        if (length == 0 || length == FULL_PACKET || end - at - PACKET_HEAD < length || *row == ERROR_OR_NOTHING
+            || (*row == END_OR_LONG && length < 9) || !split(rows, row, length))
+            break;
+        if (!append_row(rows))
+            return NULL;
+        at += PACKET_HEAD + length;
+        size += (Py_ssize_t)length;
+        taken++;
+    }
+    return Py_BuildValue("(nnn)", (Py_ssize_t)at, taken, size);
+}
+
+/* row(data, start, end) -> whether these bytes are a row, which then is taken */
+static PyObject *row(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    TextRows *rows = (TextRows *)self;
+    Py_ssize_t start, end;
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "row(data, start, end)");
+        return NULL;
+    }
+    if (!place_of(args, &start, &end))
+        return NULL;
+    if (!split(rows, (const uint8_t *)PyBytes_AS_STRING(args[0]) + start, (size_t)(end - start)))
+        Py_RETURN_FALSE;
+    return append_row(rows) ? Py_NewRef(Py_True) : NULL;
+}
+
+/* The used part of a buffer, which is the caller's from here on. */
+static PyObject *given_away(PyObject **bytes, size_t used)
+{
+    if (!roomy(bytes, used ? used : 1) || _PyBytes_Resize(bytes, (Py_ssize_t)used) < 0)
+        return NULL;
+    PyObject *given = *bytes;
+    *bytes = NULL;
+    return given;
+}
+
+static PyObject *column_of(Column *column, size_t rows)
+{
+    Py_ssize_t nulls = (Py_ssize_t)column->nulls;
+    int32_t first = 0;
+    if (!roomy(&column->offsets, sizeof first))
+        return NULL;
+    memcpy(PyBytes_AS_STRING(column->offsets), &first, sizeof first);
+    PyObject *valid = nulls ? given_away(&column->valid, (rows + 7) / 8) : Py_NewRef(Py_None);
+    PyObject *offsets = given_away(&column->offsets, (rows + 1) * sizeof(int32_t));
+    PyObject *values = given_away(&column->values, column->length);
+    Py_CLEAR(column->valid);
+    column->length = column->nulls = 0;
+    if (valid == NULL || offsets == NULL || values == NULL) {
+        Py_XDECREF(valid);
+        Py_XDECREF(offsets);
+        Py_XDECREF(values);
+        return NULL;
+    }
+    return Py_BuildValue("(nNNN)", nulls, valid, offsets, values);
+}
+
+/* take() -> [(number of NULLs, bitmap or None, offsets, values) of each column]; afterwards there are no rows */
+static PyObject *take(PyObject *self, PyObject *nothing)
+{
+    (void)nothing;
+    TextRows *rows = (TextRows *)self;
+    PyObject *found = PyList_New(rows->width);
+    for (Py_ssize_t column = 0; found != NULL && column < rows->width; column++) {
+        PyObject *made = column_of(&rows->columns[column], rows->rows);
+        if (made == NULL)
+            Py_CLEAR(found);
+        else
+            PyList_SET_ITEM(found, column, made);
+    }
+    rows->rows = 0;
+    return found;
+}
+
+static void text_rows_dealloc(TextRows *rows)
+{
+    PyTypeObject *type = Py_TYPE(rows);
+    if (rows->columns != NULL)
+        for (Py_ssize_t column = 0; column < rows->width; column++) {
+            Py_XDECREF(rows->columns[column].values);
+            Py_XDECREF(rows->columns[column].offsets);
+            Py_XDECREF(rows->columns[column].valid);
+        }
+    PyMem_Free(rows->columns);
+    PyMem_Free(rows->row);
+    type->tp_free((PyObject *)rows);
+    Py_DECREF(type);
+}
+
+/* TextRows(width) */
+static PyObject *text_rows_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    Py_ssize_t width;
+    if (keywords != NULL && PyDict_GET_SIZE(keywords)) {
+        PyErr_SetString(PyExc_TypeError, "TextRows takes no names");
+        return NULL;
+    }
+    if (!PyArg_ParseTuple(args, "n", &width))
+        return NULL;
+    if (width < 1 || width > 0xFFFF) {
+        PyErr_SetString(PyExc_ValueError, "no row has that many columns");
+        return NULL;
+    }
+    TextRows *rows = (TextRows *)type->tp_alloc(type, 0);
+    if (rows == NULL)
+        return NULL;
+    rows->columns = PyMem_Calloc((size_t)width, sizeof(Column));
+    rows->row = PyMem_Calloc((size_t)width, sizeof(Value));
+    if (rows->columns == NULL || rows->row == NULL) {
+        Py_DECREF(rows); /* its width is 0 still */
+        return PyErr_NoMemory();
+    }
+    rows->width = width;
+    return (PyObject *)rows;
+}
+
+static PyMethodDef text_rows_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))run, METH_FASTCALL, "Take the rows of usual packets."},
+    {"row", (PyCFunction)(void (*)(void))row, METH_FASTCALL, "Take one row."},
+    {"take", take, METH_NOARGS, "The rows as columns."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot text_rows_slots[] = {
+    {Py_tp_new, text_rows_new},
+    {Py_tp_dealloc, text_rows_dealloc},
+    {Py_tp_methods, text_rows_methods},
+    {Py_tp_doc, "Rows of the text protocol, column by column."},
+    {0, NULL},
+};
+static PyType_Spec text_rows_spec = {
+    "dm.accelerator._native.TextRows", sizeof(TextRows), 0, Py_TPFLAGS_DEFAULT, text_rows_slots,
+};
+
+PyTypeObject *text_rows_type(PyObject *module)
+{
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &text_rows_spec, NULL);
+}
