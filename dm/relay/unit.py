@@ -27,6 +27,7 @@ from dm.relay.storage import RelayStorage
 from dm.relaylog import damage
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.ring_writer import RingWriter
+from dm.stop_signal import told
 from dm.unit import JSON, UnitName
 from dm.upstream.address import SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS
@@ -77,18 +78,15 @@ class RelayUnit:
     def run(self, stop: threading.Event) -> None:
         """Pull until `stop`; raises DMError for what waiting can't heal."""
         inspector = threading.Thread(target=self._inspect, name="relay-inspection", daemon=True)
-        watcher = threading.Thread(target=self._watch, args=(stop,), name="relay-watch", daemon=True)
         with sole_writer(self._directory.root), self._storage.watched(self._interrupt):
             self._ring = RingWriter.create(self._directory.root, self._source.relay_ring_size << 20)
             damage.try_again(self._directory)
-            watcher.start()
             inspector.start()
             try:
-                with self._source_watch:
+                with self._source_watch, told(stop, self._interrupt):
                     self._pull_until(stop)
             finally:
                 self._ended.set()
-                watcher.join(JOIN_SECONDS)
                 inspector.join(JOIN_SECONDS)
                 if self._ring is not None:
                     self._ring.close()
@@ -97,7 +95,7 @@ class RelayUnit:
         while not stop.is_set():
             try:
                 self._storage.require_room()
-                self._pull()
+                self._pull(stop)
             except DMError as error:
                 found = explained(error, self._addresses, self._known())
                 if not found.retryable:
@@ -119,7 +117,7 @@ class RelayUnit:
         stored = puller.stored if puller.writer is None else puller.writer.position
         return None if stored is None else stored.gtid_set
 
-    def _pull(self) -> None:
+    def _pull(self, stop: threading.Event) -> None:
         self._puller = Puller(
             self._addresses.current,
             self._identity,
@@ -130,7 +128,8 @@ class RelayUnit:
             self._ring,
             self._source.relay_sync,
         )
-        self._puller.pull(self._progressed)
+        if not stop.is_set():  # set from now on, it ends this pull
+            self._puller.pull(self._progressed)
 
     def _inspect(self) -> None:
         try:
@@ -149,12 +148,6 @@ class RelayUnit:
         self._trouble = None
         self._addresses.served()
         self._wait = FIRST_WAIT
-
-    def _watch(self, stop: threading.Event) -> None:
-        """End the pull on stop, also one that begins just then."""
-        while not self._ended.wait(0.1):
-            if stop.is_set():
-                self._interrupt()
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
         """Answer `purge`: remove the files before one; raises DMError."""

@@ -18,6 +18,7 @@ import ctypes.util
 import os
 import select
 import struct
+import threading
 from pathlib import Path
 from typing import Literal
 
@@ -47,7 +48,10 @@ class ChangeWatch:
         self._writes_path: Path | None = None
         self._seen: tuple[int, int] | None = None
         self._directories: set[Path] = set()
+        self._stopped = os.eventfd(0)
+        self._ending = threading.Lock()  # of the descriptors: a stop must not write into what came after them
         self._poll = select.poll()
+        self._poll.register(self._stopped, select.POLLIN)
         if self._descriptor >= 0:
             self._poll.register(self._descriptor, select.POLLIN)
 
@@ -98,7 +102,7 @@ class ChangeWatch:
         return found  # -1 where the file is gone: then the caller's own look finds out
 
     def wait(self, seconds: float) -> Change:
-        """Sleep until something changed or the seconds are over."""
+        """Sleep until something changed, `stop` was called or the seconds are over."""
         if self._descriptor < 0:
             return self._look(seconds)
         if not self._poll.poll(seconds * 1000):
@@ -109,7 +113,7 @@ class ChangeWatch:
                 data += piece
         except BlockingIOError:
             pass
-        return self._meaning(data)
+        return self._meaning(data) if data else "none"
 
     def _meaning(self, data: bytes) -> Change:
         """What the last record says: a write before the writer's heartbeat is covered by it, one after it is not."""
@@ -122,6 +126,7 @@ class ChangeWatch:
     def _look(self, seconds: float) -> Change:
         end = self._clock.monotonic() + seconds
         poll = select.poll()
+        poll.register(self._stopped, select.POLLIN)
         while True:
             seen, before = self._state(), self._seen
             if seen != before:
@@ -129,9 +134,8 @@ class ChangeWatch:
                 same_size = seen is not None and before is not None and seen[0] == before[0]
                 return "touched" if same_size else "changed"
             left = end - self._clock.monotonic()
-            if left <= 0:
+            if left <= 0 or poll.poll(min(left, _FALLBACK_SECONDS) * 1000):
                 return "none"
-            poll.poll(min(left, _FALLBACK_SECONDS) * 1000)
 
     def _state(self) -> tuple[int, int] | None:
         try:
@@ -140,8 +144,16 @@ class ChangeWatch:
             return None
         return None if found is None else (found.st_size, found.st_mtime_ns)
 
+    def stop(self) -> None:
+        """End a wait, from any thread; no later one lasts."""
+        with self._ending:
+            if self._stopped >= 0:
+                os.eventfd_write(self._stopped, 1)
+
     def close(self) -> None:
-        """Give the descriptor back."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Give the descriptors back."""
+        with self._ending:
+            for descriptor in (self._descriptor, self._stopped):
+                if descriptor >= 0:
+                    os.close(descriptor)
+            self._descriptor = self._stopped = -1

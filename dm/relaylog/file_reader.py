@@ -45,8 +45,8 @@ from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
 from dm.relaylog.read_mode import ReadMode
 from dm.relaylog.ring_reader import RingReader
 from dm.relaylog.scan import wrong
+from dm.stop_signal import told
 
-_STOP_LATENCY = 0.2  # how long a wait goes on after a stop was asked for
 _unpack = HEADER.unpack_from
 
 
@@ -94,10 +94,11 @@ class FileReader:
         watch = ChangeWatch(self._clock)
         place: Place | None = self._place
         try:
-            while place is not None and not stop.is_set():
-                with CheckedFile(place.sub, place.file, place.offset) as file:
-                    watch.watch_file(file.path)
-                    place = yield from self._one_file(file, place, watch, stop)
+            with told(stop, watch.stop):
+                while place is not None and not stop.is_set():
+                    with CheckedFile(place.sub, place.file, place.offset) as file:
+                        watch.watch_file(file.path)
+                        place = yield from self._one_file(file, place, watch, stop)
         finally:
             watch.close()
             self._ring.close()
@@ -134,7 +135,7 @@ class FileReader:
                 if file.replaced:
                     return Place(place.sub, name, offset)
                 yield None
-                doubt = yield from self._sleep(file, place, offset, watch, stop)
+                doubt = yield from self._sleep(file, place, offset, watch)
                 continue
             for event in events:
                 offset += len(event.data)
@@ -169,24 +170,18 @@ class FileReader:
         return events
 
     def _sleep(
-        self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, stop: threading.Event
+        self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch
     ) -> Generator[SourceEvent | None, None, bool]:
         """Wait for a change; a change that brought no bytes was the writer's heartbeat. Whether none was told."""
-        end = self._clock.monotonic() + self._idle
         size = file.size
-        while not stop.is_set():
-            change = watch.wait(_STOP_LATENCY)
-            if change != "none":
-                if change == "touched" and file.size == size > offset:
-                    file.all_written(offset)
-                idle = change == "touched" and file.size == size == offset
-                if idle and following(self._directory, place.sub, place.file) is None:
-                    heartbeat = self._heartbeat(place.file, offset)
-                    yield SourceEvent(heartbeat, place.sub.server_uuid, place.file, offset)
-                return False
-            if file.size != size or self._clock.monotonic() >= end:
-                break
-        return True
+        change = watch.wait(self._idle)
+        if change == "touched" and file.size == size > offset:
+            file.all_written(offset)
+        idle = change == "touched" and file.size == size == offset
+        if idle and following(self._directory, place.sub, place.file) is None:
+            heartbeat = self._heartbeat(place.file, offset)
+            yield SourceEvent(heartbeat, place.sub.server_uuid, place.file, offset)
+        return change == "none"
 
     def _heartbeat(self, name: str, offset: int) -> RawEvent:
         body = name.encode()

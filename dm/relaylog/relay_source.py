@@ -23,9 +23,11 @@ from dm.relaylog.file_reader import FileReader, Place
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.relaylog.read_mode import ReadMode
 from dm.relaylog.recovery import gtids_at, gtids_before_file
+from dm.stop_signal import told
 from dm.unit import JSON
 
 IDLE_SECONDS = 2.0
+_LOOK_SECONDS = 0.2  # between two looks for a relay that has not come so far
 
 
 class RelayEventSource:
@@ -72,14 +74,16 @@ class RelayEventSource:
         if place is None:
             watch = ChangeWatch(self._clock)
             try:
-                while place is None:
-                    if stop.is_set():
-                        return
-                    yield None
-                    for directory in (self._directory.root, *(sub.path for sub in self._directory.sub_directories())):
-                        watch.watch_directory(directory)
-                    watch.wait(0.2)
-                    place = self._locate(start)
+                with told(stop, watch.stop):
+                    while place is None:
+                        if stop.is_set():
+                            return
+                        yield None
+                        subs = (sub.path for sub in self._directory.sub_directories())
+                        for directory in (self._directory.root, *subs):
+                            watch.watch_directory(directory)
+                        watch.wait(_LOOK_SECONDS)
+                        place = self._locate(start)
             finally:
                 watch.close()
         yield from FileReader(self._directory, place, self._clock, self._idle, self._mode).events(stop)

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from dm.binlog.event_source import EventSource
 from dm.errors import DMError
 from dm.position import Position
+from dm.stop_signal import StopSignal
 from dm.syncer.assembler import TransactionAssembler
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.open_items import QuotaClosed
@@ -90,7 +91,9 @@ class Reader:
         self._assembler = assembler
         self._queue = queue
         self._failed = failed
-        self._stop = threading.Event()
+        self._stop = StopSignal()
+        self._awaited = False  # somebody sleeps until there is an event
+        self._came = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self.events = 0
         self.bytes = 0
@@ -115,9 +118,25 @@ class Reader:
         """Begin to read."""
         self._thread.start()
 
+    def wait_for_event(self, needed: Callable[[], bool]) -> bool:
+        """Where it is `needed`, sleep until there is an event or the run is over; False at once where it is not.
+
+        For one thread. An event that comes after `needed` was asked is not missed.
+        """
+        self._came.clear()
+        self._awaited = True
+        try:
+            if self._stop.is_set() or not needed():
+                return False
+            self._came.wait()
+            return True
+        finally:
+            self._awaited = False
+
     def stop(self) -> None:
         """End the thread; the source's iterator sees the same signal."""
         self._stop.set()
+        self._came.set()
         self._queue.close()
         if self._thread.ident is not None:
             self._thread.join()
@@ -145,6 +164,8 @@ class Reader:
                     self._still_ours()
                 continue
             self.busy = True
+            if self._awaited:
+                self._came.set()
             self.events += 1
             self.bytes += event.raw.header.size
             transaction = self._assembler.feed(event)

@@ -81,6 +81,14 @@ def _doing(parts: RunningParts) -> dict[str, float]:
     }
 
 
+def _at_rest(parts: RunningParts) -> bool:
+    """Whether nothing is under way; asked in the order in which work moves on, so that it can't slip past."""
+    reader, lanes = parts.reader, parts.lanes
+    if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.running:
+        return False
+    return not lanes.queued and lanes.shares == (0.0, 0.0)
+
+
 class SyncStatus:
     """Collects the status from the running parts."""
 
@@ -102,7 +110,10 @@ class SyncStatus:
         self._parts = parts
         self._waiting = ""
         self._began = self._clock.monotonic()
-        self._shares = TimeShares(lambda: _doing(parts), self._clock, parts.reader.stopping)
+        reader = parts.reader
+        self._shares = TimeShares(
+            lambda: _doing(parts), lambda: _at_rest(parts), reader.wait_for_event, self._clock, reader.stopping
+        )
         self._shares.start()
 
     def refresh(self, timeout: float) -> None:

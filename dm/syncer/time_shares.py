@@ -3,6 +3,10 @@
 Threads say what they do by plain attributes that they set anyway, or set when they begin to wait; nobody reads a clock
 for a row or an event. A sampler counts what it sees; shares of the last seconds are what is reported. They tell which
 part holds the others up: the source, this process, or the target.
+
+A run whose source rests would do nothing but be looked at. So when all its parts are seen waiting for the source, the
+sampler sleeps until the reader has an event, and the time in between counts as if it had been looked at all along:
+nothing can change without an event.
 """
 
 from __future__ import annotations
@@ -22,16 +26,25 @@ SLICES: Final = 10  # that are remembered, of a second each
 Look = Callable[[], Mapping[str, float]]
 """What is the case now: a share from 0 to 1 for each name."""
 
+AtRest = Callable[[], bool]
+"""Whether all that is looked at stays as it is until there is an event."""
+
+Sleep = Callable[[AtRest], bool]
+"""Where it holds, sleep until there is an event or the run is over; False at once where it does not."""
+
 
 class TimeShares:
     """Samples a run until its stop signal is set."""
 
-    def __init__(self, look: Look, clock: Clock, stop: threading.Event) -> None:
+    def __init__(self, look: Look, at_rest: AtRest, sleep: Sleep, clock: Clock, stop: threading.Event) -> None:
         self._look = look
+        self._at_rest = at_rest
+        self._sleep = sleep
         self._clock = clock
         self._stop = stop
         self._slices: deque[Counter[str]] = deque(maxlen=SLICES)
         self._samples: deque[int] = deque(maxlen=SLICES)
+        self._resting: tuple[float, Mapping[str, float]] | None = None  # since when, and what is seen all along
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="time-shares", daemon=True)
 
@@ -44,19 +57,45 @@ class TimeShares:
             self.sample()
 
     def sample(self) -> None:
-        """Look once."""
+        """Look once, and sleep if that was enough for now."""
         seen = self._look()
         with self._lock:
+            self._count(seen, 1)
+        if self._sleep(self._rests):
+            with self._lock:
+                self._count_rest()
+                self._resting = None
+
+    def _rests(self) -> bool:
+        if not self._at_rest():
+            return False
+        with self._lock:
+            self._resting = self._clock.monotonic(), self._look()
+        return True
+
+    def _count_rest(self) -> None:
+        if self._resting is None:
+            return
+        since, seen = self._resting
+        samples = int((self._clock.monotonic() - since) / INTERVAL_SECONDS)
+        self._resting = since + samples * INTERVAL_SECONDS, seen
+        self._count(seen, min(samples, SLICES * SLICE_SAMPLES))
+
+    def _count(self, seen: Mapping[str, float], samples: int) -> None:
+        while samples:
             if not self._samples or self._samples[-1] >= SLICE_SAMPLES:
                 self._slices.append(Counter())
                 self._samples.append(0)
-            self._samples[-1] += 1
+            counted = min(samples, SLICE_SAMPLES - self._samples[-1])
+            samples -= counted
+            self._samples[-1] += counted
             for name, share in seen.items():
-                self._slices[-1][name] += share  # type: ignore[assignment]  # a Counter counts anything
+                self._slices[-1][name] += share * counted  # type: ignore[assignment]  # a Counter counts anything
 
     def report(self) -> dict[str, JSON]:
         """The share of the last seconds that each name had, from 0 to 1."""
         with self._lock:
+            self._count_rest()
             samples = sum(self._samples)
             total = sum(self._slices, Counter[str]())
             names = {name for part in self._slices for name in part}

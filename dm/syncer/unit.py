@@ -23,6 +23,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.relaylog.hold import Hold
 from dm.rules.table_rules import TableRules
+from dm.stop_signal import told
 from dm.syncer.apply_lane import ApplyLane
 from dm.syncer.assembler import TransactionAssembler
 from dm.syncer.completion import CompletionTracker, Ticket
@@ -91,7 +92,7 @@ class SyncUnit:
         self._failed_ticket: Ticket | None = None  # the earliest transaction that a lane could not apply
         self._failing = threading.Lock()
         self._checks = False  # whether the target's sessions check foreign keys
-        self._ending = threading.Event()  # something failed, or the run is over
+        self._ending = threading.Event()  # something failed, it was asked for, or the run is over
         self._ended = threading.Event()  # the run is over
         # Half for what was read, a quarter for what is with the lanes, a quarter for the keys of that. One wait must
         # not depend on the other: the lanes need memory to free the reader's.
@@ -124,10 +125,11 @@ class SyncUnit:
 
     def run(self, stop: threading.Event) -> None:
         """Follow the binlog until stopped; raises DMError."""
-        watcher = threading.Thread(target=self._watch, args=(stop,), name="stop", daemon=True)
+        watcher = threading.Thread(target=self._watch, name="stop", daemon=True)
         watcher.start()
         try:
-            self._run(stop)
+            with told(stop, self._ending.set):
+                self._run(stop)
         except Stopped:
             pass  # a lane was closed under the dispatcher; why is in `_failure`, or it was asked for
         except DMError as error:
@@ -159,14 +161,13 @@ class SyncUnit:
             return None
         return self._claim.fenced()
 
-    def _watch(self, stop: threading.Event) -> None:
+    def _watch(self) -> None:
         """Bring the dispatcher to rest when the unit is told to stop or a part failed: gently, then by force.
 
         A session that is cut inside a transaction is rolled back by the server; one inside a DDL statement goes on
         there, and the next run waits for it.
         """
-        while not self._ending.is_set() and not stop.wait(0.2):
-            pass
+        self._ending.wait()
         self._queue.close()
         if not self._ended.wait(STOP_SECONDS):
             self._cut = True

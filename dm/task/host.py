@@ -27,7 +27,9 @@ from typing import BinaryIO, Protocol, cast
 import structlog
 
 from dm import accelerator
+from dm.clock import Clock, SystemClock
 from dm.errors import DMError
+from dm.stop_signal import StopSignal
 from dm.task.log import configure
 from dm.task.message import (
     AskUnit,
@@ -51,6 +53,8 @@ Factory = Callable[[Mapping[str, JSON]], Unit]
 
 STOP_SECONDS = 10.0  # what the Unit protocol promises
 REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s
+REST_SECONDS = 1.0  # between two looks at units of which there was nothing new
+REPEAT_SECONDS = 5.0  # a status that stays as it is is still told, since it says that the unit goes on
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -66,17 +70,22 @@ class Answering(Protocol):
 class _Run:
     number: int
     thread: threading.Thread
-    stop: threading.Event = field(default_factory=threading.Event)
+    stop: StopSignal = field(default_factory=StopSignal)
     unit: Unit | None = None
+    told: bytes = b""  # the status that the daemon has
+    told_at: float = 0.0
 
 
 class Host:
     """Runs units as told by the lines of `commands`; returns when they end."""
 
-    def __init__(self, commands: BinaryIO, events: BinaryIO, factories: Mapping[str, Factory]) -> None:
+    def __init__(
+        self, commands: BinaryIO, events: BinaryIO, factories: Mapping[str, Factory], clock: Clock | None = None
+    ) -> None:
         self._commands = commands
         self._events = events
         self._factories = factories
+        self._clock = clock or SystemClock()
         self._runs: dict[int, _Run] = {}
         self._lock = threading.Lock()  # of _runs
         self._writing = threading.Lock()
@@ -165,31 +174,44 @@ class Host:
             broken = DMError("internal-error", what=f"{command.question} ended with {type(defect).__name__}: {defect}")
             self._emit(UnitAnswered(command.run, command.request, None, broken.report()))
 
-    def _report(self, run: _Run) -> None:
+    def _report(self, run: _Run) -> bool:
+        """Tell how the run goes; False when the daemon knows that already."""
         if run.unit is None:
-            return
+            return False
         try:
             status = dict(run.unit.status())
         except (
             Exception
         ):  # the work itself goes on; a unit that can't describe itself is a defect to be read in the log
             self._log.exception("unit has no status", run=run.number)
-            return
-        self._emit(UnitStatus(run.number, status))
+            return False
+        line = encode(UnitStatus(run.number, status))
+        now = self._clock.monotonic()
+        with self._writing:
+            changed = line != run.told
+            if not changed and now - run.told_at < REPEAT_SECONDS:
+                return False
+            run.told, run.told_at = line, now
+            self._write(line)
+        return changed
 
     def _report_regularly(self) -> None:
-        while not self._over.wait(self._interval):
+        pause = self._interval
+        while not self._clock.wait(self._over, pause):
             with self._lock:
                 runs = list(self._runs.values())
-            for run in runs:
-                self._report(run)
+            changed = [self._report(run) for run in runs]
+            pause = self._interval if any(changed) else max(self._interval, REST_SECONDS)
 
     def _emit(self, event: Event) -> None:
         line = encode(event)
+        with self._writing:
+            self._write(line)
+
+    def _write(self, line: bytes) -> None:
         try:
-            with self._writing:
-                self._events.write(line)
-                self._events.flush()
+            self._events.write(line)
+            self._events.flush()
         except BrokenPipeError:  # the daemon is gone; the end of stdin says the same, and that one is acted upon
             self._over.set()
 

@@ -189,10 +189,14 @@ class Subtask:
             self.detail = ""
             self.attempts = 0
 
+    @property
+    def waits(self) -> bool:
+        """Whether it tries again by itself."""
+        return self.next_attempt is not None and self.stage == "Paused" and self.intent == "running"
+
     def tick(self) -> None:
         """Try again if it is time."""
-        due = self.next_attempt is not None and self.clock.monotonic() >= self.next_attempt
-        if due and self.stage == "Paused" and self.intent == "running":
+        if self.waits and self.next_attempt is not None and self.clock.monotonic() >= self.next_attempt:
             self.attempts += 1
             reason = self.errors[0]["Message"] if self.errors else ""
             self._begin(self.unit, f"auto-resume, attempt {self.attempts}, after: {reason}")

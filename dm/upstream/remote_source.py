@@ -30,6 +30,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.position import MAGIC_SIZE, Position
+from dm.stop_signal import told
 from dm.unit import JSON
 from dm.upstream.address import SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
@@ -148,12 +149,6 @@ class RemoteEventSource:
     def _stream(self, stream: DumpStream, run: _Run, stop: threading.Event) -> Iterator[SourceEvent | None]:
         done, returned = threading.Event(), threading.Event()
 
-        def close_on_stop() -> None:
-            while not done.wait(0.1):
-                if stop.is_set():
-                    stream.close()
-                    return
-
         def probe() -> None:
             addresses, left = self._addresses, self._addresses.current
             while addresses.on_standby and not self._clock.wait(done, addresses.probe_seconds):
@@ -162,11 +157,9 @@ class RemoteEventSource:
                     returned.set()
                     stream.close()
 
-        watcher = threading.Thread(target=close_on_stop, name="dump-stream-stop", daemon=True)
         prober = threading.Thread(target=probe, name="source-return", daemon=True)
         try:
-            with stream:
-                watcher.start()
+            with told(stop, stream.close), stream:
                 prober.start()
                 for batch in stream.batches():
                     if not batch:

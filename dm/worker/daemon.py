@@ -21,6 +21,7 @@ from dm.errors import DMError
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
 from dm.worker.api import create_app
+from dm.worker.api_server import ApiServer
 from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.home import HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
@@ -58,7 +59,7 @@ def serve(home: Home, parts: Parts, listen: tuple[str, int] | None, stop: thread
         operations = Operations(loop, supervisor, parts.servers)
         operations.take_up()
         with _listening(home, listen) as sockets:
-            server = uvicorn.Server(
+            server = ApiServer(
                 uvicorn.Config(create_app(operations, stop.set), log_config=None, access_log=False, lifespan="off")
             )
             thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, name="api", daemon=True)
@@ -67,7 +68,7 @@ def serve(home: Home, parts: Parts, listen: tuple[str, int] | None, stop: thread
                 "serving", home=str(home.directory), listen=_port_of(sockets), version=installed_version()
             )
             stop.wait()
-            server.should_exit = True
+            server.end()
             thread.join()
 
 

@@ -136,6 +136,12 @@ class Hosts:
         """The process ids by host name."""
         return {name: host.process.pid for name, host in self._hosts.items()}
 
+    @property
+    def ending(self) -> bool:
+        """Whether a process or a run is to come to rest."""
+        overdue_at = [run.kill_at for host in self._hosts.values() for run in host.runs.values()]
+        return bool(self._leaving) or any(at is not None for at in overdue_at)
+
     def tick(self) -> None:
         """Let hosts without runs go; kill those that don't come to rest."""
         now = self._clock.monotonic()

@@ -24,20 +24,23 @@ from dm.clock import Clock
 T = TypeVar("T")
 
 TICK_SECONDS = 0.2
+REST_SECONDS = 1.0
 
 
 class Loop:
-    """Runs functions in order; calls `tick` at least every TICK_SECONDS while there is nothing else."""
+    """Runs functions in order, and `tick` regularly: TICK_SECONDS behind a function or a tick that said that more is
+    due soon, REST_SECONDS behind one that did not.
+    """
 
     def __init__(self, clock: Clock) -> None:
-        self._tick: Callable[[], None] = lambda: None
+        self._tick: Callable[[], bool] = lambda: False
         self._clock = clock
         self._queue: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
         self._changed = threading.Condition()
         self._thread = threading.Thread(target=self._work, name="supervisor", daemon=True)
         self._log = structlog.get_logger()
 
-    def start(self, tick: Callable[[], None]) -> None:
+    def start(self, tick: Callable[[], bool]) -> None:
         """Begin to work."""
         self._tick = tick
         self._thread.start()
@@ -76,23 +79,25 @@ class Loop:
         return True
 
     def _work(self) -> None:
-        last_tick = self._clock.monotonic()
+        due = self._clock.monotonic() + TICK_SECONDS
         while True:
             try:
-                function = self._queue.get(timeout=TICK_SECONDS)
+                function = self._queue.get(timeout=max(0.0, due - self._clock.monotonic()))
                 if function is None:
                     return
                 self._guarded(function)
+                due = min(due, self._clock.monotonic() + TICK_SECONDS)
             except queue.Empty:
                 pass
-            if self._clock.monotonic() - last_tick >= TICK_SECONDS:
-                self._guarded(self._tick)
-                last_tick = self._clock.monotonic()
+            if self._clock.monotonic() >= due:
+                soon = self._guarded(self._tick)
+                due = self._clock.monotonic() + (REST_SECONDS if soon is False else TICK_SECONDS)
             with self._changed:
                 self._changed.notify_all()
 
-    def _guarded(self, function: Callable[[], None]) -> None:
+    def _guarded(self, function: Callable[[], T]) -> T | None:
         try:
-            function()
+            return function()
         except Exception:  # one defect must not end the supervision of all tasks; the log is where it is read
             self._log.exception("supervisor: an event could not be handled")
+            return None

@@ -288,8 +288,8 @@ class Supervisor:
 
     # the passing of time
 
-    def tick(self) -> None:
-        """Auto-resume, runs that wait, relays that came to be needed or not."""
+    def tick(self) -> bool:
+        """Auto-resume, runs that wait, relays that came to be needed or not; whether something is to be done soon."""
         for name, source in self.sources.items():
             self.tick_relay(name)
             if source.relay is not None:
@@ -301,6 +301,9 @@ class Supervisor:
                 self.launch_if_ready(job)
         self.forget_stopped()
         self.hosts.tick()
+        relays = [source.relay for source in self.sources.values() if source.relay is not None]
+        jobs = [*relays, *(job for task in self.tasks.values() for job in task.jobs.values())]
+        return self.hosts.ending or any(job.waiting is not None or job.subtask.waits for job in jobs)
 
     def tick_relay(self, name: str) -> None:
         """Start the source's relay if it is needed and not there, stop it if it is there and not needed."""
