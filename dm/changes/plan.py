@@ -82,6 +82,7 @@ class TablePlan:
     linked: bool  # foreign keys that the target checks begin or end here
     cascades: bool  # they change rows by themselves
     row_key: tuple[MappedColumn, ...]  # finds a row of a keyed table
+    row_index: str  # the index of the row key, empty without one
     comparisons: tuple[tuple[int, Comparison], ...]  # find a row of a keyless table: index in the row, condition
     other_keys: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
     verified: tuple[MappedColumn, ...]  # further key columns, compared where the order of changes was altered
@@ -116,8 +117,8 @@ def build_plan(
     mapped = map_columns(source.name, columns, schema, options.flavor)
     by_name = {column.target.name.lower(): column for column in mapped}
     uniques = schema.unique_indexes
-    usable = [key for key in (_row_key(index, by_name, nulls=False) for index in uniques) if key]
-    row_key = usable[0] if usable else ()
+    usable = ((index.name, key) for index in uniques if (key := _row_key(index, by_name, nulls=False)))
+    row_index, row_key = next(usable, ("", ()))
     checked = options.foreign_key_checks
     written = tuple(column for column in mapped if column.written)
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
@@ -144,6 +145,7 @@ def build_plan(
         linked=target.linked,
         cascades=target.acting,
         row_key=row_key,
+        row_index=row_index,
         comparisons=tuple(
             (column.at, exact(column, options.flavor, table=source.name, indexed=column.target.name.lower() in indexed))
             for column in written

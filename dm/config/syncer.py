@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar, Final, Literal
 
 from dm.config.scalar import Flag, duration, one_of, size, whole
 from dm.config.section import Issue, Section
@@ -11,6 +11,11 @@ from dm.config.section import Issue, Section
 InsertMode = Literal["insert", "replace"]
 MissingRow = Literal["pause", "count"]
 ConflictPolicy = Literal["follow", "flush-on-overlap"]
+
+
+# Unless `batch` says something: DM's default, and where a target transaction gains nothing more from being larger.
+BATCH: Final = 100
+LARGEST_BATCH: Final = 1000
 
 
 class SyncerConfig(Section):
@@ -27,7 +32,7 @@ class SyncerConfig(Section):
     }
 
     worker_count: Annotated[int, whole(1, 1024)] = 16
-    batch: Annotated[int, whole(1, 100_000)] = 100
+    batch: Annotated[int, whole(1, 100_000)] | None = None  # None: see `batches`
     queue_size: Annotated[int, whole(1, 10_000_000)] = 1024
     checkpoint_flush_interval: Annotated[int, whole(1, 86_400)] = 30  # seconds
     compact: Flag = False
@@ -39,6 +44,11 @@ class SyncerConfig(Section):
     atomic_transactions: Flag = False
     conflict_policy: Annotated[ConflictPolicy, one_of(ConflictPolicy)] = "follow"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
+
+    @property
+    def batches(self) -> tuple[int, int]:
+        """How many changes make a batch that is worth a target transaction, and how many it may have at most."""
+        return (BATCH, LARGEST_BATCH) if self.batch is None else (self.batch, self.batch)
 
     def check(self) -> Iterator[Issue]:
         """Safe mode can't be on and last 0 s."""

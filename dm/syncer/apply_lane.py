@@ -52,6 +52,7 @@ class ApplyLane:
         chance: random.Random,
         position_of: Callable[[Position], Position],
         failed: Callable[[BaseException, Ticket | None], None],
+        ended: Callable[[], None],
     ) -> None:
         self.queue = queue
         self.tables = TableCounters()
@@ -72,6 +73,7 @@ class ApplyLane:
         self._chance = chance
         self._position_of = position_of
         self._failed = failed
+        self._ended = ended  # called behind every batch
         self._began: float | None = None  # the batch under way
         self._failed_change: RowChange | None = None
         self._blamed: Ticket | None = None  # the transaction that a lasting error is about
@@ -122,6 +124,7 @@ class ApplyLane:
                 self._completions.committed(_count(jobs))
                 self._memory.release(sum([job.cost for job in jobs]))
                 self.queue.finished()
+                self._ended()
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             if not self._stop.is_set():
                 self._failed(error, self._blamed)

@@ -21,8 +21,13 @@ class KeyMemory:
         self._per_change = 0
         self._since = _SAMPLE_CHANGES
 
-    def placed(self, sample: RowChange, count: int) -> bool:
-        """Count so many changes like the sample; whether it is time to clear."""
+    @property
+    def full(self) -> bool:
+        """Whether it is time to clear."""
+        return self.used > self._limit
+
+    def placed(self, sample: RowChange, count: int) -> None:
+        """Count so many changes like the sample."""
         self._since += count
         if self._since >= _SAMPLE_CHANGES:
             self._since = 0
@@ -30,7 +35,6 @@ class KeyMemory:
                 _SLOT + getsizeof(key) + sum(getsizeof(part) for part in key[1:]) for key in keys_of(sample)
             )
         self.used += self._per_change * count
-        return self.used > self._limit
 
     def clear(self) -> None:
         """The detector was cleared."""

@@ -2,8 +2,8 @@
 
 The queue is bounded by changes, all queues together by the memory quota; a full queue makes the dispatcher wait, so a
 slow target holds the reader back and memory stays where the configuration put it. A batch is whatever is waiting when
-the session is free, at most `batch` changes: a single change leaves at once, a backlog leaves in full batches, and no
-timer is involved.
+the session is free, at most so many changes: a single change leaves at once, a backlog leaves in full batches, and no
+timer is involved. (What is waiting here was put together before: see `dm.syncer.placement`.)
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ class LaneQueue:
         self._changed = threading.Condition()
         self._closed = False
         self._last = 0  # when closed: what was in the source before the transaction of this number is still given out
+        self._more = False  # when closed: the dispatcher may still hold some of that
         self.waited_for = False  # somebody wants to put a job and there is no room
 
     @property
@@ -62,19 +63,18 @@ class LaneQueue:
         """Whether a batch is under way."""
         return self._running > 0
 
-    def put(self, job: LaneJob) -> bool:
-        """Add a job, waiting for room; False when the lane was closed instead."""
+    def put(self, *jobs: LaneJob) -> bool:
+        """Add jobs, waiting for room; False when the lane was closed and does not end with all of these."""
         with self._changed:
             while self._waiting >= self._capacity and not self._closed:
                 self.waited_for = True
                 self._changed.wait()
             self.waited_for = False
-            if self._closed:
-                return False
-            self._jobs.append(job)
-            self._waiting += job.count
+            taken = [job for job in jobs if job.ticket.number < self._last] if self._closed else jobs
+            self._jobs += taken
+            self._waiting += sum([job.count for job in taken])
             self._changed.notify_all()
-            return True
+            return len(taken) == len(jobs)
 
     def take(self, limit: int, *, whole_jobs: bool) -> list[LaneJob]:
         """Wait for work and take up to `limit` changes; empty when the lane is closed and has nothing to end with.
@@ -83,7 +83,7 @@ class LaneQueue:
         `whole_jobs` none is joined with another either; a stream never is.
         """
         with self._changed:
-            while not self._jobs and not self._closed:
+            while not self._jobs and (not self._closed or self._more):
                 self._changed.wait()
             if not self._gives():
                 return []
@@ -113,8 +113,18 @@ class LaneQueue:
             return self._changed.wait_for(lambda: self.load == 0 or self._closed, timeout) and self.load == 0
 
     def close(self, before: int = 0) -> None:
-        """Give up what is waiting, but for transactions of the source before number `before`, and wake everybody."""
+        """Give up what is waiting, but for transactions of the source before number `before`, and wake everybody.
+
+        Of those, the dispatcher may still put what it holds, until it says `end`.
+        """
         with self._changed:
+            self._more = before > 0 and (self._more or not self._closed)
             self._last = min(before, self._last) if self._closed else before
             self._closed = True
+            self._changed.notify_all()
+
+    def end(self) -> None:
+        """Nothing more is put."""
+        with self._changed:
+            self._more = False
             self._changed.notify_all()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
+from dm.config.syncer import ConflictPolicy
 from dm.errors import DMError
 from dm.position import Position
 from dm.syncer.apply_lane import ApplyLane
@@ -20,11 +21,11 @@ from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
 from dm.syncer.key_memory import KeyMemory
 from dm.syncer.lane import LaneJob
 from dm.syncer.memory_quota import MemoryQuota
+from dm.syncer.placement import Placement
 from dm.syncer.table_counters import TableCounters
 
-# How many changes of one large transaction are held back before they are handed to their lanes.
-HAND_OVER = 256
-HAND_OVER_COST = 2 << 20  # and how much memory they take
+# While one in so many lanes is at work, nothing is handed over that is no full batch.
+_LANES_PER_SMALL_BATCH = 8
 _LAST_BATCH_SECONDS = 0.5
 # How long the lanes may take for what lies before a transaction that failed.
 _BEFORE_FAILURE_SECONDS = 5.0
@@ -41,17 +42,20 @@ class Lanes:
         self,
         workers: Sequence[ApplyLane],
         keyless: ApplyLane,
-        detector: ConflictDetector,
         *,
+        batch: int,
+        conflict_policy: ConflictPolicy,
         memory: MemoryQuota,
         key_bytes: int,
     ) -> None:
         self._workers = list(workers)
         self._keyless = keyless
-        self._detector = detector
-        self._pending: list[list[RowChange]] = [[] for _ in self._workers]
-        self._held = 0
-        self._held_cost = 0
+        self._placement = placement = Placement(len(self._workers), batch)
+        self._detector = ConflictDetector(
+            len(self._workers) or 1, policy=conflict_policy, choose=lambda: placement.filling
+        )
+        self._few = max(1, len(self._workers) // _LANES_PER_SMALL_BATCH)
+        self.starving = False  # the dispatcher waits for the source, and for a lane to end a batch
         self.memory = memory  # of the changes that are with the lanes
         self._keys = KeyMemory(key_bytes)
         self.conflicts = 0
@@ -69,33 +73,40 @@ class Lanes:
         worker = self._detector.place(keys)
         if worker == CONFLICT:
             self.conflicts += 1
-            self.hand_over(ticket, end)
             self._drain_workers()
             worker = self._detector.place(keys)
-        self._pending[worker].append(change)
-        self._held += 1
-        self._held_cost += cost
-        if self._held >= HAND_OVER or self._held_cost >= HAND_OVER_COST:
-            self.hand_over(ticket, end)
+        if self._placement.add(worker, change, cost, ticket, end):
+            for lane in self._placement.ready:
+                self._hand_over(lane)
+            if self._keys.full:
+                self._drain_workers()
 
-    def hand_over(self, ticket: Ticket, end: Position) -> None:
-        """Give what is held back to the queues; called at the end of every transaction at the latest."""
-        if not self._held:
-            return
-        cost, held = self._held_cost, self._held
-        self._acquire(cost)
-        for number, changes in enumerate(self._pending):
-            if changes:
-                self._pending[number] = []
-                share = cost * len(changes) // held
-                cost -= share
-                held -= len(changes)
-                if not self._workers[number].queue.put(LaneJob(changes, ticket, end, share)):
-                    raise Stopped
-                sample = changes[0]
-        if self._keys.placed(sample, self._held):
-            self._drain_workers()
-        self._held = self._held_cost = 0
+    def rest(self) -> bool:
+        """The source has nothing more for now: hand over what is held back; whether all of it was.
+
+        It was not if enough lanes are at work. Then whoever ends a batch (`starving`) is to have this called again.
+        """
+        waiting = self._placement.waiting
+        if not waiting:
+            self.starving = False
+            return True
+        self.starving = True  # before the lanes are looked at, so that the last one that ends sees it
+        if sum([lane.queue.load > 0 for lane in self._workers]) >= self._few:
+            return False
+        self.starving = False
+        self._hand_over_all()
+        return True
+
+    def _hand_over_all(self) -> None:
+        for lane in self._placement.waiting:
+            self._hand_over(lane)
+
+    def _hand_over(self, lane: int) -> None:
+        self._acquire(self._placement.cost_of(lane))
+        jobs = self._placement.take(lane)
+        self._keys.placed(jobs[0].changes[0], sum([len(job.changes) for job in jobs]))
+        if not self._workers[lane].queue.put(*jobs):
+            raise Stopped
 
     def _acquire(self, cost: int) -> None:
         # What the lanes have comes back as they commit; when they have nothing, nobody can be waited for.
@@ -116,6 +127,7 @@ class Lanes:
             raise Stopped
 
     def _drain_workers(self) -> None:
+        self._hand_over_all()
         self._wait_idle(self._workers)
         self._detector.clear()
         self._keys.clear()
@@ -135,6 +147,7 @@ class Lanes:
 
     def drain_within(self, seconds: float) -> None:
         """Wait for everything given, but not longer; raises DMError `lane-stalled`."""
+        self._hand_over_all()
         for lane in (*self._workers, self._keyless):
             if not lane.queue.wait_idle(timeout=seconds):
                 raise DMError("lane-stalled", seconds=seconds)
@@ -160,6 +173,11 @@ class Lanes:
         """End all lanes, giving up what is not committed."""
         lanes = (*self._workers, self._keyless)
         if self._ends_before:
+            for number in self._placement.waiting:
+                self.memory.force_acquire(self._placement.cost_of(number))
+                self._workers[number].queue.put(*self._placement.take(number))
+            for lane in lanes:
+                lane.queue.end()
             self._wait_ended(_BEFORE_FAILURE_SECONDS)
         self.give_up()
         self._wait_ended(_LAST_BATCH_SECONDS)
@@ -187,7 +205,7 @@ class Lanes:
     @property
     def queued(self) -> int:
         """Row changes that were given to lanes and are not committed."""
-        return sum(lane.queue.load for lane in (*self._workers, self._keyless))
+        return self._placement.held + sum(lane.queue.load for lane in (*self._workers, self._keyless))
 
     @property
     def tables(self) -> TableCounters:

@@ -37,6 +37,7 @@ class TransactionQueue:
         self._waiting: deque[SourceTransaction] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
+        self._nudged = False
         self.empty_handed = False  # the dispatcher waits for a transaction
 
     def put(self, transaction: SourceTransaction) -> bool:
@@ -48,16 +49,28 @@ class TransactionQueue:
             self._changed.notify_all()
             return True
 
-    def take(self) -> SourceTransaction | None:
-        """The next transaction, waiting for it; None when the queue is closed."""
-        with self._changed:
-            while not self._waiting and not self._closed:
+    def take(self, rest: Callable[[], bool]) -> SourceTransaction | None:
+        """The next transaction, waiting for it; None when the queue is closed.
+
+        When there is none, `rest` is called, once more after each `nudge` as long as it says no.
+        """
+        while True:
+            with self._changed:
+                if self._waiting or self._closed:
+                    return None if self._closed else self._waiting.popleft()
+                self._nudged = False
+            done = rest()
+            with self._changed:
                 self.empty_handed = True
-                self._changed.wait()
-            self.empty_handed = False
-            if self._closed:
-                return None
-            return self._waiting.popleft()
+                while not (self._waiting or self._closed or (self._nudged and not done)):
+                    self._changed.wait()
+                self.empty_handed = False
+
+    def nudge(self) -> None:
+        """Somebody has ended what `rest` may have waited for."""
+        with self._changed:
+            self._nudged = True
+            self._changed.notify_all()
 
     def close(self) -> None:
         """Wake everybody, also who waits for memory; nothing is given or taken any more."""

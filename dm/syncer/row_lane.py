@@ -103,7 +103,6 @@ class RowLane:
                     continue
                 place(RowChange(plan, KINDS[kind], before, after, safe, unchecked), cost, ticket, end)
                 given += 1
-        self._lanes.hand_over(ticket, end)
         if safe:
             self._safe_mode.rows += given
         return given

@@ -27,7 +27,6 @@ from dm.stop_signal import told
 from dm.syncer.apply_lane import ApplyLane
 from dm.syncer.assembler import TransactionAssembler
 from dm.syncer.completion import CompletionTracker, Ticket
-from dm.syncer.conflict_detector import ConflictDetector
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.dispatcher import Dispatcher
@@ -187,6 +186,10 @@ class SyncUnit:
             self._lanes.end_before(ticket)
         self._ending.set()
         self._queue.close()
+
+    def _batch_ended(self) -> None:
+        if self._lanes is not None and self._lanes.starving:
+            self._queue.nudge()
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None and not self._cut:
@@ -401,7 +404,7 @@ class SyncUnit:
         monitor.start()
         reader.start()
         try:
-            while (transaction := self._queue.take()) is not None:
+            while (transaction := self._queue.take(lanes.rest)) is not None:
                 dispatcher.dispatch(transaction)
             reader.stop()
             if self._failure is None:
@@ -435,6 +438,7 @@ class SyncUnit:
         progress: ProgressWriter,
     ) -> Lanes:
         settings = self._subtask.syncer
+        batch, largest = settings.batches
         gate = Gate()
 
         def above_checkpoint(end: Position) -> Position:
@@ -452,9 +456,9 @@ class SyncUnit:
             return ApplyLane(
                 connections[name],
                 taken.claims[name],
-                LaneQueue(max(settings.queue_size, settings.batch)),
+                LaneQueue(max(settings.queue_size, largest)),
                 completions,
-                batch=settings.batch,
+                batch=largest,
                 # Whole transactions may share one of the target; keyless rows of many have no gain from it.
                 ordered=ordered and not atomic,
                 gate=gate,
@@ -464,13 +468,15 @@ class SyncUnit:
                 chance=random.Random(name),
                 position_of=exact if ordered else above_checkpoint,
                 failed=self._lane_failed,
+                ended=self._batch_ended,
             )
 
         count = 0 if atomic else settings.worker_count
         return Lanes(
             [lane(worker_lane(number), ordered=False) for number in range(count)],
             lane(ATOMIC if atomic else KEYLESS, ordered=True),
-            ConflictDetector(settings.worker_count, policy=settings.conflict_policy),
+            batch=batch,
+            conflict_policy=settings.conflict_policy,
             memory=self._changes,
             key_bytes=settings.memory_quota // 4,
         )

@@ -9,6 +9,7 @@ from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions
 from dm.changes.row_change import RowChange
 from dm.changes.target_table import TargetTable
+from dm.ident import TableName
 from dm.schema.table import TableSchema
 from tests.unit.changes.plans import TARGET, delete, insert, key, number, plan, text, update
 
@@ -48,6 +49,9 @@ def test_updates_ask_for_all_keys_where_a_row_with_another_could_be_met() -> Non
     ]
 
 
+DELETE = "DELETE /*+ INDEX(`t` `PRIMARY`) */ FROM `d`.`t`"
+
+
 def test_updates_that_move_a_key_stay_updates() -> None:
     assert sql_of([update(TWO, (1, 2), (1, 3)), update(TWO, (2, None), (2, 4))]) == [
         "UPDATE `d`.`t` SET `a`=1,`b`=3 WHERE `a`=1 AND `b`=2 LIMIT 1",
@@ -56,11 +60,21 @@ def test_updates_that_move_a_key_stay_updates() -> None:
 
 
 def test_deletes_name_all_keys_of_the_rows_they_count_on() -> None:
-    assert sql_of([delete(ONE, 1, b"x"), delete(ONE, 2, b"x")]) == ["DELETE FROM `d`.`t` WHERE `a` IN (1,2)"]
+    assert sql_of([delete(ONE, 1, b"x"), delete(ONE, 2, b"x")]) == [f"{DELETE} WHERE `a` IN (1,2)"]
     assert sql_of([delete(TWO, 1, 5), delete(TWO, 2, 6), delete(TWO, 3, None)]) == [
-        "DELETE FROM `d`.`t` WHERE `a` IN (1,2) AND (`a`,`b`) IN ((1,5),(2,6))",
+        f"{DELETE} WHERE `a` IN (1,2) AND (`a`,`b`) IN ((1,5),(2,6))",
         "DELETE FROM `d`.`t` WHERE `a`=3 AND `b`<=>NULL LIMIT 1",
     ]
+
+
+def test_a_name_that_would_end_the_hint_goes_without_it() -> None:
+    hostile = replace(ONE, target=TableName("d", "t*/"))
+    assert sql_of([delete(hostile, 1, b"x"), delete(hostile, 2, b"x")]) == ["DELETE FROM `d`.`t*/` WHERE `a` IN (1,2)"]
+
+
+def test_mariadb_takes_no_hint_in_a_delete() -> None:
+    maria = plan([A, C], [key("PRIMARY", "a")], options=PlanOptions("mariadb"))
+    assert sql_of([delete(maria, 1, b"x"), delete(maria, 2, b"x")]) == ["DELETE FROM `d`.`t` WHERE `a` IN (1,2)"]
 
 
 def test_a_change_moves_over_others_only_if_no_key_is_shared() -> None:
@@ -75,7 +89,7 @@ def test_a_change_moves_over_others_only_if_no_key_is_shared() -> None:
 def test_safe_mode_deletes_and_replaces_in_two_statements() -> None:
     changes = [update(TWO, (at, at), (at, at + 10), safe=True) for at in range(2)]
     assert sql_of(changes) == [
-        "DELETE FROM `d`.`t` WHERE `a` IN (0,1)",
+        f"{DELETE} WHERE `a` IN (0,1)",
         "REPLACE INTO `d`.`t` (`a`,`b`) VALUES (0,10),(1,11)",
     ]
 

@@ -40,9 +40,9 @@ def test_task_defaults_are_dms() -> None:
         "replace",
     )
     syncer = subtask.syncer
-    assert (syncer.worker_count, syncer.batch, syncer.queue_size, syncer.checkpoint_flush_interval) == (
+    assert (syncer.worker_count, syncer.batches, syncer.queue_size, syncer.checkpoint_flush_interval) == (
         16,
-        100,
+        (100, 1000),
         1024,
         30,
     )

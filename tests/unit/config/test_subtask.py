@@ -44,7 +44,7 @@ def test_names_are_resolved_in_the_order_of_the_instance() -> None:
     first, second = (read.subtask(name) for name in read.source_ids)
     assert [(route.name, route.target_schema) for route in first.routes] == [("second", "y"), ("first", "x")]
     assert [route.name for route in second.routes] == ["second"]
-    assert (first.syncer.batch, second.syncer.batch) == (7, 100)
+    assert (first.syncer.batches, second.syncer.batches) == ((7, 7), (100, 1000))
     assert (first.source_id, second.source_id, second.name) == ("mysql-01", "mysql-02", "shop/mysql-02")
 
 

@@ -92,10 +92,25 @@ def test_a_closed_lane_ends_with_what_lies_before_the_transaction_that_failed() 
         queue.put(job(1, number))
     queue.close(before=7)
     assert queue.closed
-    assert not queue.put(job(1, 2))
     assert [one.ticket.number for one in queue.take(2, whole_jobs=False)] == [1, 3]
     queue.close(before=8)  # another lane fails further on: that changes nothing
     assert [one.ticket.number for one in queue.take(100, whole_jobs=False)] == [4]
+    queue.end()
+    assert queue.take(100, whole_jobs=False) == []
+
+
+def test_what_the_dispatcher_held_of_that_is_still_taken() -> None:
+    queue = LaneQueue(capacity=1)
+    queue.close(before=7)
+    assert not queue.put(job(1, 3), job(1, 5), job(1, 8))  # the last one is too late
+    assert [one.ticket.number for one in queue.take(100, whole_jobs=False)] == [3, 5]
+    ended: list[object] = []
+    waits = threading.Thread(target=lambda: ended.append(queue.take(100, whole_jobs=False)), daemon=True)
+    waits.start()
+    queue.end()
+    waits.join(timeout=10)
+    assert ended == [[]]
+    queue.close(before=6)  # nobody puts anything more
     assert queue.take(100, whole_jobs=False) == []
 
 

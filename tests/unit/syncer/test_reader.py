@@ -67,7 +67,7 @@ def read(source: TakenSource, still_ours: Callable[[], None]) -> tuple[list[str]
     reader._thread.join()
     taken = []
     while len(queue):
-        transaction = queue.take()
+        transaction = queue.take(lambda: True)
         assert transaction is not None
         assert len(transaction.items) == 1
         taken.append(str(transaction.gtid))
