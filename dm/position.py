@@ -10,11 +10,21 @@ bases have no order either.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
 from dm.errors import DMError
 from dm.gtid import Flavor, Gtid, GtidSet
 
+# Asked several times for each transaction, of the same few files.
+_NUMBERS_KEPT = 256
+
 MAGIC_SIZE = 4  # a binlog file starts with 4 magic bytes; its first event stands at offset 4
+
+
+@lru_cache(_NUMBERS_KEPT)
+def _number(file: str) -> int:
+    suffix = file.rpartition(".")[2]
+    return int(suffix) if suffix.isdigit() else -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,13 +39,12 @@ class Position:
     @property
     def file_number(self) -> int:
         """The number behind the last dot; -1 when there is none (no file is known)."""
-        suffix = self.file.rpartition(".")[2]
-        return int(suffix) if suffix.isdigit() else -1
+        return _number(self.file)
 
     @property
     def order(self) -> tuple[int, int]:
         """Sort key; only meaningful where `same_files`."""
-        return (self.file_number, self.offset)
+        return (_number(self.file), self.offset)
 
     def same_files(self, other: Position) -> bool:
         """Whether file and offset of the two have an order: one server, and one name before the number."""

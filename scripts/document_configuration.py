@@ -346,10 +346,10 @@ CHAPTERS: Final = (
             "queue-size": "row changes that wait for one session",
             "checkpoint-flush-interval": "seconds between two checkpoints at most; one is written each second anyway,"
             " since it stops nobody",
-            "compact": "several changes of one row within a batch become one (`compactedRows` of `query-status`), where"
-            " the outcome, errors included, is the same: the target is of the source's family, its table has a key,"
-            " the source's column types, no CHECK, no generated column and no trigger, and `session` sets no"
-            " `sql_mode`",
+            "compact": "on unless foreign keys are checked: several changes of one row within a batch become one"
+            " (`compactedRows` of `query-status`), where the outcome, errors included, is the same: the target is of"
+            " the source's family, its table has a key, the source's column types, no CHECK, no generated column and"
+            " no trigger, and `session` sets no `sql_mode`",
             "multiple-rows": "changes of one table share statements",
             "safe-mode": "always on: INSERT becomes REPLACE, UPDATE becomes DELETE and REPLACE",
             "safe-mode-duration": "this long after a start, on top of what is needed. Needed is what lies between the"

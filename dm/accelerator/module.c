@@ -4,6 +4,7 @@
 typedef struct {
     PyTypeObject *layout;
     PyTypeObject *text_rows;
+    PyTypeObject *literals;
 } State;
 
 static PyObject *native_crc32(PyObject *self, PyObject *data)
@@ -62,9 +63,12 @@ static int prepare(PyObject *module)
     crc32_prepare();
     state->layout = layout_type(module);
     state->text_rows = text_rows_type(module);
-    if (state->layout == NULL || state->text_rows == NULL)
+    state->literals = literals_type(module);
+    if (state->layout == NULL || state->text_rows == NULL || state->literals == NULL)
         return -1;
-    return PyModule_AddType(module, state->layout) < 0 ? -1 : PyModule_AddType(module, state->text_rows);
+    if (PyModule_AddType(module, state->layout) < 0 || PyModule_AddType(module, state->text_rows) < 0)
+        return -1;
+    return PyModule_AddType(module, state->literals);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -72,6 +76,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     State *state = PyModule_GetState(module);
     Py_VISIT(state->layout);
     Py_VISIT(state->text_rows);
+    Py_VISIT(state->literals);
     return 0;
 }
 
@@ -80,6 +85,7 @@ static int clear(PyObject *module)
     State *state = PyModule_GetState(module);
     Py_CLEAR(state->layout);
     Py_CLEAR(state->text_rows);
+    Py_CLEAR(state->literals);
     return 0;
 }
 

@@ -74,5 +74,6 @@ PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyTypeObject *layout_type(PyObject *module);
 PyTypeObject *text_rows_type(PyObject *module);
+PyTypeObject *literals_type(PyObject *module);
 
 #endif

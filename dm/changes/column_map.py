@@ -18,7 +18,7 @@ from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import Flavor
 from dm.sql.json_expression import document_encoder
-from dm.sql.literal import Encoder, encoder_for
+from dm.sql.literal import Encoder, Usual, encoder_for, usual_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +30,7 @@ class MappedColumn:
     target: Column
     sql: bytes  # the quoted name at the target
     encode: Encoder
+    usual: tuple[Usual, bytes]  # for the compiled encoder
 
     @property
     def written(self) -> bool:
@@ -39,6 +40,7 @@ class MappedColumn:
 
 # The columns MySQL adds for the parts of a functional index: they exist wherever such an index does, and need no copy.
 _HIDDEN = "!hidden!"
+_CALLED = (Usual.CALL, b"")
 
 
 def map_columns(
@@ -52,7 +54,7 @@ def map_columns(
         place = places.get(column.name.lower())
         if place is not None:
             name = Ident(place.name).sql.encode()
-            mapped.append(MappedColumn(at, column, place, name, _encoder(column, place, flavor)))
+            mapped.append(MappedColumn(at, column, place, name, *_encoder(column, place, flavor)))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
             missing.append(column.name)
     if missing:
@@ -67,18 +69,16 @@ def map_columns(
     return tuple(mapped)
 
 
-def _encoder(source: Column, target: Column, flavor: Flavor) -> Encoder:
+def _encoder(source: Column, target: Column, flavor: Flavor) -> tuple[Encoder, tuple[Usual, bytes]]:
     if source.base == target.base == "json" and flavor == "mysql":
-        return document_encoder(target.name)
-    if source.base not in ("enum", "set"):
-        return encoder_for(source)
-    if target.base == source.base:
-        if source.members == target.members:
-            return encoder_for(source)
-        return _after(renumbering(source, target), encoder_for(source))
-    if target.base in TEXTS:
-        return _after(label_of(source), encoder_for(replace(source, base="varchar", charset="utf8mb4")))
-    return encoder_for(source)
+        return document_encoder(target.name), usual_of(source)
+    if source.base in ("enum", "set") and (target.base != source.base or source.members != target.members):
+        if target.base == source.base:
+            return _after(renumbering(source, target), encoder_for(source)), _CALLED
+        if target.base in TEXTS:
+            text = encoder_for(replace(source, base="varchar", charset="utf8mb4"))
+            return _after(label_of(source), text), _CALLED
+    return encoder_for(source), usual_of(source)
 
 
 def _after(change: Callable[[Value], Value], encode: Encoder) -> Encoder:

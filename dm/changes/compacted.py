@@ -35,6 +35,9 @@ from dm.changes.statement import has_zero_enum, removes_others
 
 def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:
     """The changes with those of one row merged; `limit`: the bytes a statement may have without a thought."""
+    # Mostly every row comes once; then there is nothing to merge, and this is the cheapest way to see it.
+    if len({keys[0] for change in changes if (keys := keys_of(change))}) == len(changes):
+        return changes
     if not any(change.plan.compacts for change in changes):
         return changes
     return _Compactor(limit).run(changes)

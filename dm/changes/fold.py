@@ -83,9 +83,9 @@ def fold_for(source: Column, target: Column, prefix: int | None, weights: Weight
     if base == "decimal":
         return _decimal
     if base in INTEGERS or base in ("bit", "year", "float", "double"):
-        return _itself
+        return itself
     if base in ("date", "uuid", "inet4", "inet6"):
-        return _itself
+        return itself
     if base == "time" or base in MOMENTS:
         return _moment
     if base in BYTES:
@@ -95,7 +95,8 @@ def fold_for(source: Column, target: Column, prefix: int | None, weights: Weight
     return None
 
 
-def _itself(value: Value) -> Hashable:
+def itself(value: Value) -> Hashable:
+    """The fold of values that are equal where they are the same."""
     return value
 
 

@@ -39,6 +39,7 @@ from dm.changes.comparison import listed
 from dm.changes.keys import WILD, Key, keys_of, table_key
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_text import RowText
 from dm.changes.statement import (
     ANY,
     ApplyStatement,
@@ -50,7 +51,6 @@ from dm.changes.statement import (
     known,
     removes_others,
     row_statements,
-    row_values,
 )
 from dm.ident import Ident
 
@@ -107,7 +107,7 @@ class _Batch:
         elif change.before is None:
             self._insert(change, keys)
         elif change.kind is ChangeKind.NOTHING:
-            self._join(_NOTHING, change, change.before, _key_values(plan, plan.row_key, change.before), keys)
+            self._join(_NOTHING, change, change.before, _listed(plan, plan.key_values, change.before), keys)
         elif change.after is None:
             self._delete(change, change.before, keys)
         else:
@@ -128,7 +128,7 @@ class _Batch:
         if not plan.keyed or (not change.safe and any(before[column.at] is None for column in plan.verified)):
             self._append(_verified_delete(change, before), keys)
             return
-        self._join(_DELETE, change, before, _key_values(plan, plan.row_key, before), keys)
+        self._join(_DELETE, change, before, _listed(plan, plan.key_values, before), keys)
 
     def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
@@ -147,7 +147,7 @@ class _Batch:
             self._join(_UPDATE, change, after, rendered, keys)
         else:
             if key_changed(plan, before, after):
-                self._join(_DELETE, change, before, _key_values(plan, plan.row_key, before), keys)
+                self._join(_DELETE, change, before, _listed(plan, plan.key_values, before), keys)
             self._join(_REPLACE, change, after, rendered, keys)
 
     def _join(self, verb: str, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
@@ -233,7 +233,7 @@ def _delete(group: _Group, columns: tuple[MappedColumn, ...]) -> bytes:
     if len(columns) > len(plan.row_key):
         # The first condition is for the optimizer, which makes ranges of a key's own columns only.
         where += b" AND " + _names(columns) + b" IN ("
-        where += b",".join([_key_values(plan, columns, image) for image in group.images]) + b")"
+        where += b",".join([_listed(plan, plan.all_key_values, image) for image in group.images]) + b")"
     return _delete_by_index(plan) + where
 
 
@@ -271,7 +271,7 @@ def _whole(plan: TablePlan, row: Row) -> bytes | None:
     if plan.zero_enums and has_zero_enum(plan, row):
         return None
     try:
-        return row_values(plan.columns, row)
+        return plan.values(row)
     except TypeError:  # what the encoders raise for ABSENT; looking for it first would cost every row
         if any(value is ABSENT for value in row):
             return None
@@ -283,9 +283,14 @@ def _names(columns: tuple[MappedColumn, ...]) -> bytes:
     return b"(" + names + b")" if len(columns) > 1 else names
 
 
-def _key_values(plan: TablePlan, columns: tuple[MappedColumn, ...], row: Row) -> bytes:
-    values = b",".join([known(plan, column, row) for column in columns])
-    return b"(" + values + b")" if len(columns) > 1 else values
+def _listed(plan: TablePlan, text: RowText, row: Row) -> bytes:
+    """Columns of the row's keys as an element of a list."""
+    try:
+        return text(row)
+    except TypeError:
+        for column in plan.row_key + plan.verified:
+            known(plan, column, row)  # raises what is to be said of a column that the image lacks
+        raise
 
 
 def _on_duplicate(plan: TablePlan) -> bytes:

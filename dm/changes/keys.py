@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row, Value
-from dm.changes.fold import Fold
+from dm.changes.fold import Fold, itself
 from dm.changes.row_change import RowChange
 from dm.ident import TableName
 
@@ -64,6 +64,16 @@ def key_function(table: TableName, parts: Sequence[KeyPart]) -> KeyFunction:
 
 
 def _single(token: str, at: int, fold: Fold) -> KeyFunction:
+    if fold is itself:
+
+        def plain(row: Row) -> Key | None:
+            value = row[at]
+            if value is None:
+                return None
+            return WILD if value is ABSENT else (token, value)
+
+        return plain
+
     def key(row: Row) -> Key | None:
         value = row[at]
         if value is None:

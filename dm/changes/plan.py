@@ -42,6 +42,7 @@ from dm.changes.comparison import Comparison, exact
 from dm.changes.constant import ConstantColumn
 from dm.changes.fold import INTEGERS, faithful, fold_for
 from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
+from dm.changes.row_text import RowText, listed_text, row_text
 from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode, MissingRow
 from dm.errors import DMError
@@ -77,12 +78,15 @@ class TablePlan:
     target: TableName
     flavor: Flavor
     columns: tuple[MappedColumn, ...]  # those that are written
+    values: RowText  # of them, in parentheses
     keyed: bool
     ordered: bool  # its changes keep the source's order among each other and with those of all such tables
     linked: bool  # foreign keys that the target checks begin or end here
     cascades: bool  # they change rows by themselves
     row_key: tuple[MappedColumn, ...]  # finds a row of a keyed table
     row_index: str  # the index of the row key, empty without one
+    key_values: RowText  # of the row key, as an element of a list
+    all_key_values: RowText  # and of the columns that are verified
     comparisons: tuple[tuple[int, Comparison], ...]  # find a row of a keyless table: index in the row, condition
     other_keys: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
     verified: tuple[MappedColumn, ...]  # further key columns, compared where the order of changes was altered
@@ -135,17 +139,27 @@ def build_plan(
         functions += _reference_keys(target, by_name, options.weights)
     key_names = {name.lower() for index in uniques for name in index.columns}
     in_row_key = {column.at for column in row_key}
+    verified = tuple(
+        column
+        for column in written
+        if column.target.name.lower() in key_names
+        and column.at not in in_row_key
+        and faithful(column.source, column.target)
+    )
     return TablePlan(
         source=source.name,
         target=schema.name,
         flavor=options.flavor,
         columns=written,
+        values=row_text(written, b"(", b")"),
         keyed=keyed,
         ordered=not keyed or target.acting or target.keyless_kin,
         linked=target.linked,
         cascades=target.acting,
         row_key=row_key,
         row_index=row_index,
+        key_values=listed_text(row_key),
+        all_key_values=listed_text(row_key + verified),
         comparisons=tuple(
             (column.at, exact(column, options.flavor, table=source.name, indexed=column.target.name.lower() in indexed))
             for column in written
@@ -153,13 +167,7 @@ def build_plan(
         other_keys=tuple(
             key for key in (_row_key(index, by_name, nulls=True) for index in uniques) if key and key != row_key
         ),
-        verified=tuple(
-            column
-            for column in written
-            if column.target.name.lower() in key_names
-            and column.at not in in_row_key
-            and faithful(column.source, column.target)
-        ),
+        verified=verified,
         key_functions=tuple(functions),
         order_key=None if keyed else table_key(schema.name),
         key_columns=frozenset(column.at for column in mapped if column.target.name.lower() in key_names),

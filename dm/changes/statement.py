@@ -26,6 +26,7 @@ from dm.changes.column_map import MappedColumn
 from dm.changes.comparison import equal
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
+from dm.changes.row_text import row_text
 from dm.errors import DMError
 
 
@@ -122,13 +123,13 @@ def _shown(value: Value) -> str:
 def insert_row(plan: TablePlan, row: Row) -> bytes:
     """INSERT of one row."""
     columns = present(plan, row)
-    return insert_head(plan, b"INSERT", columns) + row_values(columns, row)
+    return insert_head(plan, b"INSERT", columns) + row_text(columns, b"(", b")")(row)
 
 
 def replace_row(plan: TablePlan, row: Row) -> bytes:
     """REPLACE of one row."""
     columns = present(plan, row)
-    return insert_head(plan, b"REPLACE", columns) + row_values(columns, row)
+    return insert_head(plan, b"REPLACE", columns) + row_text(columns, b"(", b")")(row)
 
 
 def update_row(plan: TablePlan, before: Row, after: Row) -> bytes:
@@ -173,11 +174,6 @@ def insert_head(plan: TablePlan, verb: bytes, columns: Sequence[MappedColumn]) -
     """Everything of INSERT or REPLACE before the first row."""
     names = b",".join([column.sql for column in columns])
     return verb + b" INTO " + plan.target.sql.encode() + b" (" + names + b") VALUES "
-
-
-def row_values(columns: Sequence[MappedColumn], row: Row) -> bytes:
-    """One row in parentheses."""
-    return b"(" + b",".join([column.encode(row[column.at]) for column in columns]) + b")"
 
 
 def present(plan: TablePlan, row: Row) -> tuple[MappedColumn, ...]:

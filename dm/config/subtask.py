@@ -40,7 +40,7 @@ class SubtaskConfig(BaseModel):
     expression_filters: tuple[ExpressionFilter, ...] = ()
     dumper: DumperConfig = DumperConfig()
     loader: LoaderConfig = LoaderConfig()
-    syncer: SyncerConfig = SyncerConfig(multiple_rows=True)
+    syncer: SyncerConfig = SyncerConfig(compact=True, multiple_rows=True)
     validator: ValidatorConfig = ValidatorConfig()
     spark: SparkConfig = SparkConfig()
     timezone: str = ""
@@ -94,8 +94,8 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         loader = loader.model_copy(update={"pool_size": instance.loader_thread})
     if instance.syncer_thread:
         syncer = syncer.model_copy(update={"worker_count": instance.syncer_thread})
-    if syncer.multiple_rows is None:
-        syncer = syncer.model_copy(update={"multiple_rows": not task.foreign_key_checks})
+    open_keys = [key for key in ("compact", "multiple_rows") if getattr(syncer, key) is None]
+    syncer = syncer.model_copy(update=dict.fromkeys(open_keys, not task.foreign_key_checks))
     case_sensitive = task.case_sensitive or source.case_sensitive is True
     return SubtaskConfig(
         task=task.name,

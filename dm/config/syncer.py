@@ -35,8 +35,9 @@ class SyncerConfig(Section):
     batch: Annotated[int, whole(1, 100_000)] | None = None  # None: see `batches`
     queue_size: Annotated[int, whole(1, 10_000_000)] = 1024
     checkpoint_flush_interval: Annotated[int, whole(1, 86_400)] = 30  # seconds
-    compact: Flag = False
-    multiple_rows: Flag | None = None  # None: on, unless foreign keys are checked; never None in a SubtaskConfig
+    # None: on, unless foreign keys are checked; never None in a SubtaskConfig.
+    compact: Flag | None = None
+    multiple_rows: Flag | None = None
     safe_mode: Flag = False
     safe_mode_duration: Annotated[float, duration()] | None = None  # seconds, on top of what is needed
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"

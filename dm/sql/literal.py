@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
 from typing import Final, Protocol
 from uuid import UUID
@@ -136,6 +137,10 @@ def _introduced(base: str, prefix: bytes) -> Encoder:
     return encode
 
 
+def _introducer(charset: str) -> bytes:
+    return b"0x" if charset == "binary" else b"_" + charset.encode() + b" 0x"
+
+
 def _address(base: str, size: int, text: Callable[[bytes], str]) -> Encoder:
     """MariaDB's UUID, INET6 and INET4, which take their text form from any client.
 
@@ -168,7 +173,7 @@ def encoder_for(column: LiteralColumn) -> Encoder:
         charset = column.charset or "utf8mb4"
         if charset in _UTF8_CHARSETS:
             return _utf8_text(base)
-        return _introduced(base, b"0x" if charset == "binary" else b"_" + charset.encode() + b" 0x")
+        return _introduced(base, _introducer(charset))
     if base in _TEMPORALS or base == "json":
         return _printed(base)
     if base == "decimal":
@@ -176,6 +181,38 @@ def encoder_for(column: LiteralColumn) -> Encoder:
     if base in ("float", "double"):
         return _floating(base)
     return _ADDRESSES.get(base) or _introduced(base, b"0x")
+
+
+class Usual(IntEnum):
+    """What a column's values usually are: the kinds of `dm/accelerator/literals.c`, in its order."""
+
+    CALL = 0
+    INTEGER = 1
+    UTF8 = 2
+    PRINTED = 3
+    DECIMAL = 4
+    FLOATING = 5
+    DIGITS = 6
+
+
+def usual_of(column: LiteralColumn) -> tuple[Usual, bytes]:
+    """How the compiled encoder writes what the column usually holds, and what stands before hexadecimal digits.
+
+    Only for columns that have the encoder of `encoder_for`; it is asked for everything else.
+    """
+    base = column.base
+    if base in _INTEGERS:
+        return Usual.INTEGER, b""
+    if base in _TEXTS:
+        charset = column.charset or "utf8mb4"
+        return (Usual.UTF8, b"") if charset in _UTF8_CHARSETS else (Usual.DIGITS, _introducer(charset))
+    if base in _TEMPORALS or base == "json":
+        return Usual.PRINTED, b""
+    if base == "decimal":
+        return Usual.DECIMAL, b""
+    if base in ("float", "double"):
+        return Usual.FLOATING, b""
+    return (Usual.CALL, b"") if base in _ADDRESSES else (Usual.DIGITS, b"0x")
 
 
 def encode(value: Value, column: LiteralColumn) -> bytes:

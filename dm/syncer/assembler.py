@@ -102,8 +102,14 @@ class TransactionAssembler:
         if not self._gtids_ordered and self._position.file and event.server_uuid != self._position.server_uuid:
             # Numbers don't tell what this server repeats; the next run asks it for the place to go on.
             raise DMError("source-switched", now=event.server_uuid, before=self._position.server_uuid)
-        self._size += raw.header.size
+        self._size += len(raw.data)
         parsed = self._parse(raw, event)
+        # Nearly all events are rows, or a table map that was there before.
+        if type(parsed) is Rows:
+            self._rows(parsed)
+            return None
+        if type(parsed) is TableMap and self._maps.get(parsed.table_id) is parsed:
+            return None
         if isinstance(parsed, TransactionPayload):
             completed = None
             for inner in parsed.events():
@@ -168,11 +174,11 @@ class TransactionAssembler:
             self._adopt_gtids = False
 
     def _rows(self, event: Rows) -> None:
-        if event.table_id not in self._maps:
-            raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
-        table_map = self._maps[event.table_id]
+        table_map = self._maps.get(event.table_id)
         if table_map is not None:
-            self._items.add(RowsItem(table_map, event))
+            self._items.add_rows(RowsItem(table_map, event), len(event.data))
+        elif event.table_id not in self._maps:
+            raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
 
     def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         sql = event.sql.strip()

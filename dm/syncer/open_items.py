@@ -43,11 +43,17 @@ class OpenItems:
     def add(self, item: Item) -> None:
         """Take one more; waits for memory, raises DMError when the disk is full."""
         if isinstance(item, RowsItem):
-            if self.table is None:
-                self.table = item.table_map
-            cost = len(item.rows.data) + ITEM_COST
+            self.add_rows(item, len(item.rows.data))
         else:
-            cost = len(item.query.sql) + ITEM_COST
+            self._add(item, len(item.query.sql) + ITEM_COST)
+
+    def add_rows(self, item: RowsItem, size: int) -> None:
+        """Take one more, of rows whose event has so many bytes."""
+        if self.table is None:
+            self.table = item.table_map
+        self._add(item, size + ITEM_COST)
+
+    def _add(self, item: Item, cost: int) -> None:
         if self._part is not None:
             self._part.items.append(item)
             self._spooled += 1

@@ -180,7 +180,7 @@ class Reader:
             if self._awaited:
                 self._came.set()
             self.events += 1
-            self.bytes += event.raw.header.size
+            self.bytes += len(event.raw.data)
             transaction = self._assembler.feed(event)
             if transaction is not None and not self._queue.put(transaction):
                 return

@@ -428,7 +428,7 @@ class SyncUnit:
 
     def _compacts(self, same_family: bool) -> bool:
         """Whether what a row held in between may be left out: not where only the target might have refused it."""
-        return self._subtask.syncer.compact and same_family and "sql_mode" not in self._subtask.target.session
+        return bool(self._subtask.syncer.compact) and same_family and "sql_mode" not in self._subtask.target.session
 
     def _open_lanes(
         self,

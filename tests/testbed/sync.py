@@ -59,7 +59,7 @@ def subtask_for(
         meta=meta,
         block_allow_list=BlockAllowList(do_dbs=(schema,)),
         routes=routes,
-        syncer=SyncerConfig.model_validate({"worker_count": workers, "multiple_rows": True, **syncer}),
+        syncer=SyncerConfig.model_validate({"worker_count": workers, "compact": True, "multiple_rows": True, **syncer}),
     )
 
 

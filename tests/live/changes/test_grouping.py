@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from dm.binlog.value import Row, Value
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.statement import insert_head, key_of, operation_of, row_values
+from dm.changes.statement import insert_head, key_of, operation_of
 from dm.config.syncer import InsertMode, MissingRow
 from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
@@ -243,7 +243,7 @@ class Bench:
         connection.execute(f"DELETE FROM {table.sql}")
         for row in rows:
             try:
-                connection.execute(insert_head(plan, b"INSERT", plan.columns) + row_values(plan.columns, row))
+                connection.execute(insert_head(plan, b"INSERT", plan.columns) + plan.values(row))
             except DMError as error:
                 if error.retryable:
                     raise

@@ -24,6 +24,7 @@ from dm.relaylog.event_run import EventRun
 from dm.relaylog.index import FileIndex
 from dm.relaylog.index_builder import IndexBuilder
 from tests.testbed.decoders import compiled, outcome, running, told
+from tests.unit.accelerator.literals_at_random import any_columns, any_value, written
 from tests.unit.accelerator.rows_at_random import damaged, document, sample
 from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.test_json_text import stored
@@ -48,6 +49,13 @@ def fuzz_rows(native: ModuleType, seed: int) -> None:
     found = sample(seed, damage=True)
     python = outcome(None, found.table_map, found.columns, found.rows)
     assert told(outcome(native, found.table_map, found.columns, found.rows)) == told(python), seed
+
+
+def fuzz_literals(native: ModuleType, chance: random.Random) -> None:
+    """Values of any type in columns of any type; both agree, or raise the same."""
+    columns = any_columns(chance)
+    row = tuple(any_value(chance) for _ in range(len(columns) + chance.randrange(2)))
+    assert written(native, columns, row) == written(None, columns, row), (columns, row)
 
 
 def fuzz_json(native: ModuleType, chance: random.Random) -> None:
@@ -110,6 +118,7 @@ def main() -> None:
     chance = random.Random(seed)
     for number in range(count):
         fuzz_rows(native, seed + number)
+        fuzz_literals(native, chance)
         fuzz_json(native, chance)
         fuzz_packets(native, chance)
         fuzz_frames(native, chance)

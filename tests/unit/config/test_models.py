@@ -47,7 +47,7 @@ def test_task_defaults_are_dms() -> None:
         30,
     )
     assert (syncer.compact, syncer.safe_mode, syncer.insert_mode, syncer.safe_mode_duration) == (
-        False,
+        True,
         False,
         "insert",
         None,
