@@ -160,6 +160,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "correct the target's structure and `dmctl resume-task`; or " + OTHERWISE,
     ),
     ErrorKind(
+        "ddl-values-differ",
+        36937,
+        "sync-unit",
+        "internal",
+        "high",
+        "the target would give its rows other values than the source's rows got ({what}): {statement}",
+        "make at the target by hand what the statement makes, with the source's values (what is there counts as done),"
+        " and `dmctl resume-task`; or `dmctl binlog replace` with the same statement, if the values may differ; or "
+        + LOAD_AGAIN,
+    ),
+    ErrorKind(
         "source-without-binlog",
         36911,
         "sync-unit",

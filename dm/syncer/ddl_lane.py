@@ -35,6 +35,7 @@ from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.lanes import Lanes
 from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.progress_writer import ProgressWriter
+from dm.syncer.rows_in_place import refuse_other_values
 from dm.syncer.structures import alike
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
@@ -154,6 +155,8 @@ class DdlLane:
         for text in operator.statements:
             query = Query("", text.encode(), QuerySession(), transaction.timestamp, 0, 0, 0)
             steps += self._understood(query, text, transaction, by_hand=True)
+        for step in steps:
+            step.by_hand = True
         return steps
 
     def _understood(
@@ -272,7 +275,7 @@ class DdlLane:
         before = set(self._tracker.tables())
         for number, step in enumerate(steps):
             if step.execute:
-                self._execute(step.query, number, step.piece, transaction.end, intent)
+                self._execute(step, number, transaction.end, intent)
             self._targets.invalidate_all()
         adopted = self._adopt([step.piece for step in steps], transaction)
         self._go_on(adopted, before, transaction.begin, operator)
@@ -289,7 +292,7 @@ class DdlLane:
             if step.cut_over is not None:
                 self._online.prove(step.cut_over, end)
             if step.execute:
-                self._execute(step.query, number, step.piece, end, intent)
+                self._execute(step, number, end, intent)
             self._track(step)
             self._targets.invalidate_all()
         self._go_on({table for step in steps if step.track != "no" for table in step.piece.tables}, before, point)
@@ -399,7 +402,8 @@ class DdlLane:
         )
         self._online.stored()
 
-    def _execute(self, query: Query, number: int, piece: Piece, end: Position, intent: Intent | None) -> None:
+    def _execute(self, step: Step, number: int, end: Position, intent: Intent | None) -> None:
+        piece = step.piece
         if intent is not None and number < intent.piece:
             return  # a later piece was announced, so this one is done
         refuse_renaming(piece, self._rules, end)
@@ -420,12 +424,14 @@ class DdlLane:
         if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
             self.already_effective += 1
             return
+        if not step.by_hand:
+            self._refuse_other_values(piece, now.get(target_piece.table), end)
         after = effect.expected_after(now, target_piece)
         self._progress.write_intent(Intent(end, number, routed, self._session.connection_id, now, after))
         faults.hit("syncer.before_ddl")
         self.running = routed
         try:
-            self._session.execute(routed, query)
+            self._session.execute(routed, step.query)
         except DMError as error:
             if error.name not in _REFUSED:
                 raise
@@ -439,6 +445,11 @@ class DdlLane:
             self.running = None
         self.executed += 1
         faults.hit("syncer.after_ddl")
+
+    def _refuse_other_values(self, piece: Piece, target: TableSchema | None, end: Position) -> None:
+        refuse_other_values(
+            piece, target, tracker=self._tracker, rules=self._rules, session=self._session, position=end
+        )
 
     def _refuse_successor(self, piece: Piece, now: Mapping[TableName, TableSchema | None], end: Position) -> None:
         """A table that an online DDL moved away at the source is still at the target, with its rows."""

@@ -2,11 +2,12 @@
 
 A statement's meaning depends on its session: sql_mode decides how it is read and which defaults are legal, timestamp
 and time zone decide what CURRENT_TIMESTAMP and the default of a TIMESTAMP column become, collations what a literal and
-a schema that names none have. All of it is in the query event (MySQL: Query_log_event's status variables) and is set
-here, each time all of it, so that nothing of the statement before stays.
+a schema that names none have, the language what DAYNAME gives to a new column. All of it is in the query event (MySQL:
+Query_log_event's status variables) and is set here, each time all of it, so that nothing of the statement before stays.
 
-What only says whether a statement is allowed (strict modes, zero dates) is set to allow it: the source has run it.
-Foreign keys are checked where the source checked them, but for a statement that the target refuses for them.
+The strict modes only say whether a statement is allowed, and are off: the source has run it. The other modes decide
+what becomes of rows that it converts: zeros that AUTO_INCREMENT numbers anew, dates that there are not. Foreign keys
+are checked where the source checked them, but for a statement that the target refuses for them.
 """
 
 from __future__ import annotations
@@ -32,15 +33,21 @@ from dm.upstream.facts import ServerFacts
 LOCK_TRIES = 10
 LOCK_RETRY_SECONDS = 1.0
 
-# Modes that change what a definition means; what quotes and backslashes mean is resolved in the text already.
+# Modes that change what a definition means or a conversion gives; what quotes and backslashes mean is resolved in the
+# text already.
 _MODES: Final = {
     1 << 0: "REAL_AS_FLOAT",
     1 << 1: "PIPES_AS_CONCAT",
     1 << 3: "IGNORE_SPACE",
     1 << 6: "NO_UNSIGNED_SUBTRACTION",
     1 << 7: "NO_DIR_IN_CREATE",
+    1 << 19: "NO_AUTO_VALUE_ON_ZERO",
+    1 << 23: "NO_ZERO_IN_DATE",
+    1 << 24: "NO_ZERO_DATE",
+    1 << 25: "ALLOW_INVALID_DATES",
     1 << 29: "HIGH_NOT_PRECEDENCE",
     1 << 30: "NO_ENGINE_SUBSTITUTION",
+    1 << 31: "PAD_CHAR_TO_FULL_LENGTH",
 }
 _OWN_MODES: Final = {
     "mysql": {1 << 32: "TIME_TRUNCATE_FRACTIONAL"},
@@ -124,8 +131,7 @@ class DdlSession:
     def _settings(self, statement: str, query: Query) -> tuple[str, list[object]]:
         """The SET statement and its values."""
         bits, flavor = query.sql_mode or 0, self._connection.flavor
-        modes = ["ALLOW_INVALID_DATES", "NO_AUTO_VALUE_ON_ZERO"]
-        modes += [mode for bit, mode in _MODES.items() if bits & bit]
+        modes = [mode for bit, mode in _MODES.items() if bits & bit]
         if flavor == self._facts.flavor:
             modes += [mode for bit, mode in _OWN_MODES[flavor].items() if bits & bit]
         increment, offset = query.session.auto_increment or (1, 1)
@@ -135,6 +141,7 @@ class DdlSession:
             "time_zone": self._time_zone(query.time_zone or "+00:00"),
             "auto_increment_increment": increment,
             "auto_increment_offset": offset,
+            "lc_time_names": query.session.lc_time_names or 0,  # both servers number the languages alike
             "collation_connection": self._collation_connection,
             "collation_server": self._collation_server,
             # InnoDB makes another constraint out of the same words without checks (NO ACTION for RESTRICT).
@@ -151,6 +158,8 @@ class DdlSession:
             # Only where it differs: MariaDB before 10.10 has it for the whole server.
             self._explicit_timestamps = str(int(explicit))
             values["explicit_defaults_for_timestamp"] = int(explicit)
+        if self._tidb:
+            del values["lc_time_names"]  # it does not take numbers
         both = (flavor, self._facts.flavor)
         if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE and not self._tidb:
             values["default_collation_for_utf8mb4"] = query.default_collation_for_utf8mb4 or _OF_UTF8MB4
@@ -172,6 +181,10 @@ class DdlSession:
         if self._tidb:  # which does not take numbers
             return False
         return collation in _SHARED_COLLATIONS or self._facts.flavor == self._connection.flavor
+
+    def has_rows(self, table: TableName, count: int, condition: str = "TRUE") -> bool:
+        """Whether the target's table has so many rows, or more, for which the condition is true."""
+        return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count
 
     def database(self, schema: str) -> TableSchema | None:
         """The schema's defaults, in the form structures have; None when there is no such schema."""

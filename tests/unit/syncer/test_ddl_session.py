@@ -56,10 +56,11 @@ def _query(**session: object) -> Query:
 def test_the_variables_of_the_event_are_set() -> None:
     target = _Target("mysql")
     session = {
-        "sql_mode": 1 | 4 | 1 << 30,
+        "sql_mode": 1 | 4 | 1 << 21 | 1 << 25 | 1 << 30,  # strictness is left out
         "charset": (8, 8, 8),
         "time_zone": "+03:00",
         "auto_increment": (3, 2),
+        "lc_time_names": 4,
         "flags2": 1 << 26,
         "microseconds": 5,
         "explicit_defaults_for_timestamp": False,
@@ -67,11 +68,12 @@ def test_the_variables_of_the_event_are_set() -> None:
     }
     _session(target).execute("CREATE DATABASE e", _query(**session))
     assert target.settings == {
-        "sql_mode": "ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO,REAL_AS_FLOAT,NO_ENGINE_SUBSTITUTION",
+        "sql_mode": "REAL_AS_FLOAT,ALLOW_INVALID_DATES,NO_ENGINE_SUBSTITUTION",
         "timestamp": "1700000000.000005",
         "time_zone": "+03:00",
         "auto_increment_increment": 3,
         "auto_increment_offset": 2,
+        "lc_time_names": 4,
         "collation_connection": 8,
         "collation_server": 8,
         "foreign_key_checks": 0,
@@ -123,6 +125,7 @@ def test_what_the_target_does_not_have_is_not_set(version: int, text: str) -> No
     _session(target).execute("CREATE TABLE t (a INT)", _query(default_collation_for_utf8mb4=45, charset=(8, 8, 8)))
     assert "default_collation_for_utf8mb4" not in target.settings
     assert (target.settings["collation_connection"] == 8) is ("TiDB" not in text)
+    assert ("lc_time_names" in target.settings) is ("TiDB" not in text)
 
 
 def test_what_is_refused_for_foreign_keys_runs_without_checks() -> None:

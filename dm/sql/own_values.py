@@ -1,0 +1,85 @@
+"""Values that a statement writes into the rows that are there, and that another server would not write.
+
+An ALTER TABLE is logged as a statement also where it changes rows. Repeated in the same session it mostly gives the
+same rows, but not always: a new column whose DEFAULT asks for a random number, or for who and where one is, has other
+values on each server. And what is counted or chosen row by row is the same only where the rows are met in the same
+order: the numbers of an AUTO_INCREMENT column, and the duplicates that MariaDB's ALTER IGNORE drops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from dm.ident import Ident
+from dm.sql.cursor import Clause
+from dm.sql.operation import AddColumn, ChangeColumn, ModifyColumn, Operation
+from dm.sql.piece import Piece
+from dm.sql.token import tokenize
+
+# Functions that a DEFAULT may call and whose result is not in the statement and its session. What MySQL refuses to log
+# (UUID), MariaDB logs.
+_FUNCTIONS: Final = frozenset(
+    {
+        "CONNECTION_ID", "CURRENT_ROLE", "CURRENT_USER", "DATABASE", "ENCRYPT", "LASTVAL", "LAST_INSERT_ID", "NEXTVAL",
+        "PS_CURRENT_THREAD_ID", "PS_THREAD_ID", "RAND", "RANDOM_BYTES", "ROLES_GRAPHML", "SCHEMA", "SESSION_USER",
+        "SYSDATE", "SYSTEM_USER", "SYS_GUID", "USER", "UUID", "UUID_SHORT", "UUID_V4", "UUID_V7", "VERSION",
+    }
+)  # fmt: skip
+_WITHOUT_PARENTHESES: Final = frozenset({"CURRENT_ROLE", "CURRENT_USER"})
+_SEQUENCES: Final = ("NEXT", "PREVIOUS")  # NEXT VALUE FOR s
+
+
+@dataclass(frozen=True, slots=True)
+class OwnValues:
+    """What a server decides by itself about the rows that are there."""
+
+    what: str
+    ordered: bool = False  # by the order of the rows, so that one row alone, or the same order, gives the same
+    column: str | None = None  # AUTO_INCREMENT for a column that is there: it numbers only what has no number
+    condition: str = "TRUE"  # of the rows that are concerned
+
+
+def own_values(piece: Piece) -> list[OwnValues]:
+    """What the piece writes into rows by the server's own lights; empty for most."""
+    if piece.verb != "ALTER TABLE":
+        return []
+    found = [one for operation in piece.operations if (one := _of(operation)) is not None]
+    if any(token.upper == "IGNORE" for token in tokenize(piece.text[: piece.names[0].start], piece.context)):
+        found.append(OwnValues("which of the rows with one key stays", ordered=True))
+    return found
+
+
+def _of(operation: Operation) -> OwnValues | None:
+    if not isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
+        return None
+    words = [token.upper if token.kind == "word" else "" for token in operation.definition.tokens]
+    if "AUTO_INCREMENT" in words or words[:1] == ["SERIAL"]:
+        if isinstance(operation, AddColumn):
+            return OwnValues(f"the numbers of the new column {operation.column}", ordered=True)
+        name = Ident(operation.column).sql
+        return OwnValues(
+            f"the numbers that column {operation.column} gets in place of 0 and NULL",
+            ordered=True,
+            column=operation.column,
+            condition=f"{name} IS NULL OR {name} = 0",
+        )
+    if isinstance(operation, AddColumn) and "DEFAULT" in words:
+        function = _called(operation.definition, words.index("DEFAULT") + 1)
+        if function:
+            return OwnValues(f"{function} as the value of the new column {operation.column}")
+    return None
+
+
+def _called(definition: Clause, start: int) -> str:
+    """The first thing in a DEFAULT that only the server itself knows; empty where there is none."""
+    tokens = definition.tokens[start:]
+    for at, token in enumerate(tokens):
+        following = tokens[at + 1].upper if at + 1 < len(tokens) else ""
+        if token.upper in _FUNCTIONS and (following == "(" or token.upper in _WITHOUT_PARENTHESES):
+            return token.upper
+        if token.upper in _SEQUENCES and following == "VALUE":
+            return f"{token.upper} VALUE"
+        if token.upper.startswith("@"):
+            return "a variable"
+    return ""
