@@ -25,10 +25,10 @@ from dm.dumper.chunk_reader import (
     ChunkTask,
     KeyWalk,
     WalkResult,
+    find_bounds,
     is_changed,
     question_session,
     row_session,
-    walk_key,
 )
 from dm.errors import DMError
 from dm.upstream.connection import Connection
@@ -104,7 +104,7 @@ class GroupWalker:
         with SourceSessions(self.endpoint) as sessions:
             for walk in walks:
                 try:
-                    results.append(WalkResult(walk.table, walk_key(sessions.rows, walk, stopped)))
+                    results.append(find_bounds(sessions.rows, walk, stopped))
                 except DMError as error:
                     if not is_changed(error):
                         raise

@@ -21,7 +21,15 @@ from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.schema.structure_text import normal_structure
 from dm.schema.table import TableSchema
-from dm.spark.chunk_plan import Bound, WalkedKey, make_bound, step_query, value_expression
+from dm.spark.chunk_plan import (
+    Bound,
+    WalkedKey,
+    ends_query,
+    even_bounds,
+    make_bound,
+    step_query,
+    value_expression,
+)
 from dm.spark.destination import Destination
 from dm.spark.dump_directory import writing_to
 from dm.spark.dump_files import ChunkFooter, publish, read_footer
@@ -82,7 +90,8 @@ class KeyWalk:
 
     table: TableName
     key: WalkedKey
-    rows: int
+    rows: int  # of a chunk
+    estimate: int = 0  # rows of the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,10 +100,22 @@ class WalkResult:
 
     table: TableName
     bounds: tuple[Bound, ...] | None
+    counted: bool = True  # whether just so many rows are between two bounds; else it is no more than that
 
 
-def walk_key(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> tuple[Bound, ...]:
-    """Step through the key from bound to bound; when stopped, the bounds so far."""
+def find_bounds(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> WalkResult:
+    """Cut a table; when stopped, somewhere."""
+    if walk.key.whole_numbers:
+        lowest, highest = read_all(connection, ends_query(walk.table, walk.key))[0]
+        if lowest is not None and highest is not None:
+            bounds = even_bounds(int(lowest), int(highest), walk.rows, walk.estimate)
+            if bounds is not None:
+                return WalkResult(walk.table, bounds, counted=False)
+    return WalkResult(walk.table, _walked(connection, walk, stopped))
+
+
+def _walked(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> tuple[Bound, ...]:
+    """Step through the key from bound to bound."""
     bounds: list[Bound] = []
     while not stopped():
         found = read_all(connection, step_query(walk.table, walk.key, bounds[-1] if bounds else None, walk.rows))

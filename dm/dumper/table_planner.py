@@ -96,7 +96,7 @@ class TablePlanner:
             planned[table.name] = replace(table, bounds=(), estimated_rows=estimate, chunk_rows=rows)
             key = None if table.keyless else walked_key(self.schema(table.name, table.structure))
             if key is not None:
-                walks.append(KeyWalk(table.name, key, rows))
+                walks.append(KeyWalk(table.name, key, rows, estimate))
 
         def walked(results: tuple[WalkResult, ...]) -> None:
             for result in results:
@@ -104,6 +104,9 @@ class TablePlanner:
                     run.changed.add(result.table)
                     continue
                 table = planned[result.table]
+                if not result.counted:
+                    planned[result.table] = replace(table, bounds=result.bounds)
+                    continue
                 known = len(result.bounds) * table.chunk_rows  # the walk has counted them
                 estimate = known + min(table.chunk_rows, max(0, table.estimated_rows - known))
                 planned[result.table] = replace(table, bounds=result.bounds, estimated_rows=estimate)

@@ -5,7 +5,10 @@ means the same rows everywhere: every row in exactly one chunk, whatever the key
 rows come and go meanwhile.
 
 The bounds are key values of rows that were met while walking the index (`ORDER BY key LIMIT 1 OFFSET n`), so nothing
-is assumed about how values spread. A chunk is `lower < key <= upper`; both ends may be open. The comparison is
+is assumed about how values spread. That costs up to a quarter of what reading costs. Where the key is one column of
+whole numbers with few gaps, every n-th number is a bound instead: between two of them are n rows at most.
+
+A chunk is `lower < key <= upper`; both ends may be open. The comparison is
 written out (`k1 > a OR (k1 = a AND k2 > b)`) together with a bound on the leading column: servers make a range scan
 of that form, while row constructors cost five times as much. A bound is written so that it compares exactly as the
 column sorts: characters in the column's own character set (`_gbk x'..'`: the comparison then uses the column's
@@ -24,10 +27,13 @@ from itertools import pairwise
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, Index, TableSchema
 
+_SPARSEST = 2  # numbers per row
+
 Bound = tuple[str, ...]  # one SQL literal per key column
 
 _NUMBER = re.compile(rb"^-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$")
 _INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal", "bit"})
+_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 _FLOATS = frozenset({"float", "double"})
 _TEMPORAL = frozenset({"date", "time", "datetime", "timestamp"})
 _PLAIN_TEXT = frozenset({"uuid", "inet6", "inet4"})
@@ -67,6 +73,11 @@ class WalkedKey:
     def order(self) -> str:
         """The ORDER BY list."""
         return ", ".join(Ident(column.name).sql for column in self.columns)
+
+    @property
+    def whole_numbers(self) -> bool:
+        """Whether the key is one column of them."""
+        return len(self.columns) == 1 and self.columns[0].base in _WHOLE_NUMBERS
 
     @property
     def values(self) -> str:
@@ -185,6 +196,19 @@ def step_query(table: TableName, key: WalkedKey, lower: Bound | None, rows: int)
         f"SELECT {key.values} FROM {table.sql} FORCE INDEX ({Ident(key.index).sql})"
         f" WHERE {range_condition(key, lower, None)} ORDER BY {key.order} LIMIT 1 OFFSET {rows - 1}"
     )
+
+
+def ends_query(table: TableName, key: WalkedKey) -> str:
+    """The query for the least and the greatest key of one column."""
+    name = Ident(key.columns[0].name).sql
+    return f"SELECT MIN({name}), MAX({name}) FROM {table.sql}"
+
+
+def even_bounds(lowest: int, highest: int, rows: int, estimate: int) -> tuple[Bound, ...] | None:
+    """Every so many numbers a bound; None where the numbers have more gaps than rows, by the estimate of these."""
+    if highest - lowest >= _SPARSEST * estimate:
+        return None
+    return tuple((str(number),) for number in range(lowest + rows - 1, highest + 1, rows))
 
 
 def conditions(key: WalkedKey | None, bounds: Sequence[Bound]) -> list[str]:

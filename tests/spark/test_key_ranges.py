@@ -96,7 +96,7 @@ def test_every_row_is_in_one_chunk_of_a_key_of_any_type(
                 continue
             assert key is not None, tables[table]
             keys[table] = key
-            walks.append(KeyWalk(table, key, source.randint(1, 4)))
+            walks.append(KeyWalk(table, key, source.randint(1, 4), estimate=source.choice((0, 50))))
         for walk, result in zip(walks, GroupWalker(endpoint(upstream))(tuple(walks)), strict=True):
             assert result.bounds is not None
             chunks = [
@@ -107,7 +107,8 @@ def test_every_row_is_in_one_chunk_of_a_key_of_any_type(
             said = f"{tables[walk.table]} in {walk.table} by {walk.rows}"
             assert everything, said
             assert Counter(each for chunk in chunks for each in chunk) == Counter(everything), said
-            assert [len(chunk) for chunk in chunks[:-1]] == [walk.rows] * (len(chunks) - 1), said
+            sizes = [len(chunk) for chunk in chunks[:-1]]
+            assert all(size == walk.rows if result.counted else size <= walk.rows for size in sizes), said
     finally:
         connection.close()
         questions.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from itertools import pairwise
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,6 +15,7 @@ from dm.spark.chunk_plan import (
     WalkedKey,
     bound_literal,
     conditions,
+    even_bounds,
     has_key,
     make_bound,
     rows_per_chunk,
@@ -66,6 +68,31 @@ def test_walking_a_key_of_any_width_puts_every_row_into_one_chunk(
     assert sorted(row for chunk in chunks for row in chunk) == sorted(stored)
     assert all(len(chunk) == step for chunk in chunks[:-1])
     assert len(chunks[-1]) < step
+
+
+@settings(deadline=None)
+@given(
+    numbers=st.sets(st.integers(-50, 50) | st.integers((1 << 64) - 40, (1 << 64) - 1), min_size=1, max_size=60),
+    rows=st.integers(1, 7),
+    estimate=st.integers(0, 80),
+)
+def test_whole_numbers_are_cut_without_a_walk_only_where_chunks_get_no_more_rows_and_not_many_more_chunks(
+    numbers: set[int], rows: int, estimate: int
+) -> None:
+    bounds = even_bounds(min(numbers), max(numbers), rows, estimate)
+    if bounds is None:
+        assert max(numbers) - min(numbers) >= 2 * estimate
+        return
+    assert len(bounds) <= 2 * estimate // rows
+    edges = [min(numbers) - 1, *(int(number) for (number,) in bounds), max(numbers)]
+    chunks = [sum(lower < number <= upper for number in numbers) for lower, upper in pairwise(edges)]
+    assert sum(chunks) == len(numbers)
+    assert max(chunks) <= rows
+
+
+def test_a_table_without_gaps_is_cut_where_a_walk_would_cut_it() -> None:
+    assert even_bounds(1, 9, 3, 9) == (("3",), ("6",), ("9",))
+    assert even_bounds(1, 8, 3, 8) == (("3",), ("6",))
 
 
 def test_a_table_without_a_key_to_walk_is_one_chunk() -> None:
