@@ -35,6 +35,18 @@ def rows_event(
     header: tuple[int, ...],
     /,
 ) -> Any: ...
+def rows_of(
+    events: list[Any],
+    at: int,
+    trailing: int,
+    bodies: dict[bytes, Any],
+    maps: dict[int, Any],
+    forms: dict[int, tuple[str, bool, bool, bool]],
+    event_type: type,
+    rows_type: type,
+    item_type: type,
+    /,
+) -> tuple[list[Any], int, int]: ...
 def table_map_event(
     known: dict[bytes, Any],
     handler: Callable[..., Any],

@@ -51,6 +51,7 @@ static PyMethodDef methods[] = {
     {"decode_rows", (PyCFunction)(void (*)(void))native_decode_rows, METH_FASTCALL, "The row changes of an event, or None."},
     {"frames", (PyCFunction)(void (*)(void))native_frames, METH_FASTCALL, "The events of a piece of a file."},
     {"rows_event", (PyCFunction)(void (*)(void))native_rows_event, METH_FASTCALL, "A rows event, up to its rows."},
+    {"rows_of", (PyCFunction)(void (*)(void))native_rows_of, METH_FASTCALL, "The rows events at a place of a list."},
     {"table_map_event", (PyCFunction)(void (*)(void))native_table_map_event, METH_FASTCALL, "A table map, if it is known."},
     {"json_text", native_json_text, METH_O, "The text of a stored document, or None."},
     {"crc32", native_crc32, METH_O, "The CRC-32 of bytes."},

@@ -70,6 +70,7 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyTypeObject *layout_type(PyObject *module);

@@ -18,7 +18,7 @@ For one range of a binlog both give the same events. What a reader must know:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from dm.binlog.event import RawEvent
@@ -36,6 +36,22 @@ class SourceEvent(NamedTuple):
     server_uuid: str
     file: str
     end_offset: int
+
+
+class SourceRun(NamedTuple):
+    """Events that stand one behind the other in a file, none of them made up; the first one begins at `offset`."""
+
+    events: Sequence[RawEvent]
+    server_uuid: str
+    file: str
+    offset: int
+
+    def apart(self) -> Iterator[SourceEvent]:
+        """The events one by one."""
+        end = self.offset
+        for event in self.events:
+            end += len(event.data)
+            yield SourceEvent(event, self.server_uuid, self.file, end)
 
 
 class EventSource(Protocol):
@@ -62,4 +78,8 @@ class EventSource(Protocol):
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
         """Everything after `start`, without end, until `stop` is set."""
+        ...
+
+    def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
+        """The same, where events that are there together come together."""
         ...

@@ -14,10 +14,10 @@ An event type that is not known passes only if the server marked it as ignorable
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeVar
 from zlib import crc32
 
 from dm import accelerator
@@ -99,6 +99,9 @@ _TABLE_MAPS_KEPT: Final = 4096
 _TYPE: Final = 1  # of a header's fields, by number because this is the way of every event
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
+
+_PLAIN_ROWS: Final = {code: form for code, form in ROWS_TYPES.items() if not form[2]}
+_RowsItem = TypeVar("_RowsItem", bound=tuple[TableMap, Rows])
 
 _NO_TABLE: Final = b"\xff" * 6  # a rows event of no table and no rows, which only ends a statement
 _LOAD_QUERY_MORE = 13  # of EXECUTE_LOAD_QUERY's fixed part: file id, place of the file's name, how to treat duplicates
@@ -212,6 +215,22 @@ class EventParser:
             return handler(data, HEADER_SIZE, end, header)
         except _DAMAGE as error:
             raise _corrupt(header, str(error)) from error
+
+    def rows_of(
+        self, events: Sequence[RawEvent], at: int, maps: Mapping[int, TableMap | None], made: type[_RowsItem]
+    ) -> tuple[list[_RowsItem], int, int]:
+        """The plain rows events at a place of a list, each with its table map; how many bytes of events that were, and
+        the place of the first event that is neither one of them nor a table map that `maps` knows.
+
+        What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
+        """
+        if accelerator.native is None or self._checksum is None:
+            return [], 0, at
+        trailing = CHECKSUM_SIZE if self._checksum else 0
+        found: tuple[list[_RowsItem], int, int] = accelerator.native.rows_of(
+            events, at, trailing, self._table_maps, maps, _PLAIN_ROWS, CheckedEvent, Rows, made
+        )
+        return found
 
     def _checked_end(self, raw: RawEvent) -> int:
         """Where the body of an event ends that nobody has looked at; raises DMError."""

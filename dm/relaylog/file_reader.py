@@ -26,7 +26,7 @@ from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 from dm.binlog.event import CheckedEvent, RawEvent
-from dm.binlog.event_source import SourceEvent
+from dm.binlog.event_source import SourceEvent, SourceRun
 from dm.binlog.gtid_history import format_has_checksum
 from dm.binlog.header import (
     CHECKSUM_SIZE,
@@ -89,7 +89,7 @@ class FileReader:
         self._checksum = True
         self._opened: tuple[SubDirectory, str] | None = None
 
-    def events(self, stop: threading.Event) -> Iterator[SourceEvent | None]:
+    def runs(self, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
         """Every event from the place on; None whenever there is nothing more at the moment."""
         watch = ChangeWatch(self._clock)
         place: Place | None = self._place
@@ -105,7 +105,7 @@ class FileReader:
 
     def _one_file(
         self, file: CheckedFile, place: Place, watch: ChangeWatch, stop: threading.Event
-    ) -> Generator[SourceEvent | None, None, Place | None]:
+    ) -> Generator[SourceEvent | SourceRun | None, None, Place | None]:
         uuid, name = place.sub.server_uuid, place.file
         offset = place.offset
         described = offset <= MAGIC_SIZE or self._opened == (place.sub, name)
@@ -137,11 +137,12 @@ class FileReader:
                 yield None
                 doubt = yield from self._sleep(file, place, offset, watch)
                 continue
+            begin = offset
             for event in events:
                 offset += len(event.data)
-                if event.header.type == EventType.FORMAT_DESCRIPTION:
+                if event.data[4] == EventType.FORMAT_DESCRIPTION:
                     self._checksum = format_has_checksum(event.data)
-                yield SourceEvent(event, uuid, name, offset)
+            yield SourceRun(events, uuid, name, begin)
         return None
 
     def _read(

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from dm.binlog.event_source import Origin, SourceEvent
+from dm.binlog.event_source import Origin, SourceEvent, SourceRun
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
@@ -70,6 +70,14 @@ class RelayEventSource:
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
         """Everything after `start`, until `stop`; waits for a relay that is not there yet."""
+        for found in self.runs(start, stop):
+            if isinstance(found, SourceRun):
+                yield from found.apart()
+            else:
+                yield found
+
+    def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
+        """The same, a piece of a file at a time."""
         place = self._locate(start)
         if place is None:
             watch = ChangeWatch(self._clock)
@@ -86,7 +94,7 @@ class RelayEventSource:
                         place = self._locate(start)
             finally:
                 watch.close()
-        yield from FileReader(self._directory, place, self._clock, self._idle, self._mode).events(stop)
+        yield from FileReader(self._directory, place, self._clock, self._idle, self._mode).runs(stop)
 
     def _locate(self, start: Position) -> Place | None:
         """Where `start` is; None while the relay has not come that far."""

@@ -16,11 +16,11 @@ Rows of tables nobody wants are dropped here, by their table map, before they co
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from dm.binlog.event import RawEvent
-from dm.binlog.event_source import SourceEvent
+from dm.binlog.event_source import SourceEvent, SourceRun
 from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F
 from dm.binlog.reader import (
     Event,
@@ -116,6 +116,26 @@ class TransactionAssembler:
                 completed = self._take(self._parse(inner, event), event, inner.header.timestamp) or completed
             return completed
         return self._take(parsed, event, raw.header.timestamp)
+
+    def feed_run(self, run: SourceRun) -> Iterator[SourceTransaction]:
+        """Take events that stand one behind the other; gives the transactions they complete, each as soon as it is."""
+        events, uuid, file, offset = run
+        at = 0
+        while at < len(events):
+            items, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
+            if after > at:
+                if items:
+                    self._items.add_run(items, size)
+                self._size += size
+                offset += size
+                at = after
+                continue
+            raw = events[at]
+            at += 1
+            offset += len(raw.data)
+            completed = self.feed(SourceEvent(raw, uuid, file, offset))
+            if completed is not None:
+                yield completed
 
     def _parse(self, raw: RawEvent, event: SourceEvent) -> Event:
         try:

@@ -7,6 +7,7 @@ slow target does not fill the disk: what it can't take stays in the binlog, and 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 from dm.binlog.table_map import TableMap
@@ -52,6 +53,19 @@ class OpenItems:
         if self.table is None:
             self.table = item.table_map
         self._add(item, size + ITEM_COST)
+
+    def add_run(self, items: Sequence[RowsItem], size: int) -> None:
+        """Take several more, whose events have so many bytes together."""
+        if self._part is not None:
+            for item in items:
+                self.add_rows(item, 0)
+            return
+        if self.table is None:
+            self.table = items[0].table_map
+        self._head += items
+        self._cost += size + ITEM_COST * len(items)
+        if self._cost - self._acquired > self._step:
+            self._acquire(self._cost - self._acquired)
 
     def _add(self, item: Item, cost: int) -> None:
         if self._part is not None:

@@ -16,7 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from dm.binlog.event_source import EventSource
+from dm.binlog.event_source import EventSource, SourceRun
 from dm.errors import DMError
 from dm.position import Position
 from dm.stop_signal import StopSignal
@@ -171,17 +171,24 @@ class Reader:
                 self._failed(error)
 
     def _read(self) -> None:
-        for event in self._source.events(self._assembler.position, self._stop):
-            if event is None:
+        for found in self._source.runs(self._assembler.position, self._stop):
+            if found is None:
                 if self._source.trouble is not None:
                     self._still_ours()
                 continue
             self.busy = True
             if self._awaited:
                 self._came.set()
-            self.events += 1
-            self.bytes += len(event.raw.data)
-            transaction = self._assembler.feed(event)
-            if transaction is not None and not self._queue.put(transaction):
-                return
+            if isinstance(found, SourceRun):
+                self.events += len(found.events)
+                self.bytes += sum([len(event.data) for event in found.events])
+                for transaction in self._assembler.feed_run(found):
+                    if not self._queue.put(transaction):
+                        return
+            else:
+                self.events += 1
+                self.bytes += len(found.raw.data)
+                completed = self._assembler.feed(found)
+                if completed is not None and not self._queue.put(completed):
+                    return
             self.busy = False

@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from dm.binlog.reader import Query, Rows, TableMap
 from dm.gtid import Gtid
@@ -14,8 +14,7 @@ from dm.position import Position
 from dm.syncer.memory_quota import MemoryQuota
 
 
-@dataclass(slots=True)
-class RowsItem:
+class RowsItem(NamedTuple):
     """One row event with the table map it refers to."""
 
     table_map: TableMap

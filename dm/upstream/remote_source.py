@@ -23,7 +23,7 @@ from dataclasses import replace
 
 from dm.binlog.boundary import TransactionBoundary
 from dm.binlog.event import RawEvent
-from dm.binlog.event_source import Origin, SourceEvent
+from dm.binlog.event_source import Origin, SourceEvent, SourceRun
 from dm.binlog.gtid_history import format_has_checksum
 from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.clock import Clock, SystemClock
@@ -114,6 +114,10 @@ class RemoteEventSource:
         if not start.gtid_set or not facts.gtid_mode:
             raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=before or "unknown")
         return start.gtid_set
+
+    def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
+        """The same: they come one by one."""
+        return self.events(start, stop)
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
         """Everything after `start`, across lost connections, until `stop`."""

@@ -13,9 +13,10 @@ from hypothesis import strategies as st
 from dm.binlog.event import CheckedEvent, RawEvent
 from dm.binlog.frame import checked_events
 from dm.binlog.header import EventHeader
-from dm.binlog.reader import EventParser, TransactionPayload
+from dm.binlog.reader import EventParser, Rows, TableMap, TransactionPayload
 from dm.errors import DMError
 from dm.gtid import Flavor
+from dm.syncer.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.sample import SAMPLES, raw_events
@@ -88,3 +89,76 @@ def test_what_is_no_call_is_refused(native: ModuleType) -> None:
                 getattr(native, name)(*arguments)
             except (TypeError, ValueError, OverflowError):
                 continue
+
+
+class Items:
+    """The rows events of a stream with their table maps, as an assembler collects them; every other table is wanted."""
+
+    def __init__(self, parser: EventParser) -> None:
+        self._parser = parser
+        self._maps: dict[int, TableMap | None] = {}
+        self.found: list[str] = []
+        self.size = 0
+
+    def take(self, raw: RawEvent) -> None:
+        event = self._parser.parse(raw)
+        self.size += len(raw.data)
+        if isinstance(event, TableMap):
+            self._maps[event.table_id] = event if sum(event.table.encode()) % 2 else None
+        elif isinstance(event, Rows):
+            if event.table_id not in self._maps:
+                raise DMError("table-map-missing", table_id=event.table_id)
+            table_map = self._maps[event.table_id]
+            if table_map is not None:
+                self.found.append(repr(RowsItem(table_map, event)))
+
+    def take_all(self, events: list[RawEvent]) -> str:
+        """Take what `rows_of` finds together and the others one by one; gives the error that ended it."""
+        at = 0
+        try:
+            while at < len(events):
+                items, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
+                self.found += [repr(item) for item in items]
+                self.size += size
+                if after == at:
+                    self.take(events[at])
+                    after += 1
+                at = after
+        except DMError as error:
+            return f"{error.name}: {error}"
+        return ""
+
+
+def both_ways(native: ModuleType, flavor: Flavor, events: list[RawEvent]) -> Items:
+    compiled, python = Items(opened(native, flavor)), Items(opened(None, flavor))
+    with running(native):
+        error = compiled.take_all(events)
+    with running(None):
+        assert python.take_all(events) == error
+    assert (compiled.found, compiled.size) == (python.found, python.size)
+    return compiled
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_rows_events_that_stand_together(native: ModuleType, flavor: Flavor) -> None:
+    events: list[RawEvent] = [CheckedEvent(*raw) for raw in raw_events(flavor)]
+    items = both_ways(native, flavor, events + events)  # the second time every table map is known
+    assert items.found
+    parser = opened(native, flavor)
+    maps = [parser.parse(raw) for raw in events]
+    seen: dict[int, TableMap | None] = {event.table_id: event for event in maps if isinstance(event, TableMap)}
+    with running(native):
+        together = [parser.rows_of(events, at, seen, RowsItem)[2] - at for at in range(len(events))]
+    assert max(together) > 1, "nothing was ever taken together"
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_damaged_rows_events_that_stand_together(native: ModuleType, flavor: Flavor) -> None:
+    seed = random.SystemRandom().randrange(1 << 32)
+    chance, mutator = random.Random(seed), Mutator(flavor, seed)
+    whole: list[RawEvent] = [CheckedEvent(*raw) for raw in raw_events(flavor)]
+    for _ in range(60):
+        events = list(whole)
+        for _ in range(chance.randrange(1, 4)):
+            events[chance.randrange(1, len(events))] = CheckedEvent(*mutator.event())
+        both_ways(native, flavor, events)

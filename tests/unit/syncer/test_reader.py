@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from dm.binlog.event_source import Origin, SourceEvent
+from dm.binlog.event_source import Origin, SourceEvent, SourceRun
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
@@ -42,6 +42,21 @@ class TakenSource:
         yield from [self._events[0], *rest][:after]
         if after is not None:
             raise DMError("replica-id-taken", server_id=1, cause="of the test")
+
+    def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
+        """Behind the first one the events come in pairs, as far as they go."""
+        held: SourceEvent | None = None
+        for event in self.events(start, stop):
+            if event is None or event is self._events[0]:
+                yield event
+            elif held is None:
+                held = event
+            else:
+                begin = held.end_offset - len(held.raw.data)
+                yield SourceRun([held.raw, event.raw], held.server_uuid, held.file, begin)
+                held = None
+        if held is not None:
+            yield held
 
 
 class LostSource(TakenSource):
