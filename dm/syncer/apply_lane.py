@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from dm import faults
 from dm.changes.row_change import RowChange
@@ -154,11 +155,7 @@ class ApplyLane:
     def _commit(self, jobs: list[LaneJob]) -> None:
         changes = [change for job in jobs for change in job.changes]
         stream = jobs[0].stream  # it comes alone
-        position = self._position_of(jobs[-1].end)
-
-        def first() -> None:
-            self._claim.advance(self._connection, position)
-            faults.hit("syncer.after_lane_row")
+        first = _LaneRow(self._claim, self._connection, self._position_of(jobs[-1].end))
 
         def last() -> None:
             faults.hit("syncer.before_commit")
@@ -196,6 +193,24 @@ class ApplyLane:
         self.rows += applied.changes
         self.compacted += applied.compacted
         self.batches += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _LaneRow:
+    """How each transaction of a batch opens: with the lane's own row (I1)."""
+
+    claim: LaneClaim
+    connection: TargetConnection
+    position: Position
+
+    def statement(self) -> bytes:
+        """The row's UPDATE."""
+        return self.claim.advancing(self.connection, self.position)
+
+    def opened(self, affected: int) -> None:
+        """The row was ours, or not: raises DMError `fenced`."""
+        self.claim.advanced(affected)
+        faults.hit("syncer.after_lane_row")
 
 
 def _count(jobs: list[LaneJob]) -> dict[int, tuple[Ticket, int]]:

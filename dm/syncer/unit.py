@@ -247,9 +247,12 @@ class SyncUnit:
         if self._cut:
             raise Stopped
         silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
-        connection = TargetConnection(self._subtask.target, foreign_key_checks=self._checks, read_timeout=silence)
+        rows = lane not in (CONTROL, DDL)
+        connection = TargetConnection(
+            self._subtask.target, foreign_key_checks=self._checks, read_timeout=silence, several=rows
+        )
         self._connections.append(connection)
-        if lane in (CONTROL, DDL):
+        if not rows:
             return connection
         # Rows give way to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits for,
         # and wait for a row lock that it holds (MariaDB locks the tables of a foreign key on both sides). No server

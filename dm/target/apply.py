@@ -10,12 +10,17 @@ A change that is to be applied without a look at foreign keys says so; a stateme
 tables with checked foreign keys have statements of their own.
 
 An UPDATE or DELETE that finds no row is such an error, unless the plan says to count it (`missing-row: count`).
+
+A batch takes two round trips where its statements ask for nothing in between: everything up to the last change, then
+COMMIT, once all the answers were looked at.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
@@ -23,7 +28,7 @@ from dm.changes.grouped import grouped
 from dm.changes.row_change import RowChange
 from dm.changes.statement import ApplyStatement, key_of, operation_of, row_statements
 from dm.errors import DMError
-from dm.target.connection import Outcome, TargetConnection
+from dm.target.connection import BEGIN, Outcome, TargetConnection
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +46,21 @@ class _Unexpected(Exception):
     """A count of the grouped attempt was not the expected one."""
 
 
+class Opening(Protocol):
+    """The first statement of every transaction."""
+
+    def statement(self) -> bytes:
+        """Its text; another one for each transaction."""
+
+    def opened(self, affected: int) -> None:
+        """What the server said of it; raises DMError if that forbids the transaction."""
+
+
 def apply_batch(
     connection: TargetConnection,
     changes: Sequence[RowChange],
     *,
-    first: Callable[[], None] | None = None,
+    first: Opening | None = None,
     last: Callable[[], None] | None = None,
     failed: Callable[[RowChange], None] | None = None,
 ) -> Applied:
@@ -56,12 +71,19 @@ def apply_batch(
     """
     left = compacted(changes, limit=connection.statement_bytes)
     plan = grouped(left, limit=connection.statement_bytes)
+
+    def attempt(exchange: _Exchange) -> int:
+        exchange.add_all(plan)
+        return len(plan)
+
     try:
-        _transaction(connection, lambda: _run_grouped(connection, plan), first, last)
+        _transaction(connection, attempt, first, last, guessed=True)
         return Applied(len(changes), len(plan), row_by_row=False, compacted=len(changes) - len(left))
     except _Unexpected:
         serial = _Serial(connection, failed)
-        count = _transaction(connection, lambda: serial.apply(changes), first, last)
+        count = _transaction(
+            connection, lambda exchange: serial.begin(exchange).apply(changes), first, last, guessed=False
+        )
         return Applied(len(changes), count, True, serial.missing)
 
 
@@ -69,33 +91,37 @@ def apply_parts(
     connection: TargetConnection,
     parts: Callable[[], Iterable[Sequence[RowChange]]],
     *,
-    first: Callable[[], None] | None = None,
+    first: Opening | None = None,
     last: Callable[[], None] | None = None,
 ) -> Applied:
     """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
     changes = merged = 0
     limit = connection.statement_bytes
 
-    def grouped_parts() -> int:
+    def grouped_parts(exchange: _Exchange) -> int:
         nonlocal changes, merged
         changes = merged = statements = 0
         for part in parts():
             left = compacted(part, limit=limit)
             changes += len(part)
             merged += len(part) - len(left)
-            statements += _run_grouped(connection, grouped(left, limit=limit))
+            plan = grouped(left, limit=limit)
+            exchange.add_all(plan)
+            exchange.flush()
+            statements += len(plan)
         return statements
 
     serial = _Serial(connection, None)
 
-    def one_by_one() -> int:
+    def one_by_one(exchange: _Exchange) -> int:
+        serial.begin(exchange)
         return sum(serial.apply(part) for part in parts())
 
     try:
-        statements = _transaction(connection, grouped_parts, first, last)
+        statements = _transaction(connection, grouped_parts, first, last, guessed=True)
         return Applied(changes, statements, row_by_row=False, compacted=merged)
     except _Unexpected:
-        statements = _transaction(connection, one_by_one, first, last)
+        statements = _transaction(connection, one_by_one, first, last, guessed=False)
         return Applied(changes, statements, True, serial.missing)
 
 
@@ -113,6 +139,11 @@ class _Serial:
         self._connection = connection
         self._failed = failed
         self.missing: list[RowChange] = []
+
+    def begin(self, exchange: _Exchange) -> _Serial:
+        """Send what stands before the changes."""
+        exchange.flush()
+        return self
 
     def apply(self, changes: Iterable[RowChange]) -> int:
         """Apply the changes; gives the number of statements."""
@@ -148,17 +179,81 @@ class _Serial:
             raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
 
 
+class _Exchange:
+    """Statements on their way to the server, as many together as need no answer of the ones before."""
+
+    def __init__(self, connection: TargetConnection, *, guessed: bool) -> None:
+        self._connection = connection
+        self._guessed = guessed  # it is a grouped attempt: errors of statements are not those of the changes
+        self._waiting: list[tuple[bytes, Callable[[Outcome], None] | None]] = []
+
+    def add(self, sql: bytes, answered: Callable[[Outcome], None] | None = None) -> None:
+        """Send a statement with the others."""
+        self._waiting.append((sql, answered))
+
+    def add_all(self, statements: Iterable[ApplyStatement]) -> None:
+        """Send statements of a grouped attempt; raises _Unexpected, at the latest from `flush`."""
+        for statement in statements:
+            if self._connection.checks_foreign_keys or statement.found or statement.not_found:
+                self.flush()
+                self._alone(statement)
+            else:
+                self.add(statement.sql, partial(_expect, statement))
+
+    def flush(self) -> None:
+        """Have everything run, and look at the answers."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            outcomes = self._connection.run_all([sql for sql, _ in waiting])
+        except DMError as error:
+            if error.retryable or not self._guessed:
+                raise
+            raise _Unexpected from error
+        for (_, answered), outcome in zip(waiting, outcomes, strict=True):
+            if answered is not None:
+                answered(outcome)
+
+    def _alone(self, statement: ApplyStatement) -> None:
+        self._connection.check_foreign_keys(not statement.changes[0].unchecked)
+        matched = 0
+
+        def answered(outcome: Outcome) -> None:
+            nonlocal matched
+            _expect(statement, outcome)
+            matched = outcome.matched
+
+        self.add(statement.sql, answered)
+        self.flush()
+        for follow in statement.found if matched else statement.not_found:
+            self._alone(follow)
+
+
+def _expect(statement: ApplyStatement, outcome: Outcome) -> None:
+    expected = statement.expected
+    if (
+        (expected.affected is not None and outcome.affected != expected.affected)
+        or (expected.matched is not None and outcome.matched != expected.matched)
+        or (expected.warnings is not None and outcome.warnings != expected.warnings)
+    ):
+        raise _Unexpected
+
+
 def _transaction(
     connection: TargetConnection,
-    body: Callable[[], int],
-    first: Callable[[], None] | None,
+    body: Callable[[_Exchange], int],
+    first: Opening | None,
     last: Callable[[], None] | None,
+    *,
+    guessed: bool,
 ) -> int:
-    connection.begin()
+    exchange = _Exchange(connection, guessed=guessed)
+    exchange.add(BEGIN)
+    if first is not None:
+        opened = first.opened
+        exchange.add(first.statement(), lambda outcome: opened(outcome.affected))
     try:
-        if first is not None:
-            first()
-        count = body()
+        count = body(exchange)
+        exchange.flush()
         faults.hit("syncer.inside_transaction")
         if last is not None:
             last()
@@ -167,28 +262,3 @@ def _transaction(
         raise
     connection.commit()
     return count
-
-
-def _run_grouped(connection: TargetConnection, plan: Sequence[ApplyStatement]) -> int:
-    for statement in plan:
-        try:
-            _run_expected(connection, statement)
-        except DMError as error:
-            if error.retryable:
-                raise
-            raise _Unexpected from error
-    return len(plan)
-
-
-def _run_expected(connection: TargetConnection, statement: ApplyStatement) -> None:
-    connection.check_foreign_keys(not statement.changes[0].unchecked)
-    outcome = connection.run(statement.sql)
-    expected = statement.expected
-    if (
-        (expected.affected is not None and outcome.affected != expected.affected)
-        or (expected.matched is not None and outcome.matched != expected.matched)
-        or (expected.warnings is not None and outcome.warnings != expected.warnings)
-    ):
-        raise _Unexpected
-    for follow in statement.found if outcome.matched else statement.not_found:
-        _run_expected(connection, follow)

@@ -9,6 +9,9 @@ any time. So nothing here ever opens one: the driver's own answer stays switched
 bytes that it was given, whatever the name. Only a session that is made for it (`local_data`) offers it to the server
 at all.
 
+A session that is made for it (`several`) takes several statements in one packet: each has its own answer, and the
+server runs none behind one that failed. The others refuse what is more than one statement.
+
 A connection that broke stays broken: nobody reconnects behind the caller's back, since the session's transaction, locks
 and settings would silently be gone.
 """
@@ -17,8 +20,9 @@ from __future__ import annotations
 
 import re
 import socket
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import pymysql
@@ -35,6 +39,8 @@ from dm.tls import EncryptedConnection
 
 CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
+
+BEGIN: Final = b"START TRANSACTION"
 
 _NUMBER: Final = re.compile(rb"\d+")
 _DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
@@ -79,6 +85,7 @@ class TargetConnection:
         read_timeout: int | None = READ_TIMEOUT,
         role: str = "target",
         local_data: bool = False,
+        several: bool = False,
     ) -> None:
         self.address = endpoint.address
         self._user = endpoint.user
@@ -86,7 +93,7 @@ class TargetConnection:
         self._checks = self._checking = foreign_key_checks
         try:
             # Any: the stubs lack what is needed of the driver here, the answer of the last statement above all.
-            self._connection: Any = _open(endpoint, read_timeout, local_data=local_data)
+            self._connection: Any = _open(endpoint, read_timeout, local_data=local_data, several=several)
         except (pymysql.err.Error, OSError, ValueError, RuntimeError) as error:
             raise connect_failure(error, self.address, self._user, role=role) from None
         self._cursor = self._connection.cursor()
@@ -101,6 +108,7 @@ class TargetConnection:
         self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
         self.statement_bytes = max(min(_STATEMENT_SHARE, int(packet) - _PACKET_MARGIN), 1024)
         """How long a statement that could be split should get."""
+        self._together = several
 
     @property
     def version(self) -> int:
@@ -124,12 +132,34 @@ class TargetConnection:
 
     def run(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> Outcome:
         """Run one statement; gives all the server reported."""
-        self._send(self._rendered(sql, params))
+        self._send(self.rendered(sql, params))
         return _outcome(self._connection)
+
+    def run_all(self, statements: Sequence[bytes]) -> list[Outcome]:
+        """Run statements, in as few round trips as the session allows; the first that fails is the last that is run."""
+        outcomes: list[Outcome] = []
+        part: list[bytes] = []
+        size = 0
+        for sql in statements:
+            if part and (not self._together or size + len(sql) > self.statement_bytes):
+                outcomes += self._run_together(part)
+                part, size = [], 0
+            part.append(sql)
+            size += len(sql) + 1
+        return outcomes + self._run_together(part) if part else outcomes
+
+    def _run_together(self, statements: list[bytes]) -> list[Outcome]:
+        connection, done = self._connection, list[Outcome]()
+        self._attempt(partial(connection.query, b";".join(statements)), statements[0])
+        while True:
+            done.append(_outcome(connection))
+            if not connection._result.has_next:
+                return done
+            self._attempt(connection.next_result, statements[len(done)])
 
     def query(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> list[Row]:
         """The rows of one SELECT or SHOW."""
-        self._send(self._rendered(sql, params))
+        self._send(self.rendered(sql, params))
         result = self._connection._result
         return list(result.rows or ()) if result is not None else []
 
@@ -158,6 +188,11 @@ class TargetConnection:
         records, deleted, skipped, _ = numbers
         return DataOutcome(records, deleted, skipped, int(answer.warning_count or 0))
 
+    @property
+    def checks_foreign_keys(self) -> bool:
+        """Whether the session looks at foreign keys, unless a statement is to be run without."""
+        return self._checks
+
     def check_foreign_keys(self, on: bool) -> None:
         """Whether the next statements look at foreign keys; without effect in a session that never does."""
         if self._checks and on is not self._checking:
@@ -172,7 +207,7 @@ class TargetConnection:
 
     def begin(self) -> None:
         """Start a transaction."""
-        self.execute(b"START TRANSACTION")
+        self.execute(BEGIN)
 
     def commit(self) -> None:
         """Commit; raises `commit-outcome-unknown` when the answer got lost."""
@@ -228,8 +263,11 @@ class TargetConnection:
         self.close()
 
     def _send(self, data: bytes) -> None:
+        self._attempt(partial(self._connection.query, data), data)
+
+    def _attempt(self, call: Callable[[], object], data: bytes) -> None:
         try:
-            self._connection.query(data)
+            call()
         except (pymysql.err.Error, OSError) as error:
             raise self._failed(error, data) from None
         except RuntimeError as error:
@@ -240,7 +278,8 @@ class TargetConnection:
             self._connection._force_close()
             raise
 
-    def _rendered(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None) -> bytes:
+    def rendered(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None) -> bytes:
+        """The statement with its parameters in it."""
         if params is None:
             return sql if isinstance(sql, bytes) else sql.encode()
         text = sql.decode() if isinstance(sql, bytes) else sql
@@ -252,7 +291,7 @@ class TargetConnection:
         return failure(error, self.address, sql, user=self._user, role=self._role)
 
 
-def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool) -> Connection[Any]:
+def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool, several: bool) -> Connection[Any]:
     security = endpoint.security
     tls: dict[str, Any] = {}
     if security is not None and security.ssl_ca:
@@ -270,7 +309,7 @@ def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool) -> 
         read_timeout=read_timeout,
         write_timeout=read_timeout,
         local_infile=False,  # the driver would open the file that the server names
-        client_flag=CLIENT.LOCAL_FILES if local_data else 0,
+        client_flag=(CLIENT.LOCAL_FILES if local_data else 0) | (CLIENT.MULTI_STATEMENTS if several else 0),
         autocommit=None,
         **tls,
     )

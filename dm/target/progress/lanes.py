@@ -104,19 +104,23 @@ class LaneClaim:
 
     def advance(self, connection: TargetConnection, position: Position | None) -> None:
         """Update the lane's row inside the open transaction; raises DMError `fenced` when the epoch is not ours."""
+        self.advanced(connection.execute(self.advancing(connection, position)))
+
+    def advancing(self, connection: TargetConnection, position: Position | None) -> bytes:
+        """The statement of the next `advance`; its answer is for `advanced`."""
         self.batch += 1
-        if position is None:
-            affected = connection.execute(
-                f"UPDATE {self.key.worker.sql} SET batch = %s WHERE id = %s AND lane = %s AND epoch = %s",
-                (self.batch, self.key.source_id, self.lane, self.epoch),
-            )
-        else:
-            name, offset, gtid, uuid = position_columns(position)
-            affected = connection.execute(
-                f"UPDATE {self.key.worker.sql} SET batch = %s, binlog_name = %s, binlog_pos = %s, binlog_gtid = %s,"
-                " server_uuid = %s WHERE id = %s AND lane = %s AND epoch = %s",
-                (self.batch, name, offset, gtid, uuid, self.key.source_id, self.lane, self.epoch),
-            )
+        names, values = ["batch"], list[object]([self.batch])
+        if position is not None:
+            names += ["binlog_name", "binlog_pos", "binlog_gtid", "server_uuid"]
+            values += position_columns(position)
+        assignments = ", ".join(f"{name} = %s" for name in names)
+        return connection.rendered(
+            f"UPDATE {self.key.worker.sql} SET {assignments} WHERE id = %s AND lane = %s AND epoch = %s",
+            (*values, self.key.source_id, self.lane, self.epoch),
+        )
+
+    def advanced(self, affected: int) -> None:
+        """How many rows that found; raises DMError `fenced` when the epoch is not ours."""
         if affected != 1:
             raise self.fenced()
 
