@@ -39,12 +39,13 @@ class SourceEvent(NamedTuple):
 
 
 class SourceRun(NamedTuple):
-    """Events that stand one behind the other in a file, none of them made up; the first one begins at `offset`."""
+    """Events that stand one behind the other in a file, none of them made up, from `offset` to `end_offset`."""
 
     events: Sequence[RawEvent]
     server_uuid: str
     file: str
     offset: int
+    end_offset: int
 
     def apart(self) -> Iterator[SourceEvent]:
         """The events one by one."""

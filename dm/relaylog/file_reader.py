@@ -142,7 +142,7 @@ class FileReader:
                 offset += len(event.data)
                 if event.data[4] == EventType.FORMAT_DESCRIPTION:
                     self._checksum = format_has_checksum(event.data)
-            yield SourceRun(events, uuid, name, begin)
+            yield SourceRun(events, uuid, name, begin, offset)
         return None
 
     def _read(

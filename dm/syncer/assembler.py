@@ -119,7 +119,7 @@ class TransactionAssembler:
 
     def feed_run(self, run: SourceRun) -> Iterator[SourceTransaction]:
         """Take events that stand one behind the other; gives the transactions they complete, each as soon as it is."""
-        events, uuid, file, offset = run
+        events, uuid, file, offset, _ = run
         at = 0
         while at < len(events):
             items, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)

@@ -18,6 +18,7 @@ everything. Sizes are estimates of memory, not bytes of binlog; see the constant
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import Final
 
 # What a decoded change takes until it is applied: its values, their literals, its statement, the packet. 95 bytes of a
@@ -43,6 +44,8 @@ class MemoryQuota:
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
         self._closed = False
+        self.before_waiting: Callable[[], None] = lambda: None
+        """Whoever waits may hold something back that others need to give theirs back; called in the asker's thread."""
 
     @property
     def used(self) -> int:
@@ -79,6 +82,7 @@ class MemoryQuota:
                 if self._used <= self._unfinished or self._closed:
                     return False
                 self._waiting += 1
+                self.before_waiting()
                 self._changed.wait()
                 self._waiting -= 1
             self._take(size, unfinished)

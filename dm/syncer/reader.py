@@ -38,16 +38,27 @@ class TransactionQueue:
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
         self._nudged = False
+        quota.before_waiting = self.wake
         self.empty_handed = False  # the dispatcher waits for a transaction
 
-    def put(self, transaction: SourceTransaction) -> bool:
-        """Add one; False when the queue was closed."""
+    def put(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
+        """Add one; False when the queue was closed. With `more` at hand, nobody is woken for this one: see `wake`.
+
+        A thread that is woken for each transaction costs more than the transaction.
+        """
         with self._changed:
             if self._closed:
                 return False
             self._waiting.append(transaction)
-            self._changed.notify_all()
+            if not more:
+                self._changed.notify_all()
             return True
+
+    def wake(self) -> None:
+        """Wake the dispatcher for what was added quietly."""
+        with self._changed:
+            if self._waiting:
+                self._changed.notify_all()
 
     def take(self, rest: Callable[[], bool]) -> SourceTransaction | None:
         """The next transaction, waiting for it; None when the queue is closed.
@@ -181,10 +192,11 @@ class Reader:
                 self._came.set()
             if isinstance(found, SourceRun):
                 self.events += len(found.events)
-                self.bytes += sum([len(event.data) for event in found.events])
+                self.bytes += found.end_offset - found.offset
                 for transaction in self._assembler.feed_run(found):
-                    if not self._queue.put(transaction):
+                    if not self._queue.put(transaction, more=True):
                         return
+                self._queue.wake()
             else:
                 self.events += 1
                 self.bytes += len(found.raw.data)

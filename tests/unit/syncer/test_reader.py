@@ -53,7 +53,7 @@ class TakenSource:
                 held = event
             else:
                 begin = held.end_offset - len(held.raw.data)
-                yield SourceRun([held.raw, event.raw], held.server_uuid, held.file, begin)
+                yield SourceRun([held.raw, event.raw], held.server_uuid, held.file, begin, event.end_offset)
                 held = None
         if held is not None:
             yield held

@@ -43,5 +43,36 @@ def test_who_rests_is_asked_again_after_a_nudge_until_all_is_done() -> None:
     assert not asked.acquire(blocking=False)
 
 
+def test_what_was_added_quietly_comes_with_the_next_wake_or_when_the_reader_has_to_wait() -> None:
+    quota = MemoryQuota(100)
+    queue = TransactionQueue(quota)
+    taken: list[object] = []
+    resting = threading.Semaphore(0)
+
+    def rest() -> bool:
+        resting.release()
+        return True
+
+    def take_two() -> None:
+        for _ in range(2):
+            taken.append(queue.take(rest))
+
+    thread = threading.Thread(target=take_two, daemon=True)
+    thread.start()
+    assert resting.acquire(timeout=10)
+    queue.put(TRANSACTION, more=True)
+    queue.wake()
+    assert resting.acquire(timeout=10)  # for the second one
+    queue.put(TRANSACTION, more=True)
+    quota.force_acquire(100)
+    waits = threading.Thread(target=lambda: quota.block_acquire(50), daemon=True)
+    waits.start()  # for memory that the transaction holds
+    thread.join(timeout=10)
+    assert taken == [TRANSACTION, TRANSACTION]
+    quota.release(100)
+    waits.join(timeout=10)
+    assert quota.used == 50
+
+
 def never() -> bool:
     raise AssertionError("the source has more")
