@@ -78,8 +78,7 @@ class Lanes:
         if self._placement.add(worker, change, cost, ticket, end):
             for lane in self._placement.ready:
                 self._hand_over(lane)
-            if self._keys.full:
-                self._drain_workers()
+            self._forget_keys()
 
     def rest(self) -> bool:
         """The source has nothing more for now: hand over what is held back; whether all of it was.
@@ -95,7 +94,12 @@ class Lanes:
             return False
         self.starving = False
         self._hand_over_all()
+        self._forget_keys()
         return True
+
+    def _forget_keys(self) -> None:
+        if self._keys.full:
+            self._drain_workers()
 
     def _hand_over_all(self) -> None:
         for lane in self._placement.waiting:

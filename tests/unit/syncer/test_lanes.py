@@ -1,0 +1,151 @@
+"""Where changes go, when they are handed over, and that nothing is kept of what is done."""
+
+from __future__ import annotations
+
+import threading
+from typing import cast
+
+import pytest
+
+from dm.position import Position
+from dm.syncer.apply_lane import ApplyLane
+from dm.syncer.completion import Ticket
+from dm.syncer.lane import LaneQueue
+from dm.syncer.lanes import Lanes, Stopped
+from dm.syncer.memory_quota import MemoryQuota
+from tests.unit.changes.plans import insert, key, number, plan
+
+END = Position("a", "bin.000001", 4)
+TABLE = plan([number("a")], [key("PRIMARY", "a")])
+
+
+class IdleLane:
+    """A lane that applies what it has been given when the test says so."""
+
+    def __init__(self) -> None:
+        self.queue = LaneQueue(1000)
+        self.ends = False
+        self.ended: list[int] = []
+
+    def work(self) -> None:
+        """Apply everything from now on."""
+
+        def run() -> None:
+            while self.queue.take(1000, whole_jobs=False):
+                self.queue.finished()
+
+        threading.Thread(target=run, daemon=True).start()
+
+    def apply(self) -> list[int]:
+        """The numbers of the transactions in the batch."""
+        jobs = self.queue.take(1000, whole_jobs=False)
+        self.queue.finished()
+        return [job.ticket.number for job in jobs]
+
+    def end_before(self, ticket: Ticket) -> None:
+        self.queue.close(ticket.number)
+
+    def give_up(self) -> None:
+        self.queue.close()
+
+    def wait_ended(self, seconds: float) -> None:
+        if self.ends:
+            self.ends = False
+            self.ended = self.apply()
+
+    def cut_off(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+
+class Bench:
+    """Lanes that stand still."""
+
+    def __init__(self, workers: int, *, batch: int = 100, key_bytes: int = 1 << 20) -> None:
+        self.workers = [IdleLane() for _ in range(workers)]
+        self.memory = MemoryQuota(1 << 20)
+        self.lanes = Lanes(
+            [cast(ApplyLane, lane) for lane in self.workers],
+            cast(ApplyLane, IdleLane()),
+            batch=batch,
+            conflict_policy="follow",
+            memory=self.memory,
+            key_bytes=key_bytes,
+        )
+
+    def place(self, value: int, ticket: int) -> None:
+        self.lanes.place(insert(TABLE, value), 10, Ticket(END, 0, number=ticket), END)
+
+    @property
+    def loads(self) -> list[int]:
+        return [lane.queue.load for lane in self.workers]
+
+
+def test_one_change_leaves_when_the_source_rests() -> None:
+    bench = Bench(4)
+    bench.place(1, ticket=1)
+    assert bench.loads == [0, 0, 0, 0]
+    assert bench.lanes.queued == 1
+    assert bench.lanes.rest()
+    assert bench.loads == [1, 0, 0, 0]
+    assert not bench.lanes.starving
+
+
+def test_a_batch_leaves_at_once_and_the_next_lane_is_filled() -> None:
+    bench = Bench(4, batch=3)
+    for value in range(7):
+        bench.place(value, ticket=value)
+    assert bench.loads == [3, 3, 0, 0]
+    assert bench.lanes.rest() is False, "lanes are at work, so the seventh waits for one of them"
+    assert bench.lanes.starving
+    bench.workers[0].apply()
+    bench.workers[1].apply()
+    assert bench.lanes.rest()
+    assert bench.loads == [0, 0, 1, 0]
+
+
+def test_many_lanes_take_more_than_one_small_batch() -> None:
+    bench = Bench(16)
+    done = []
+    for value in range(3):
+        bench.place(value, ticket=value)
+        done.append(bench.lanes.rest())
+    assert done == [True, True, False]
+
+
+def test_a_change_follows_its_key() -> None:
+    bench = Bench(4, batch=2)
+    for value in (1, 2, 1, 3):
+        bench.place(value, ticket=value)
+    assert bench.lanes.rest() is False
+    assert bench.workers[0].apply() == [1, 2]
+    bench.lanes.rest()
+    assert bench.loads == [1, 1, 0, 0]
+
+
+def test_the_keys_of_single_transactions_are_forgotten_in_time() -> None:
+    bench = Bench(2, key_bytes=4000)
+    for lane in bench.workers:
+        lane.work()
+    most = 0
+    for value in range(500):
+        bench.place(value, ticket=value)
+        bench.lanes.rest()
+        most = max(most, bench.lanes.memory_used - bench.memory.used)
+    bench.lanes.drain()
+    bench.lanes.give_up()
+    assert most < 2 * 4000
+
+
+def test_what_was_held_back_before_a_failure_is_still_handed_over() -> None:
+    bench = Bench(2)
+    for value in (3, 5, 9):
+        bench.place(value, ticket=value)
+    bench.lanes.end_before(Ticket(END, 0, number=7))
+    with pytest.raises(Stopped):
+        bench.lanes.rest()
+    bench.workers[0].ends = True
+    bench.lanes.close()
+    assert bench.workers[0].ended == [3, 5]
