@@ -23,6 +23,9 @@ def decode_rows(layouts: dict[bytes, Layout], rows: tuple[Any, ...], /) -> list[
 def frames(
     data: bytes, start: int, end: int, checksum: bool, event_type: type, header_type: type, /
 ) -> tuple[list[Any], int]: ...
+def local_data(
+    columns: tuple[tuple[Any, Any, Any, int], ...], start: int, rows: int, size: int, /
+) -> tuple[bytes, int]: ...
 def rows_event(
     kind: str,
     version2: bool,

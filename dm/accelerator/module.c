@@ -50,6 +50,7 @@ static PyMethodDef methods[] = {
     {"decode", (PyCFunction)(void (*)(void))native_decode, METH_FASTCALL, "The row changes between two places, or None."},
     {"decode_rows", (PyCFunction)(void (*)(void))native_decode_rows, METH_FASTCALL, "The row changes of an event, or None."},
     {"frames", (PyCFunction)(void (*)(void))native_frames, METH_FASTCALL, "The events of a piece of a file."},
+    {"local_data", (PyCFunction)(void (*)(void))native_local_data, METH_FASTCALL, "Rows of columns as the data of LOAD DATA."},
     {"rows_event", (PyCFunction)(void (*)(void))native_rows_event, METH_FASTCALL, "A rows event, up to its rows."},
     {"rows_of", (PyCFunction)(void (*)(void))native_rows_of, METH_FASTCALL, "The rows events at a place of a list."},
     {"table_map_event", (PyCFunction)(void (*)(void))native_table_map_event, METH_FASTCALL, "A table map, if it is known."},

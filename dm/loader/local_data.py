@@ -21,10 +21,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from types import ModuleType
 
 import pyarrow
 from pyarrow import compute
 
+from dm import accelerator
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
 from dm.spark.chunk_plan import counted
@@ -93,6 +95,24 @@ def _converted(column: Column, variable: str) -> str | None:
 
 def packets(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[bytes]:
     """The rows as the server reads them, in pieces of about a megabyte; `columns` are the first ones of the batch."""
+    native = accelerator.native
+    for data in _joined(batch, columns) if native is None else _compiled(native, batch, len(columns)):
+        for at in range(0, len(data), 2 * _PACKET):  # a packet of the protocol ends below 16 MiB
+            yield data[at : at + 2 * _PACKET]
+
+
+def _compiled(native: ModuleType, batch: pyarrow.RecordBatch, width: int) -> Iterator[bytes]:
+    """The lines, made by the extension of Arrow's buffers."""
+    columns = tuple((*column.buffers(), column.offset) for column in batch.columns[:width])
+    columns = tuple((valid, offsets, values or b"", first) for valid, offsets, values, first in columns)
+    row = 0
+    while row < batch.num_rows:
+        data, row = native.local_data(columns, row, batch.num_rows, _PACKET)
+        yield data
+
+
+def _joined(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[bytes]:
+    """The lines, joined by Arrow."""
     pending: list[bytes] = []
     size = 0
     for piece in sliced(batch):
@@ -103,15 +123,10 @@ def packets(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[b
             pending.append(line)
             size += len(line) + 1
             if size >= _PACKET:
-                yield from _cut(b"\n".join(pending) + b"\n")
+                yield b"\n".join(pending) + b"\n"
                 pending, size = [], 0
     if pending:
-        yield from _cut(b"\n".join(pending) + b"\n")
-
-
-def _cut(data: bytes) -> Iterator[bytes]:
-    for at in range(0, len(data), 2 * _PACKET):  # a packet of the protocol ends below 16 MiB
-        yield data[at : at + 2 * _PACKET]
+        yield b"\n".join(pending) + b"\n"
 
 
 def _fields(values: pyarrow.Array, column: Column) -> pyarrow.Array:

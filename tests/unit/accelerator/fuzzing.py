@@ -10,6 +10,7 @@ import contextlib
 import importlib.machinery
 import importlib.util
 import random
+import struct
 import sys
 from types import ModuleType
 
@@ -111,6 +112,23 @@ def fuzz_text_rows(chance: random.Random) -> None:
         read(data, chance.choice((1, 7, 300, 5000)), width, chance.randrange(1, 20), chance.randrange(1, 2000))
 
 
+def fuzz_local_data(native: ModuleType, chance: random.Random) -> None:
+    """Columns whose places are anywhere: an error, or what they say."""
+    rows, values = chance.randrange(1, 20), chance.randbytes(chance.randrange(60))
+    columns = []
+    for _ in range(chance.randrange(1, 4)):
+        places = sorted(chance.randrange(len(values) + 1) for _ in range(rows + 1))
+        if chance.random() < 0.4:
+            places[chance.randrange(rows + 1)] = chance.randrange(-(1 << 31), 1 << 31)
+        offsets = struct.pack(f"<{rows + 1}i", *places)[: chance.choice((None, None, -1, 3))]
+        valid = chance.choice((None, chance.randbytes((rows + 7) // 8), chance.randbytes(rows // 8)))
+        columns.append((valid, offsets, values, chance.choice((0, 0, 1, -1, 1 << 40))))
+    with contextlib.suppress(ValueError):
+        at = 0
+        while at < rows:
+            _, at = native.local_data(tuple(columns), at, rows, chance.randrange(200))
+
+
 def main() -> None:
     """Fuzz everything, the same for the same seed."""
     native, seed, count = loaded(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -123,6 +141,7 @@ def main() -> None:
         fuzz_packets(native, chance)
         fuzz_frames(native, chance)
         fuzz_text_rows(chance)
+        fuzz_local_data(native, chance)
         size = chance.randrange(300)
         native.crc32(chance.randbytes(size))
     assert compiled() is native
