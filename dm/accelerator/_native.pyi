@@ -60,7 +60,7 @@ def table_map_event(
     /,
 ) -> Any: ...
 def cut(
-    data: bytes,
+    data: bytearray | memoryview,
     start: int,
     sequence: int,
     offset: int,
@@ -71,6 +71,6 @@ def cut(
     table_ids: set[bytes],
     feed: Callable[[bytes, int], bool],
     /,
-) -> tuple[bytes, int, int, int, BaseException | None]: ...
+) -> tuple[int, int, int, int, BaseException | None]: ...
 def json_text(doc: bytes, /) -> str | None: ...
 def crc32(data: bytes | bytearray | memoryview, /) -> int: ...

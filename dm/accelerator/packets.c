@@ -1,4 +1,8 @@
-/* Runs of usual events out of the packets of a dump: the loop of `dm.relaylog.event_run`, step for step. */
+/* Runs of usual events out of the packets of a dump: the loop of `dm.relaylog.event_run`, step for step.
+ *
+ * The events are moved together in the memory in which they arrived, over the heads of their packets, so that they can
+ * be written from there.
+ */
 #include "native.h"
 
 #define HEADER_SIZE 19
@@ -91,18 +95,15 @@ static PyObject *raised(void)
 }
 
 /* cut(data, start, sequence, offset, checksum, ways, boundary, inside_state, table_ids, feed)
- *     -> (bytes of the events, start, sequence, offset, exception of feed or None)
+ *     -> (size of the events, which begin where `start` was, start, sequence, offset, exception of feed or None)
  */
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     (void)self;
-    if (count != 10 || !PyBytes_Check(args[0]) || !PyByteArray_Check(args[5]) || PyByteArray_GET_SIZE(args[5]) != 256
-        || !PySet_Check(args[8])) {
+    if (count != 10 || !PyByteArray_Check(args[5]) || PyByteArray_GET_SIZE(args[5]) != 256 || !PySet_Check(args[8])) {
         PyErr_SetString(PyExc_TypeError, "cut(data, start, sequence, offset, checksum, ways, boundary, inside, ids, feed)");
         return NULL;
     }
-    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(args[0]);
-    size_t size = (size_t)PyBytes_GET_SIZE(args[0]);
     Py_ssize_t start = PyLong_AsSsize_t(args[1]);
     unsigned long sequence = PyLong_AsUnsignedLong(args[2]);
     uint64_t offset = PyLong_AsUnsignedLongLong(args[3]);
@@ -110,8 +111,14 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
     int checksum = PyObject_IsTrue(args[4]);
     if (PyErr_Occurred())
         return NULL;
+    Py_buffer arrived;
+    if (PyObject_GetBuffer(args[0], &arrived, PyBUF_WRITABLE) < 0)
+        return NULL;
+    uint8_t *data = arrived.buf;
+    size_t size = (size_t)arrived.len;
     if (start < 0 || (size_t)start > size || sequence > 0xFF) {
         PyErr_SetString(PyExc_ValueError, "a run starts outside of what arrived");
+        PyBuffer_Release(&arrived);
         return NULL;
     }
     Run run = {.boundary = args[6], .table_ids = args[8], .feed = args[9], .inside_state = inside_state,
@@ -120,19 +127,13 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
     memcpy(ways, PyByteArray_AS_STRING(args[5]), sizeof ways);
     run.ways = ways;
     run.state = PyUnicode_InternFromString("state");
-    if (run.state == NULL)
-        return NULL;
-    if (!look_inside(&run)) {
-        Py_DECREF(run.state);
+    if (run.state == NULL || !look_inside(&run)) {
+        Py_XDECREF(run.state);
+        PyBuffer_Release(&arrived);
         return NULL;
     }
     size_t at = (size_t)start, end = size - at > LONGEST ? at + LONGEST : size;
-    PyObject *events = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)(end - at));
-    if (events == NULL) {
-        Py_DECREF(run.state);
-        return NULL;
-    }
-    uint8_t *to = (uint8_t *)PyBytes_AS_STRING(events);
+    uint8_t *to = data + start;
     size_t taken = 0;
     PyObject *failure = NULL;
     while (end - at >= PACKET_HEAD + HEADER_SIZE) {
@@ -146,7 +147,8 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
         int way = run.ways[event[4]];
         if (way == UNUSUAL || (run.checksum && crc32_of(event, event_size) != CRC_RESIDUE))
             break;
-        memcpy(to + taken, event, event_size);
+        memmove(to + taken, event, event_size);
+        event = to + taken;
         taken += event_size;
         at += PACKET_HEAD + event_size;
         offset = following;
@@ -158,11 +160,8 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
         }
     }
     Py_DECREF(run.state);
-    if (_PyBytes_Resize(&events, (Py_ssize_t)taken) < 0) {
-        Py_XDECREF(failure);
-        return NULL;
-    }
+    PyBuffer_Release(&arrived);
     if (failure == NULL)
         failure = Py_NewRef(Py_None);
-    return Py_BuildValue("(NnkKN)", events, (Py_ssize_t)at, sequence, (unsigned long long)offset, failure);
+    return Py_BuildValue("(nnkKN)", (Py_ssize_t)taken, (Py_ssize_t)at, sequence, (unsigned long long)offset, failure);
 }

@@ -23,7 +23,7 @@ class BlockCrcs:
         self._open = crcs[whole] if rest else 0
         self.size = size
 
-    def add(self, data: bytes) -> None:
+    def add(self, data: bytes | memoryview) -> None:
         """Take the bytes that follow."""
         view = memoryview(data)
         while view:

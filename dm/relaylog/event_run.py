@@ -6,7 +6,7 @@ its own size, ends where the count of bytes says, has a right checksum, and is n
 Everything else (rotations, format descriptions, heartbeats, holes, long events, whatever a damaged or hostile stream
 brings) stops the run in front of it and goes the long way, which judges it.
 
-The compiled `cut` is the same loop (`dm/accelerator/packets.c`).
+The compiled `cut` is the same loop (`dm/accelerator/packets.c`), and moves the events together where they lie.
 
 Rows inside a transaction, and table maps of known tables, change nothing that is kept of a file; the other events are
 shown to the index.
@@ -40,9 +40,13 @@ _LONGEST: Final = 0xFFFFFF - 1  # a longer packet is continued by the next one, 
 class Packets(Protocol):
     """What arrived: packets from `start` on, the first one with the number `sequence`."""
 
-    data: bytes
     start: int
     sequence: int
+
+    @property
+    def data(self) -> bytearray | memoryview:
+        """The bytes; what lies in front of `start` belongs to whoever moved it there."""
+        ...
 
     @property
     def inside(self) -> bool:
@@ -51,10 +55,13 @@ class Packets(Protocol):
 
 
 class EventRun:
-    """Cuts runs of usual events; `parts` are their bytes, up to `offset` in the file."""
+    """Cuts runs of usual events; `parts` are their bytes, up to `offset` in the file.
+
+    They may lie in the packets' own memory, and are to be written before more arrives there.
+    """
 
     def __init__(self) -> None:
-        self.parts: list[bytes] = []
+        self.parts: list[bytes | memoryview] = []
         self.offset = 0
 
     def cut(self, packets: Packets, builder: IndexBuilder) -> None:
@@ -62,10 +69,10 @@ class EventRun:
         if accelerator.native is None:
             self._cut(packets, builder)
             return
-        boundary = builder.boundary
-        data, packets.start, packets.sequence, self.offset, failure = accelerator.native.cut(
-            packets.data,
-            packets.start,
+        boundary, data, start = builder.boundary, packets.data, packets.start
+        size, packets.start, packets.sequence, self.offset, failure = accelerator.native.cut(
+            data,
+            start,
             packets.sequence,
             self.offset,
             boundary.checksum,
@@ -75,13 +82,14 @@ class EventRun:
             builder.table_ids,
             builder.feed,
         )
-        if data:
-            self.parts.append(data)
+        if size:
+            self.parts.append(memoryview(data)[start : start + size])
         if failure is not None:
             raise failure
 
     def _cut(self, packets: Packets, builder: IndexBuilder) -> None:
-        data, at, number = packets.data, packets.start, packets.sequence << 24
+        # Slices of bytes are the cheapest way to cut.
+        data, at, number = bytes(packets.data), packets.start, packets.sequence << 24
         end = min(len(data), at + _LONGEST)
         boundary, table_ids, feed = builder.boundary, builder.table_ids, builder.feed
         events: list[bytes] = []

@@ -1,8 +1,8 @@
 """The reading end of the ring (essay in `dm.relaylog.ring`).
 
 A place is inside the ring, or it is not: then the reader has the file. A reader that fell behind comes back when its
-place lies in the newer half, so that one that is as fast as the writer and 64 MiB behind does not change with every
-piece it reads.
+place lies in the newer half, so that one that is as fast as the writer and a whole ring behind does not change with
+every piece it reads.
 """
 
 from __future__ import annotations

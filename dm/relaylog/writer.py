@@ -4,11 +4,11 @@ Invariant: what is in a file is a prefix of the source's file, and `complete` is
 every byte was handed to the operating system. So a reader may read whatever is there, a killed writer leaves at most
 an unfinished transaction at the end of the newest file, and recovery cuts it off.
 
-Events are collected and written in one call when a MiB is there or the stream has nothing more at the moment. A file is
-created when its format description arrives, so a file without one can only be left by a crash. A file is closed for
-good (index final, forced to disk as `relay-sync` says) before the next one is created: a reader that sees the next file
-has all of this one. A writer that comes to rest cuts off an unfinished transaction itself, so that the next start finds
-everything in the index.
+Events are collected and written in one call: a run of them as it arrived, from the memory in which it did; single ones
+when a MiB is there or the stream has nothing more at the moment. A file is created when its format description arrives,
+so a file without one can only be left by a crash. A file is closed for good (index final, forced to disk as
+`relay-sync` says) before the next one is created: a reader that sees the next file has all of this one. A writer that
+comes to rest cuts off an unfinished transaction itself, so that the next start finds everything in the index.
 
 Offsets are counted in 64 bits; the 32 bits in an event's header wrap in files above 4 GiB and are kept as they came.
 
@@ -85,7 +85,7 @@ class RelayWriter:
         self._file = ""
         self._announced = ""
         self._offset = MAGIC_SIZE  # end of everything taken, written or not
-        self._parts: list[bytes] = []
+        self._parts: list[bytes | memoryview] = []
         self._run = EventRun()
         self._waiting = 0
         self._history = GtidHistory(gtid_set or GtidSet.empty(flavor))
@@ -179,7 +179,7 @@ class RelayWriter:
             self.flush()
 
     def take(self, packets: Packets) -> None:
-        """Take the usual events in front of what arrived, all at once; `append` is for the event that stops this."""
+        """Take and write the usual events in front of what arrived; `append` is for the event that stops this."""
         if self._file != self._announced or packets.inside:
             return
         run = self._run
@@ -192,8 +192,7 @@ class RelayWriter:
             run.parts.clear()
             self._waiting += run.offset - self._offset
             self._offset = run.offset
-        if self._waiting >= self._limit:
-            self.flush()
+        self.flush()
 
     def _create(self, event: bytes) -> None:
         if event[4] != EventType.FORMAT_DESCRIPTION:
@@ -257,7 +256,7 @@ class RelayWriter:
         if self._clock.monotonic() - self._meta_at >= META_SECONDS:
             self.save_meta()
 
-    def _write(self, pieces: Sequence[bytes]) -> None:
+    def _write(self, pieces: Sequence[bytes | memoryview]) -> None:
         for data in pieces:
             view = memoryview(data)
             while view:

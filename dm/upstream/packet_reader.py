@@ -1,13 +1,13 @@
 """The packets of a running dump, taken from the socket in large pieces.
 
 One `fill` takes as much as the socket has into a buffer that is used again and again (TLS gives 16 KiB at a time, so
-it asks more than once); the packets in it are cut without further calls. A packet of 2^24-1 bytes is continued by the
+it reads more than once); the packets in it are cut without further calls. A packet of 2^24-1 bytes is continued by the
 next one (MySQL Internals, "Sending More Than 16Mb"); such an event is put together here. The first byte of a payload
 says what it is: 0 an event follows, 0xFF an error, 0xFE the end; after the last two nothing comes, and nothing else may
 come.
 
 Who has a quicker way to take usual packets (the relay's writer) takes them from `data` itself, moves `start` and
-`sequence` behind them, and leaves the others to `next`.
+`sequence` behind them, and leaves the others to `next`. What lies in front of `start` is its own until the next `fill`.
 
 A peer that is no honest server can't make us hold more than one event of the size that its own header says and no
 server exceeds: an event that goes on beyond that is refused while it arrives.
@@ -32,6 +32,8 @@ _BUFFER = 1 << 18
 _PIECE = 1 << 14  # what TLS gives at once
 _header = struct.Struct("<I").unpack_from
 _LAST_WORDS = frozenset({0xFF, 0xFE})
+# What a read that must not wait says where it would have to.
+_LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class StreamEndedError(Exception):
@@ -48,10 +50,9 @@ class PacketReader:
         self._sock = sock
         self._timeout = timeout
         self._patience = timeout if first_timeout is None else first_timeout
-        self.data = b""  # what arrived, as soon as a packet is complete
+        self._view = memoryview(bytearray(_BUFFER))
+        self.data = self._view[:0]  # what arrived, as soon as a packet is complete
         self.start = 0  # of the first packet in it that is not cut
-        self._buffer = bytearray(_BUFFER)
-        self._view = memoryview(self._buffer)
         self._end = 0  # of what arrived
         self.sequence = first_sequence & 0xFF  # of the first packet that is not cut
         self._parts: list[bytes] = []  # of a payload that is longer than one packet
@@ -88,43 +89,56 @@ class PacketReader:
             raise self._failure
         self._make_room()
         self._receive()
+        if self._patience != self._timeout:
+            self._patience = self._timeout
+            self._sock.settimeout(self._timeout)
         try:
-            while len(self._buffer) - self._end >= _PIECE and self.ready():
-                self._receive()
+            self._receive_more()
         except StreamEndedError as failure:
             self._failure = failure  # first what came before it
-        # Slices of bytes are the cheapest way to cut; but a long packet is not copied each time some of it arrives.
-        self.data = bytes(self._view[: self._end]) if self._end >= self._needed() else b""
+        self.data = self._view[: self._end if self._end >= self._needed() else 0]
 
     def _receive(self) -> None:
         try:
             count = self._sock.recv_into(self._view[self._end :])
+        except _LATER:
+            raise
         except TimeoutError as error:
             raise StreamEndedError(f"nothing arrived for {self._patience:g} s, not even a heartbeat") from error
         except (OSError, ValueError) as error:
             raise StreamEndedError(str(error) or type(error).__name__) from error
         if not count:
             raise StreamEndedError("the server closed the connection")
-        if self._patience != self._timeout:
-            self._patience = self._timeout
-            self._sock.settimeout(self._timeout)
         self._end += count
+
+    def _receive_more(self) -> None:
+        """Take what is there already: read until that would block, which is cheaper than to ask before each read."""
+        if len(self._view) - self._end < _PIECE:
+            return
+        self._sock.settimeout(0)
+        try:
+            while len(self._view) - self._end >= _PIECE:
+                self._receive()
+        except _LATER:
+            pass
+        finally:
+            self._sock.settimeout(self._timeout)
 
     def _make_room(self) -> None:
         """Move the unfinished packet to the front, and grow only when one packet needs it."""
         waiting = self._end - self.start
         if self.start and waiting:
-            self._buffer[:waiting] = self._buffer[self.start : self._end]
+            self._view[:waiting] = self._view[self.start : self._end]
         self.start, self._end = 0, waiting
         needed = self._needed()
-        if needed > len(self._buffer):
-            self._view.release()
-            self._buffer.extend(bytes(needed + _BUFFER - len(self._buffer)))
-            self._view = memoryview(self._buffer)
+        if needed > len(self._view):
+            longer = memoryview(bytearray(needed + _BUFFER))
+            longer[:waiting] = self._view[:waiting]
+            self._view = longer
 
     def _needed(self) -> int:
         """Bytes of the packet at the front, as far as that is known."""
-        return (_header(self._buffer, 0)[0] & _FULL) + 4 if self._end >= 4 else 4
+        return (_header(self._view, 0)[0] & _FULL) + 4 if self._end >= 4 else 4
 
     def next(self) -> bytes | None:
         """The next event; None when none is complete, or a verdict has come."""
@@ -140,17 +154,17 @@ class PacketReader:
                 raise DMError("dump-stream-garbled", what=f"packet number {word >> 24} instead of {self.sequence}")
             self.start, self.sequence = stop, (self.sequence + 1) & 0xFF
             if length == _FULL or self._parts:
-                self._join(data[at:stop])
+                self._join(bytes(data[at:stop]))
                 if length != _FULL:
                     payload = b"".join(self._parts)
                     self._parts = []
                     return payload[1:]
             elif length > HEADER_SIZE and not data[at]:
-                return data[at + 1 : stop]
+                return bytes(data[at + 1 : stop])
             elif not length or data[at] not in _LAST_WORDS:
                 raise DMError("dump-stream-garbled", what=f"a packet of {length} bytes that begins as no event does")
             else:
-                self.verdict = data[at:stop]
+                self.verdict = bytes(data[at:stop])
         return None
 
     def _join(self, part: bytes) -> None:

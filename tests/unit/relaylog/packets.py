@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 
 
-@dataclass
 class Packets:
     """What a reader of a connection has in its hands."""
 
-    data: bytes
-    start: int = 0
-    sequence: int = 0
-    inside: bool = False
+    def __init__(self, data: bytes, *, sequence: int = 0, inside: bool = False) -> None:
+        self.data = bytearray(data)
+        self.start = 0
+        self.sequence = sequence
+        self.inside = inside
 
 
 def packed(events: list[bytes], first: int = 0) -> bytes:

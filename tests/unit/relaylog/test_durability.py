@@ -87,7 +87,7 @@ def test_writes_are_buffered_up_to_a_mib(tmp_path: Path) -> None:
 
     class Tapped:
         def opened(self, sub: str, file: str, offset: int) -> None: ...
-        def wrote(self, data: bytes) -> None:
+        def wrote(self, data: bytes | memoryview) -> None:
             written.append(len(data))
 
         def cut(self) -> None: ...
