@@ -5,6 +5,18 @@ from dm.errors.way_out import LOAD_AGAIN, START_LATER, WITH_NEW_FILE
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
+        "target-names-alike",
+        36938,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target does not tell upper from lower case (`lower_case_table_names`): {table} and {other_table} of the"
+        " source would be one there, {target} and {other_target}",
+        "send one of them to another name with `routes`, or both to the same name if they are to be merged, with"
+        " `case-sensitive: true` so that patterns tell them apart; or leave one out with `block-allow-list`: "
+        + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "column-missing",
         36920,
         "sync-unit",

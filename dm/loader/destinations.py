@@ -10,6 +10,7 @@ from dm.ident import TableName
 from dm.loader.deferred_indexes import demand_complete, put_off
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.target_tables import TargetTables
+from dm.rules.folded_names import refuse_alike
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
@@ -62,8 +63,13 @@ class Destinations:
         self._made: list[TableSchema] = []
 
     def make_schemas(self) -> None:
-        """Make the schemas that the target needs, each with the defaults of a source schema that goes there."""
+        """Make the schemas that the target needs, each with the defaults of a source schema that goes there.
+
+        Raises DMError where two tables would be one, because the target does not tell upper from lower case.
+        """
         plan, wanted = self._structures.plan, dict[str, tuple[str, str]]()
+        if self._targets.connection.folds_names:
+            refuse_alike([table.name for table in plan.tables], self._rules.route)
         for table in plan.tables:
             wanted.setdefault(self._rules.route(table.name).schema, plan.schemas[table.name.schema])
         self._targets.create_schemas(wanted)

@@ -33,10 +33,11 @@ from dm.syncer.ddl_session import DdlSession
 from dm.syncer.ddl_step import Step
 from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.lanes import Lanes
-from dm.syncer.online_ddl import OnlineDdl
+from dm.syncer.online_ddl import OnlineDdl, made
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.rows_in_place import refuse_other_values
 from dm.syncer.structures import alike
+from dm.syncer.target_names import TargetNames
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent, Outcome
@@ -62,6 +63,7 @@ class DdlLane:
         progress: ProgressWriter,
         session: DdlSession,
         online: OnlineDdl,
+        names: TargetNames,
         *,
         context_of: Callable[[Query], SourceContext],
         points: dict[TableName, Position],
@@ -78,6 +80,7 @@ class DdlLane:
         self._progress = progress
         self._session = session
         self._online = online
+        self._names = names
         self._context_of = context_of
         self._points = points
         self._intent = intent
@@ -407,6 +410,10 @@ class DdlLane:
         if intent is not None and number < intent.piece:
             return  # a later piece was announced, so this one is done
         refuse_renaming(piece, self._rules, end)
+        self._names.demand_apart(piece.tables, made(piece), end)
+        if self._names.only_respelt(piece):
+            self.already_effective += 1
+            return
         collated = with_collations(piece, self._session.context) if self._strict_collations else piece
         target_piece = collated.route(self._rules.route)
         routed = target_piece.text

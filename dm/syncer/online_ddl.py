@@ -90,7 +90,7 @@ class OnlineDdl:
     def passed(self, piece: Piece) -> None:
         """Forget what ends with a piece on real tables."""
         operation = piece.operations[0] if piece.operations else None
-        new = _made(piece)
+        new = made(piece)
         for name, record in list(self._draft.items()):
             of_schema = isinstance(operation, DropDatabase) and name.schema == operation.name.schema
             if of_schema or record.moved in new:
@@ -99,7 +99,7 @@ class OnlineDdl:
     def moved_to(self, piece: Piece) -> tuple[TableName, TableName] | None:
         """A table that the piece brings into being, and the trash name of another that had its name before."""
         moved = {record.moved: name for name, record in self.records.items() if record.moved is not None}
-        return next(((table, moved[table]) for table in _made(piece) if table in moved), None)
+        return next(((table, moved[table]) for table in made(piece) if table in moved), None)
 
     # -- Pieces on ghost and trash tables
 
@@ -286,7 +286,7 @@ def _varies(definition: Clause, context: SourceContext) -> bool:
     return not literal and not (len(value) > 1 and value[0].kind == "word" and value[1].kind == "string")
 
 
-def _made(piece: Piece) -> frozenset[TableName]:
+def made(piece: Piece) -> frozenset[TableName]:
     """The tables that the piece brings into being."""
     operation = piece.operations[0] if piece.operations else None
     if isinstance(operation, CreateTable):

@@ -25,6 +25,7 @@ from dm.syncer.memory_quota import CHANGE_COST, DECODED_FACTOR
 from dm.syncer.safe_mode import SafeMode
 from dm.syncer.source_table import KINDS, SourceTable
 from dm.syncer.structures import Structures
+from dm.syncer.target_names import TargetNames
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.target_schema import TargetSchemas
 
@@ -41,6 +42,7 @@ class RowLane:
         targets: TargetSchemas,
         lanes: Lanes,
         safe_mode: SafeMode,
+        names: TargetNames,
         *,
         flavor: Flavor,
         options: PlanOptions,
@@ -55,6 +57,7 @@ class RowLane:
         self._targets = targets
         self._lanes = lanes
         self._safe_mode = safe_mode
+        self._names = names
         self._flavor: Flavor = flavor
         self._options = options
         self.points = points
@@ -72,6 +75,7 @@ class RowLane:
     def forget(self) -> None:
         """Drop everything derived from structures; called behind every DDL."""
         self._tables.clear()
+        self._names.forget()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
         """Place the changes that go to any lane among these row events, collect those of the ordered one.
@@ -149,6 +153,7 @@ class RowLane:
             return None
         schema = self._structures.at(table_map, position)
         wire = wire_columns(schema, self._flavor)
+        self._names.demand_own(name, position)
         target = self._targets.get(self._rules.route(name))
         if target is None:
             raise DMError("target-table-missing", table=str(self._rules.route(name)), position=position)

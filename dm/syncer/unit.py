@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -49,6 +49,7 @@ from dm.syncer.source_monitor import SourceMonitor
 from dm.syncer.spool import Spool
 from dm.syncer.status import RunningParts, SyncStatus
 from dm.syncer.structures import Structures
+from dm.syncer.target_names import TargetNames
 from dm.target.connection import READ_TIMEOUT, TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence, lock_holder
@@ -319,6 +320,7 @@ class SyncUnit:
             lambda table: targets.read(rules.route(table)),
             lambda schema: progress.write_found(schema.name, TablePoint(schema)),
         )
+        names = TargetNames(tracker, rules, folded=connections[CONTROL].folds_names)
         points = {table: point.point for table, point in checkpoint.tables.items() if point.point is not None}
         rows = RowLane(
             rules,
@@ -326,6 +328,7 @@ class SyncUnit:
             targets,
             lanes,
             safe_mode,
+            names,
             flavor=origin.facts.flavor,
             options=PlanOptions(
                 flavor=connections[CONTROL].flavor,
@@ -350,6 +353,7 @@ class SyncUnit:
             progress,
             DdlSession(connections[DDL], origin.facts, lambda seconds: self._clock.wait(stop, seconds)),
             OnlineDdl.of(rules.online, read_online(connections[CONTROL], taken.claims[CONTROL].key), tracker),
+            names,
             context_of=origin.context_of,
             points=points,
             intent=taken.intent,
@@ -411,9 +415,15 @@ class SyncUnit:
                 dispatcher.dispatch(transaction)
             reader.stop()
             if self._failure is None:
-                lanes.drain_within(STOP_SECONDS)
-                progress.stop()
-                progress.write()
+                _settle(lanes, progress)
+        except DMError as error:
+            # A person may act at the target now, in place of the event that failed. What stands before it is to be
+            # there then, and not to be done again over what they did.
+            if not error.retryable and self._failure is None:
+                reader.stop()
+                with suppress(DMError, Stopped):
+                    _settle(lanes, progress)
+            raise
         finally:
             reader.stop()
             monitor.stop()
@@ -483,3 +493,10 @@ class SyncUnit:
             memory=self._changes,
             key_bytes=settings.memory_quota // 4,
         )
+
+
+def _settle(lanes: Lanes, progress: ProgressWriter) -> None:
+    """Commit and store all that was given to the lanes."""
+    lanes.drain_within(STOP_SECONDS)
+    progress.stop()
+    progress.write()

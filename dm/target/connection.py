@@ -100,12 +100,14 @@ class TargetConnection:
         try:
             self.execute(session_statement(endpoint.session, foreign_key_checks=foreign_key_checks))
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            version, packet = self.query("SELECT VERSION(), @@max_allowed_packet")[0]
+            version, packet, folds = self.query("SELECT VERSION(), @@max_allowed_packet, @@lower_case_table_names")[0]
         except DMError:
             self.close()
             raise
         self.version_text: str = str(version)
         self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
+        self.folds_names: bool = int(folds) != 0
+        """Whether names of schemas and tables are the same in upper and lower case."""
         self.statement_bytes = max(min(_STATEMENT_SHARE, int(packet) - _PACKET_MARGIN), 1024)
         """How long a statement that could be split should get."""
         self._together = several

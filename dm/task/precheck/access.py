@@ -64,7 +64,7 @@ def target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """What the load and the syncer do in the target's schemas, the progress tables' schema included."""
     server = context.target
     schemas = dict.fromkeys(
-        [*(context.rules.route(table).schema for table in context.tables), context.config.meta_schema]
+        [*(context.destination(table).schema for table in context.tables), context.config.meta_schema]
     )
     missing: dict[tuple[str, ...], list[str]] = {}
     for schema in schemas:

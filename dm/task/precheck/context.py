@@ -41,6 +41,13 @@ class Context:
         """The schemas of these tables."""
         return tuple(dict.fromkeys(table.schema for table in self.tables))
 
+    def destination(self, table: TableName) -> TableName:
+        """Where a table of the source goes, as the target spells its name."""
+        routed = self.rules.route(table)
+        if self.target.facts.lower_case_table_names == 1:
+            return TableName(routed.schema.lower(), routed.table.lower())
+        return routed
+
     @cached_property
     def follows_from_checkpoint(self) -> bool:
         """Whether the subtask has followed the binlog before, and goes on from where it was."""

@@ -25,7 +25,7 @@ def extracted_columns(context: Context, answers: Answers) -> Iterator[CheckResul
     targets = TargetSchemas(lambda: TargetConnection(context.config.target))
     try:
         for table, extracted in gathered:
-            target = context.rules.route(table)
+            target = context.destination(table)
             if target not in there:
                 there[target] = targets.read(target)
             found = there[target]

@@ -37,7 +37,7 @@ class _ForeignKey:
 
     def routed(self, context: Context) -> _Form:
         """What the target's foreign key must be like."""
-        return _form(context.rules.route(self.child), context.rules.route(self.parent), self)
+        return _form(context.destination(self.child), context.destination(self.parent), self)
 
 
 _Form = tuple[TableName, TableName, frozenset[tuple[str, str]], str, str]
@@ -81,11 +81,11 @@ def acting_foreign_keys(context: Context, answers: Answers) -> Iterator[CheckRes
 
 def _at_target(context: Context, answers: Answers, keys: Sequence[_ForeignKey]) -> Iterator[CheckResult]:
     """The foreign keys of the tables that the target has already."""
-    routed = {context.rules.route(table) for table in context.tables}
+    routed = {context.destination(table) for table in context.tables}
     schemas = tuple({table.schema for table in routed})
     there = {table for table in _tables(context.target, schemas) if table in routed}
     forms = {_form(key.child, key.parent, key): key for key in _read(context.target, schemas)}
-    missing = [key for key in keys if context.rules.route(key.child) in there and key.routed(context) not in forms]
+    missing = [key for key in keys if context.destination(key.child) in there and key.routed(context) not in forms]
     if missing:
         yield answers.failure(
             f"the target's tables lack foreign keys that change rows by themselves: {some(missing)}",
@@ -101,7 +101,7 @@ def _at_target(context: Context, answers: Answers, keys: Sequence[_ForeignKey]) 
 
 
 def _added(key: _ForeignKey, context: Context) -> str:
-    child, parent = context.rules.route(key.child), context.rules.route(key.parent)
+    child, parent = context.destination(key.child), context.destination(key.parent)
     return (
         f"ALTER TABLE {child.sql} ADD FOREIGN KEY ({_list(key.columns)}) REFERENCES {parent.sql}"
         f" ({_list(key.parent_columns)}) ON DELETE {key.on_delete} ON UPDATE {key.on_update}"

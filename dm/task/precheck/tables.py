@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dm.errors import DMError
 from dm.ident import TableName
+from dm.rules.folded_names import refuse_alike
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.expressions import expression_filters
 from dm.task.precheck.extraction import extracted_columns
@@ -24,6 +26,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *_engines(context, answers),
         *_columns(context, answers),
         *extracted_columns(context, answers),
+        *_names_apart(context, answers),
         *expression_filters(context, answers),
     ]
     yield from results or [answers.success(f"{len(context.tables)} tables")]
@@ -49,7 +52,7 @@ def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    targets = {context.rules.route(table) for table in context.tables}
+    targets = {context.destination(table) for table in context.tables}
     rows = context.target.of_schemas(
         "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
         "table_schema",
@@ -76,7 +79,7 @@ def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
         f"{row[0]}.{row[1]} ({row[2]})"
         for row in foreign
         if TableName(str(row[0]), str(row[1])) in wanted
-        and context.rules.route(TableName(str(row[0]), str(row[1]))) not in found
+        and context.destination(TableName(str(row[0]), str(row[1]))) not in found
         and str(row[2] or "").lower() not in _TRANSACTIONAL
     ]
     if kept and context.loads:
@@ -86,6 +89,15 @@ def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
         )
 
 
+def _names_apart(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Tables that would be one at a target which does not tell upper from lower case."""
+    if context.target.facts.lower_case_table_names and (context.loads or context.syncs):
+        try:
+            refuse_alike(context.tables, context.rules.route)
+        except DMError as error:
+            yield answers.failure(error.message, error.workaround)
+
+
 def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Columns that the target's table lacks, where there is one: rows could not be written whole."""
     query = "SELECT table_schema, table_name, column_name FROM information_schema.columns WHERE 1 = 1"
@@ -93,18 +105,18 @@ def _columns(context: Context, answers: Answers) -> Iterator[CheckResult]:
         context.target.of_schemas(
             query,
             "table_schema",
-            tuple({context.rules.route(table).schema for table in context.tables}),
+            tuple({context.destination(table).schema for table in context.tables}),
         )
     )
     here = _by_table(context.source.of_schemas(query, "table_schema", context.schemas))
-    absent = [routed for routed in map(context.rules.route, context.tables) if routed not in there]
+    absent = [routed for routed in map(context.destination, context.tables) if routed not in there]
     if absent and not context.dumps:
         yield answers.warning(
             f"the target does not have {some(dict.fromkeys(absent))}; without a full load nothing creates them",
             "create them there, or start with `task-mode: all`",
         )
     for table in context.tables:
-        routed = context.rules.route(table)
+        routed = context.destination(table)
         if routed in there:
             missing = sorted(here.get(table, set()) - there[routed])
             if not missing:

@@ -11,7 +11,7 @@ from dm.config import read_source, read_task
 from dm.demo.servers import ThrowawayServer
 from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
-from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 
 # All other items that DM has a name for, to be quick.
 OTHERS = [
@@ -110,3 +110,18 @@ def test_the_columns_to_extract_into_must_be_there(task: Task, target: Throwaway
     ((state, message),) = found()
     assert state == "failure"
     assert "`^x_(.*)` does not match the table's name" in message
+
+
+@pytest.mark.parametrize("merged", [False, True])
+def test_names_that_a_target_takes_for_one_are_found(
+    upstream: ThrowawayServer, schema: SchemaFactory, server: ServerFactory, *, merged: bool
+) -> None:
+    target = server(upstream.flavor, lower_case_table_names=1)
+    name = schema(upstream)
+    upstream.execute(*(f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY)" for table in ("Orders", "orders", "Apart")))
+    target.execute(f"CREATE DATABASE {name}", f"CREATE TABLE {name}.apart (id INT PRIMARY KEY) ENGINE=MyISAM")
+    route = {"schema-pattern": name, "table-pattern": "orders", "target-schema": name, "target-table": "orders"}
+    found = Task(upstream, target, name).findings("routes", "route-rules", {"r": route} if merged else {})
+    assert any("can't roll back" in result.message and "apart" in result.message for result in found)
+    alike = [result for result in found if "upper from lower case" in result.message]
+    assert [result.state for result in alike] == ([] if merged else ["failure"]), alike

@@ -7,6 +7,8 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import Flavor
+from dm.syncer.operators import Place, Request
+from dm.task.operators import operate
 from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
@@ -92,3 +94,31 @@ def test_sessions_that_have_nothing_to_do_stay(flavor: Flavor, server: ServerFac
         )
         sync.wait_synced()
     identical(one, other, name)
+
+
+def test_what_a_person_does_in_place_of_a_statement_is_not_overwritten_by_what_stood_before_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    # The checkpoint would be far behind, and a replay put the old values back.
+    subtask = subtask_for(upstream, target, name, task=name, checkpoint_flush_interval=600)
+    sync = RunningSync(subtask, None)
+    sync.wait_synced()
+    statement = f"UPDATE {name}.keyed SET amount = id * 2"
+    upstream.execute(
+        *(f"INSERT INTO {name}.keyed (id, amount) VALUES ({number}, 1)" for number in range(100)),
+        "SET SESSION binlog_format = 'STATEMENT'",
+        statement,
+    )
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "statement-dml"
+    assert target.query(f"SELECT COUNT(*) FROM {name}.keyed") == ((100,),)
+    target.execute(statement)
+    assert error.place is not None
+    operate(subtask, Request("skip", name, subtask.source_id, "", ()), Place.from_json(error.place))
+    with running_sync(subtask) as resumed:
+        assert resumed.wait_synced()["safeModeRows"] == 0
+    identical(upstream, target, name)

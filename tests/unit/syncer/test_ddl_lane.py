@@ -44,6 +44,7 @@ def lane() -> DdlLane:
         cast(Any, Rules()),
         *(nothing,) * 5,
         OnlineDdl.of(OnlineTables(), {}, nothing),
+        nothing,
         context_of=lambda query: SourceContext("mysql", 90704, query.schema),
         points={},
         intent=None,
