@@ -25,7 +25,7 @@ from dm.target.progress.chunks import PartKey, begin_run, claim_part, load_is_fi
 from dm.target.progress.tables import SubtaskKey, create_tables, remove_progress
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
-from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
@@ -407,3 +407,15 @@ def test_the_status_has_dms_fields(mariadb: ThrowawayServer, full_load: LoadFact
     assert status["finishedRows"] == status["totalRows"] == "6"
     assert status["metaBinlog"] == f"({plan.p0.file}, {plan.p0.offset})"
     assert status["metaBinlogGTID"] == str(plan.p0.gtid_set)
+
+
+@pytest.mark.chaos
+def test_tables_that_would_be_one_at_the_target_are_not_loaded(
+    mariadb: ThrowawayServer, server: ServerFactory, full_load: LoadFactory
+) -> None:
+    target = server("mariadb", lower_case_table_names=1)
+    load = full_load(mariadb, target, *(text.replace("keyed", name) for name in ("T", "t") for text in KEYED))
+    load.dump()
+    with pytest.raises(DMError) as refused:
+        load.load()
+    assert refused.value.name == "target-names-alike"
