@@ -2,7 +2,9 @@
 
 Ours is compressed Parquet; the goals are those of mydumper with compression (speed, and size on disk) and without.
 Both read one moment of the source under its own global lock, cut tables into chunks of the same number of rows, and
-write into one target with a binlog. Ours runs in one Spark session, which is there before the clock starts. After each
+write into one target with a binlog. Ours runs in one Spark session, which is there before the clock starts, its Python
+workers included. Rows beyond the first 100,000 are copies of these under other keys: so far from each other that no
+compression sees it. The target admits LOAD DATA LOCAL, which dm uses where it may. After each
 load the tables are compared by CHECKSUM TABLE: ours must be the same, and myloader's is told (it loses digits of
 FLOAT, which its dump has not got).
 """
@@ -16,9 +18,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -29,7 +31,7 @@ from benchmarks.workload import WORKLOADS, Transaction, narrow_rows, play, wide_
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
-from dm.demo.servers import ThrowawayServer
+from dm.demo.servers import Option, ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.sync import endpoint_of
 
@@ -37,8 +39,11 @@ PEERS = ("mydumper", "myloader")
 COMPRESSED, PLAIN, SIZE, LOAD = 5.0, 0.6, 1.0, 1.5  # design's goals
 _CHUNKS = 8
 _LEAST_CHUNK = 10_000
+_MADE = 100_000  # rows
 _THREADS = 4  # both programs' default
 _MB = 1e6
+_DEFAULTS: Mapping[str, JSON] = {}
+_LOAD_OPTIONS: Mapping[str, Option] = {**TARGET_OPTIONS, "local_infile": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +55,11 @@ class FullTable:
     create: str
     fill: Callable[[random.Random, int], Iterator[Transaction]]
     rows: int
+    dump_with: Mapping[str, JSON] = field(default_factory=dict)  # options of `spark` with which it is dumped as well
 
 
 SYSBENCH = FullTable("sysbench", "sysbench rows", WORKLOADS["A"].create, narrow_rows, 1_000_000)
-WIDE = FullTable("wide", "wide rows", WORKLOADS["C"].create, wide_rows, 300_000)
+WIDE = FullTable("wide", "wide rows", WORKLOADS["C"].create, wide_rows, 300_000, dump_with={"json_types": "text"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +84,21 @@ def fill(source: ThrowawayServer, table: FullTable, rows: int, suffix: str = "")
             cursor.execute("SET SESSION sql_log_bin = 0")
             cursor.execute(f"CREATE DATABASE {filled.schema}")
             cursor.execute(table.create.replace("{name}", f"{filled.schema}.t"))
-        play(connection, f"{filled.schema}.t", table.fill(random.Random(table.name), rows))
+        made = min(rows, _MADE)
+        play(connection, f"{filled.schema}.t", table.fill(random.Random(table.name), made))
+        with connection.cursor() as cursor:
+            cursor.execute(f"SELECT * FROM {filled.schema}.t LIMIT 0")
+            key, *others = [column[0] for column in cursor.description]
+            while made < rows:
+                more = min(made, rows - made)
+                values = ", ".join([f"{key} + {made}", *others])
+                cursor.execute(
+                    f"INSERT INTO {filled.schema}.t ({', '.join([key, *others])})"
+                    f" SELECT {values} FROM {filled.schema}.t WHERE {key} <= {more}"
+                )
+                cursor.execute("COMMIT")
+                made += more
+            cursor.execute(f"ANALYZE NO_WRITE_TO_BINLOG TABLE {filled.schema}.t")  # what it says is from the beginning
     return filled
 
 
@@ -132,8 +152,8 @@ class Place:
     ours: FullProcess
     directory: Path
 
-    def subtask(self, filled: Filled) -> SubtaskConfig:
-        """A full task with defaults but for the size of a chunk."""
+    def subtask(self, filled: Filled, options: Mapping[str, JSON]) -> SubtaskConfig:
+        """A full task with defaults but for the size of a chunk and these options of `spark`."""
         config = SubtaskConfig(
             task=f"bench_{filled.schema}",
             source=SourceConfig(source_id="bench", endpoint=endpoint_of(self.source)),
@@ -143,17 +163,18 @@ class Place:
             block_allow_list=BlockAllowList(do_dbs=(filled.schema,)),
             clean_dump_file=False,
         )
-        return config.model_copy(update={"dumper": config.dumper.model_copy(update={"rows": filled.chunk})})
+        dumper, spark = config.dumper.model_copy(update={"rows": filled.chunk}), config.spark.model_copy(update=options)
+        return config.model_copy(update={"dumper": dumper, "spark": spark})
 
-    def dump(self, filled: Filled) -> tuple[Cost, Path]:
+    def dump(self, filled: Filled, options: Mapping[str, JSON] = _DEFAULTS) -> tuple[Cost, Path]:
         """dm's dump."""
-        directory = _empty(self.directory / f"{filled.schema}.dm")
-        return self.ours.run("Dump", self.subtask(filled), directory, self.source), directory
+        directory = _empty(self.directory / f"{filled.schema}.dm{''.join(options)}")
+        return self.ours.run("Dump", self.subtask(filled, options), directory, self.source), directory
 
     def load(self, filled: Filled, directory: Path) -> Cost:
         """dm's load of it; the target's table is the source's to the last bit."""
         self._forget(filled)
-        cost = self.ours.run("Load", self.subtask(filled), directory, self.target)
+        cost = self.ours.run("Load", self.subtask(filled, _DEFAULTS), directory, self.target)
         if not self.same(filled):
             raise RuntimeError(f"{filled.schema}: the loaded table differs")
         return cost
@@ -195,7 +216,7 @@ def place(source: ThrowawayServer) -> Iterator[Place]:
     """A target and a Spark session."""
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
-        ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=TARGET_OPTIONS) as target,
+        ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=_LOAD_OPTIONS) as target,
         FullProcess() as ours,
     ):
         yield Place(source, target, ours, Path(directory))
@@ -214,6 +235,11 @@ def _rate(name: str) -> Series:
     return Series(name, "rows per second")
 
 
+def _named(options: Mapping[str, JSON]) -> str:
+    """Options as a task file has them."""
+    return ", ".join(f"{name.replace('_', '-')}: {value}" for name, value in options.items())
+
+
 class _Table:
     """All figures of one table."""
 
@@ -221,6 +247,7 @@ class _Table:
         self.filled = filled
         self.dump, self.compressed, self.plain = _rate("dm"), _rate("mydumper --compress"), _rate("mydumper")
         self.load, self.load_peer = _rate("dm"), _rate("myloader")
+        self.dump_with = _rate(f"dm {_named(filled.table.dump_with)}")
         self.sizes = {name: Series(name, "MB") for name in ("dm", "mydumper --compress", "mydumper")}
         self.costs: dict[str, list[JSON]] = {}
         self.same: list[JSON] = []  # whether myloader's table is the source's, per round
@@ -231,6 +258,8 @@ class _Table:
         cost, directory = where.dump(filled)
         self._book("dump, dm", self.dump, cost)
         self.sizes["dm"].values.append(_size(directory))
+        if filled.table.dump_with:
+            self._book(f"dump, {self.dump_with.name}", self.dump_with, where.dump(filled, filled.table.dump_with)[0])
         for series, options in ((self.compressed, ("--compress",)), (self.plain, ())):
             cost, theirs = where.dump_peer(filled, *options)
             self._book(f"dump, {series.name}", series, cost)
@@ -261,6 +290,9 @@ class _Table:
         }
         yield Comparison(f"dump.{key}", f"dump, {what}", self.dump, self.compressed, COMPRESSED, notes=dumps)
         yield Comparison(f"dump-plain.{key}", f"dump, {what}", self.dump, self.plain, PLAIN)
+        if self.filled.table.dump_with:
+            named = f"dump, {what}, {_named(self.filled.table.dump_with)}"
+            yield Comparison(f"dump-plain.{key}.options", named, self.dump_with, self.plain, PLAIN)
         sizes = (self.sizes["dm"], self.sizes["mydumper --compress"])
         yield Comparison(f"dump-size.{key}", f"size of the dump, {what}", *sizes, SIZE, judged_by="limit")
         loads: dict[str, JSON] = {
@@ -269,7 +301,7 @@ class _Table:
             "myloader's table is the source's to the bit": self.same,
             "microseconds": {name: each for name, each in self.costs.items() if name.startswith("load")},
             "settings": {
-                "dm": "pool-size 16, spark.master local[*], of its own dump",
+                "dm": "pool-size 16, spark.master local[*], of its own dump, by LOAD DATA (local_infile=ON)",
                 "myloader": f"--threads={_THREADS} --enable-binlog, of mydumper's dump without compression",
             },
         }

@@ -1,4 +1,7 @@
-"""`python -m benchmarks.full_ours`: dumps and loads in one Spark session, as stdin orders; stdout says in how long."""
+"""`python -m benchmarks.full_ours`: dumps and loads in one Spark session, as stdin orders; stdout says in how long.
+
+The session is there when its Python workers are, which is what its first job starts.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,18 @@ from dm.loader.unit import LoadUnit
 from dm.spark.session import SparkProvider
 
 
+def _begin(_: int) -> None:
+    """What a worker does once in its life, however many dumps and loads it sees."""
+    import dm.dumper.chunk_group
+    import dm.loader.part_loader  # noqa: F401
+
+
 def main() -> None:
     """Serve until stdin ends; the first line says that the session is there."""
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as scratch:
         spark = SparkProvider(scratch=Path(scratch))
-        spark.context()
+        workers = spark.context().defaultParallelism
+        spark.context().parallelize(range(workers), workers).foreach(_begin)
         print("ready", flush=True)
         for line in sys.stdin:
             order = json.loads(line)

@@ -16,6 +16,7 @@ from dm.unit import JSON
 
 GOAL = 1.15
 _WORKLOAD = "B"
+_SHARE = 0.5  # of the rows that are dumped and loaded beside the peers
 
 
 class _Growth:
@@ -43,7 +44,7 @@ class _Growth:
 def measure(source: ThrowawayServer, scale: float, full_scale: float, rounds: int) -> Iterator[Comparison]:
     """Catch-up, dump and load, the smaller and the larger one in turn."""
     yield _catch_up(source, scale, rounds)
-    rows = int(full.SYSBENCH.rows * full_scale)
+    rows = int(full.SYSBENCH.rows * full_scale * _SHARE)
     sizes = (rows // 2, rows // 2 * 2)
     dump, load = _Growth("dump", "dump", sizes), _Growth("load", "load", sizes)
     with full.place(source) as where:

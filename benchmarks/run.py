@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.run", description="dm beside its peers")
     parser.add_argument("--scale", type=float, default=0.4, help="size of the workloads (default 0.4)")
     parser.add_argument(
-        "--full-scale", type=float, default=0.2, help="size of what is dumped and loaded (default 0.2: 200,000 rows)"
+        "--full-scale", type=float, default=0.4, help="size of what is dumped and loaded (default 0.4: 400,000 rows)"
     )
     parser.add_argument("--rounds", type=int, default=3, help="how often each is measured (default 3)")
     parser.add_argument("--part", choices=PARTS, action="append", help="only this part; may be given again")
