@@ -25,6 +25,7 @@ from tests.testbed.sync import subtask_for, wait_until
 GOALS = {"A": 3.0, "B": 1.0, "C": 0.8, "H": 3.5}
 _REPLICA_WORKERS = (1, 4)
 _REPLICA_SECONDS = 900
+_TASK = "bench"
 _TARGET_SCHEMA = "bench_target"
 _FILTER = FilterRule(name="bench", schema_pattern=SCHEMA, events=("truncate table",), action="Ignore")
 
@@ -39,14 +40,15 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
         relay = Path(directory) / "relay"
         pull_ours(source, recording, relay)
-        for number in range(rounds):
-            seconds, cost = run_ours(source, recording, Path(directory) / f"ours-{number}", relay)
-            ours.values.append(recording.rows / seconds)
-            costs["dm"].append(cost)
-            for workers, series in replicas.items():
-                seconds, cost = _replica(source, recording, Path(directory) / f"replica-{number}-{workers}", workers)
-                series.values.append(recording.rows / seconds)
-                costs[series.name].append(cost)
+        with target_server(Path(directory)) as target:
+            for number in range(rounds):
+                seconds, cost = run_ours(source, target, recording, Path(directory) / f"ours-{number}", relay)
+                ours.values.append(recording.rows / seconds)
+                costs["dm"].append(cost)
+                for workers, series in replicas.items():
+                    seconds, cost = _replica(source, target, recording, workers)
+                    series.values.append(recording.rows / seconds)
+                    costs[series.name].append(cost)
     best = max(replicas.values(), key=lambda series: series.median)
     per_row: dict[str, JSON] = {name: [dict(cost) for cost in each] for name, each in costs.items()}
     return Comparison(f"catch-up.{name}", f"catch-up {name}", ours, best, GOALS[name], notes={"microseconds": per_row})
@@ -56,77 +58,91 @@ def _per_row(seconds: float, recording: Recording) -> float:
     return round(seconds * 1e6 / recording.rows, 2)
 
 
-def _target(recording: Recording, directory: Path) -> ThrowawayServer:
-    directory.mkdir()
+def target_server(directory: Path) -> ThrowawayServer:
+    """The target of all runs of a recording, ours and the peer's."""
     return ThrowawayServer("mysql", directory / "target", server_id=72, options=TARGET_OPTIONS)
 
 
+def _begin_anew(target: ThrowawayServer, recording: Recording) -> None:
+    """Nothing is left of an earlier run, and the table is as it is before the workload."""
+    target.execute(
+        "STOP REPLICA",
+        "RESET REPLICA ALL",
+        *(f"DROP DATABASE IF EXISTS {schema}" for schema in (SCHEMA, _TARGET_SCHEMA, f"meta_{_TASK}")),
+        "RESET BINARY LOGS AND GTIDS",
+    )
+    create_table(target, recording.workload, recording.table, recording.scale_rows)
+
+
 def run_ours(
-    source: ThrowawayServer, recording: Recording, directory: Path, relay: Path, run: RunPython = run_python
+    source: ThrowawayServer,
+    target: ThrowawayServer,
+    recording: Recording,
+    work: Path,
+    relay: Path,
+    run: RunPython = run_python,
 ) -> tuple[float, dict[str, float]]:
-    """One run on a target of its own: its seconds, and the microseconds per row of dm and of the target."""
-    with _target(recording, directory) as target:
-        create_table(target, recording.workload, recording.table, recording.scale_rows)
-        # The route leads elsewhere; the tables are made under the name that the workload knows and moved.
-        target.execute(
-            f"CREATE DATABASE {_TARGET_SCHEMA}",
-            f"RENAME TABLE {SCHEMA}.{recording.table} TO {_TARGET_SCHEMA}.{recording.table}",
-        )
-        subtask = subtask_for(
-            source,
-            target,
-            SCHEMA,
-            task="bench",
-            routes=(RouteRule(name="bench", schema_pattern=SCHEMA, target_schema=_TARGET_SCHEMA),),
-            meta=StartPoint(binlog_name=recording.file, binlog_pos=4),
-            workers=16,
-        ).model_copy(update={"filters": (_FILTER,)})
-        before = server_seconds(target)
-        answer = run(
-            "benchmarks.catch_up_ours",
-            {
-                "subtask": subtask.to_wire(),
-                "relay": str(relay),
-                "work": str(directory / "work"),
-                "rows": recording.rows,
-            },
-        )
-        assert isinstance(answer, dict)
-        server = server_seconds(target) - before
-        _compare(source, target, recording, _TARGET_SCHEMA)
-        cost = {
-            "client": _per_row(float(str(answer["cpu"])), recording),
-            "server": _per_row(server, recording),
-        }
-        return float(str(answer["seconds"])), cost
+    """One run from the start: its seconds, and the microseconds per row of dm and of the target."""
+    _begin_anew(target, recording)
+    # The route leads elsewhere; the tables are made under the name that the workload knows and moved.
+    target.execute(
+        f"CREATE DATABASE {_TARGET_SCHEMA}",
+        f"RENAME TABLE {SCHEMA}.{recording.table} TO {_TARGET_SCHEMA}.{recording.table}",
+    )
+    subtask = subtask_for(
+        source,
+        target,
+        SCHEMA,
+        task=_TASK,
+        routes=(RouteRule(name="bench", schema_pattern=SCHEMA, target_schema=_TARGET_SCHEMA),),
+        meta=StartPoint(binlog_name=recording.file, binlog_pos=4),
+        workers=16,
+    ).model_copy(update={"filters": (_FILTER,)})
+    before = server_seconds(target)
+    answer = run(
+        "benchmarks.catch_up_ours",
+        {
+            "subtask": subtask.to_wire(),
+            "relay": str(relay),
+            "work": str(work),
+            "rows": recording.rows,
+        },
+    )
+    assert isinstance(answer, dict)
+    server = server_seconds(target) - before
+    _compare(source, target, recording, _TARGET_SCHEMA)
+    cost = {
+        "client": _per_row(float(str(answer["cpu"])), recording),
+        "server": _per_row(server, recording),
+    }
+    return float(str(answer["seconds"])), cost
 
 
 def _replica(
-    source: ThrowawayServer, recording: Recording, directory: Path, workers: int
+    source: ThrowawayServer, target: ThrowawayServer, recording: Recording, workers: int
 ) -> tuple[float, dict[str, float]]:
-    with _target(recording, directory) as target:
-        create_table(target, recording.workload, recording.table, recording.scale_rows)
-        target.execute(
-            "RESET BINARY LOGS AND GTIDS",
-            f"SET GLOBAL gtid_purged = '{recording.gtids_before}'",
-            f"SET GLOBAL replica_parallel_workers = {workers}",
-            f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}', SOURCE_PORT = {source.port},"
-            f" SOURCE_USER = '{source.user}', SOURCE_PASSWORD = '{source.password}', SOURCE_AUTO_POSITION = 1,"
-            " GET_SOURCE_PUBLIC_KEY = 1",
-            "START REPLICA IO_THREAD",
-        )
-        wait_until(lambda: _fetched(target, recording), "the replica's relay log", _REPLICA_SECONDS)
-        before = server_seconds(target)
-        began = time.monotonic()
-        target.execute("START REPLICA SQL_THREAD")
-        found = target.query(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{recording.gtids_after}', {_REPLICA_SECONDS})")
-        seconds = time.monotonic() - began
-        if found != ((0,),):
-            raise RuntimeError(f"the replica did not catch up: {target.query('SHOW REPLICA STATUS')}")
-        server = server_seconds(target) - before
-        _compare(source, target, recording, SCHEMA)
-        cost = {"server": _per_row(server, recording)}
-        return seconds, cost
+    _begin_anew(target, recording)
+    target.execute(
+        "RESET BINARY LOGS AND GTIDS",
+        f"SET GLOBAL gtid_purged = '{recording.gtids_before}'",
+        f"SET GLOBAL replica_parallel_workers = {workers}",
+        f"CHANGE REPLICATION SOURCE TO SOURCE_HOST = '{source.host}', SOURCE_PORT = {source.port},"
+        f" SOURCE_USER = '{source.user}', SOURCE_PASSWORD = '{source.password}', SOURCE_AUTO_POSITION = 1,"
+        " GET_SOURCE_PUBLIC_KEY = 1",
+        "START REPLICA IO_THREAD",
+    )
+    wait_until(lambda: _fetched(target, recording), "the replica's relay log", _REPLICA_SECONDS)
+    before = server_seconds(target)
+    began = time.monotonic()
+    target.execute("START REPLICA SQL_THREAD")
+    found = target.query(f"SELECT WAIT_FOR_EXECUTED_GTID_SET('{recording.gtids_after}', {_REPLICA_SECONDS})")
+    seconds = time.monotonic() - began
+    if found != ((0,),):
+        raise RuntimeError(f"the replica did not catch up: {target.query('SHOW REPLICA STATUS')}")
+    server = server_seconds(target) - before
+    _compare(source, target, recording, SCHEMA)
+    cost = {"server": _per_row(server, recording)}
+    return seconds, cost
 
 
 def _fetched(target: ThrowawayServer, recording: Recording) -> bool:

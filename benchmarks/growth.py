@@ -73,10 +73,11 @@ def _catch_up(source: ThrowawayServer, scale: float, rounds: int) -> Comparison:
             pull_ours(source, recording, directory / recording.table)
             recordings.append(recording)
         growth = _Growth("catch-up", f"catch-up {_WORKLOAD}", (recordings[0].rows, recordings[1].rows))
-        for number in range(rounds):
-            for twice, recording in enumerate(recordings):
-                relay, work = directory / recording.table, directory / f"{number}-{twice}"
-                seconds, cost = catch_up.run_ours(source, recording, work, relay)
-                rows = recording.rows / 1e6
-                growth.book(twice, cost["client"] * rows, cost["server"] * rows, seconds)
+        with catch_up.target_server(directory) as target:
+            for number in range(rounds):
+                for twice, recording in enumerate(recordings):
+                    relay, work = directory / recording.table, directory / f"{number}-{twice}"
+                    seconds, cost = catch_up.run_ours(source, target, recording, work, relay)
+                    rows = recording.rows / 1e6
+                    growth.book(twice, cost["client"] * rows, cost["server"] * rows, seconds)
     return growth.comparison()

@@ -120,9 +120,10 @@ def _show(source: ThrowawayServer, recording: Recording, directory: Path) -> Non
     print("\n".join(profile.lines(float(str(plain["seconds"])) * 1e6 / recording.rows)), flush=True)
     relay = directory / "relay"
     pull_ours(source, recording, relay)
-    _, cost = catch_up.run_ours(source, recording, directory / "plain", relay)
     profile = Profile()
-    catch_up.run_ours(source, recording, directory / "profiled", relay, profile.run)
+    with catch_up.target_server(directory) as target:
+        _, cost = catch_up.run_ours(source, target, recording, directory / "plain", relay)
+        catch_up.run_ours(source, target, recording, directory / "profiled", relay, profile.run)
     print(f"\n## {title}: catch-up\n")
     print("\n".join(profile.lines(cost["client"])))
     print(f"\nBeside it the target's own CPU: {cost['server']} us per row.", flush=True)
