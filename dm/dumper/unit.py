@@ -146,7 +146,7 @@ class DumpUnit:
         if not plan.finished and (plan.consistent or other_rows or other_form or other_server):
             self._clear()
             return None
-        for left in self._directory.glob("*.tmp"):  # of a run that is gone
+        for left in self._directory.glob(".*.tmp"):  # of a run that is gone
             left.unlink(missing_ok=True)
         return plan
 

@@ -25,7 +25,11 @@ METADATA_FILE: Final = "metadata"
 SLOTS_DIRECTORY: Final = ".slots"  # where the sessions of a consistent dump meet
 
 _REMOVAL = ".dump-removed.json"
-_OURS = re.compile(r"metadata|manifest\.json|.*(\.parquet|-schema\.sql|-schema-create\.sql|\.[0-9]{9,}\.sql|\.tmp)")
+# Names as `dump_files` and `atomic_file` make them: chunks end with two numbers, temporary files begin with a dot.
+_OURS = re.compile(
+    r"metadata|manifest\.json|\..+\.tmp"
+    r"|.+(\.[0-9]{3,}\.[0-9]{9,}\.parquet|\.[0-9]{9,}\.sql|-schema\.sql|-schema-create\.sql)"
+)
 _DUMP_LIKE = re.compile(r"metadata(\.partial)?|.*(\.parquet|\.sql(\.gz|\.zst)?|\.dat|\.csv)", re.DOTALL)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 

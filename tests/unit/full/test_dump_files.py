@@ -152,11 +152,21 @@ def test_no_plan_is_no_dump_and_half_a_plan_is_damage(tmp_path: Path) -> None:
 def test_removing_a_dump_keeps_the_files_of_others(tmp_path: Path) -> None:
     directory = tmp_path / "dump"
     directory.mkdir()
-    for name in (PLAN_FILE, "a.b.000.000000000.parquet", "a.b-schema.sql", "metadata", ".x.tmp", "mine.txt"):
+    ours = (PLAN_FILE, "a.b.000.000000000.parquet", "a.b-schema.sql", "metadata", ".x.tmp")
+    others = {
+        "mine.txt",
+        "mine.parquet",
+        "part-00000.snappy.parquet",
+        "a.b.000.1.parquet",
+        "draft.tmp",
+        "a.b.00001.sql",
+    }
+    for name in (*ours, *others):
         (directory / name).write_text("")
     remove_files(directory)
-    assert [path.name for path in directory.iterdir()] == ["mine.txt"]
-    (directory / "mine.txt").unlink()
+    assert {path.name for path in directory.iterdir()} == others
+    for name in others:
+        (directory / name).unlink()
     remove_files(directory)
     assert not directory.exists()
     remove_files(directory)
