@@ -115,9 +115,8 @@ def test_a_source_is_read_by_no_more_sessions_than_threads_allow(
     most = 0
 
     def reading() -> int:
-        return len(
-            [row for row in rows(mariadb, "SHOW PROCESSLIST") if "FORCE INDEX" in str(row[7]) and row[4] != "Sleep"]
-        )
+        questions = [str(row[7]) for row in rows(mariadb, "SHOW PROCESSLIST") if row[4] != "Sleep"]
+        return len([text for text in questions if text.startswith("SELECT") and f"FROM `{load.schema}`.`t" in text])
 
     def watch() -> None:
         nonlocal most
@@ -130,8 +129,7 @@ def test_a_source_is_read_by_no_more_sessions_than_threads_allow(
         cursor.execute(f"LOCK TABLES {', '.join(f'`{load.schema}`.{table} WRITE' for table in tables)}")
 
     def act() -> None:
-        while reading() == 0:
-            stop.wait(0.05)
+        wait_until(lambda: reading() > 0, "somebody reads")
         tracker = spark.context().statusTracker()
 
         def active() -> list[int]:
