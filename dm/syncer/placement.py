@@ -1,8 +1,9 @@
 """What was placed on the worker lanes and not handed over to them yet: how batches come to be.
 
-A target transaction costs six round trips, whatever it holds, and each of them wakes a thread here and one there. So a
-change that is followed by others shall wait for them, and one that is not shall wait for nothing. Nobody can know what
-the source does next, but two things can be seen: whether the reader has more, and whether lanes are at work.
+A target transaction costs two round trips and a commit, whatever it holds, and each of them wakes a thread here and one
+there. So a change that is followed by others shall wait for them, and one that is not shall wait for nothing. Nobody
+can know what the source does next, but two things can be seen: whether the reader has more, and whether lanes are at
+work.
 
 - One lane is filled after the other, up to a batch: the changes of a small transaction stay together, and a backlog
   leaves in full batches. (Only changes that share a key with earlier ones go where those went.)
