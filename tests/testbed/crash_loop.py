@@ -39,6 +39,7 @@ INSIDE = ("syncer.after_lane_row", "syncer.inside_transaction", "syncer.before_c
 BATCH_POINTS = (*INSIDE, "syncer.before_begin", "syncer.after_commit")  # passed with every target transaction
 DDL_POINTS = frozenset({"syncer.before_intent", "syncer.before_ddl", "syncer.after_ddl"})  # with every piece
 ALTERED_POINTS = DDL_POINTS | {"syncer.after_ddl_record"}  # need a DDL in the life
+LEAST_FOR_CONFLICTS = 1 << 20  # a quarter of the quota is for the keys that are remembered
 POINT_SECONDS = 180.0  # a point that can be passed is passed in this time, also on a machine that is loaded
 _PIECES = 2  # of the scene's first ALTER; later ones have more
 
@@ -64,7 +65,7 @@ class CrashLoop:
         rate: float = 150.0,
         memory_quota: int = 128 << 20,
     ) -> None:
-        self.result = LoopResult(seed, upstream.flavor, relay)
+        self.result = LoopResult(seed, upstream.flavor, relay, spooling=memory_quota < LEAST_FOR_CONFLICTS)
         self.points = (*SYNC_POINTS, *(RELAY_POINTS if relay else ()))
         self._upstream = upstream
         self._target = target

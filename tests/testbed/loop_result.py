@@ -37,6 +37,7 @@ class LoopResult:
     seed: int
     flavor: str
     relay: bool = False
+    spooling: bool = False  # the quota is so small that everything goes through the spool
     lives: int = 0
     rounds: int = 0  # comparisons
     fired: Counter[str] = field(default_factory=Counter)
@@ -47,6 +48,7 @@ class LoopResult:
     rows: int = 0
     batches: int = 0
     conflicts: int = 0
+    spooled: int = 0  # transactions
     safe_mode_rows: int = 0
     ddl: int = 0
     seconds: float = 0.0
@@ -61,11 +63,13 @@ class LoopResult:
     def mild(self) -> list[str]:
         """Why the loop proves too little; empty when it hurt."""
         lives = self.lives
+        # Where so little is remembered, the lanes are drained, and all keys forgotten, before two of them can meet.
+        crowded = ("spooled transactions", self.spooled) if self.spooling else ("conflicts", self.conflicts)
         wanted = {
             "strikes inside a target transaction": (self.inside_transaction, 1 + lives // 20),
             "kills inside the safe-mode window of another": (self.second_kills, 1 + lives // 20),
             "frozen processes thawed beside their successors": (self.thawed, 1 + lives // 40),
-            "conflicts": (self.conflicts, 2 * lives),
+            crowded[0]: (crowded[1], 2 * lives),
             "target transactions": (self.batches, 10 * lives),
             "rows in safe mode": (self.safe_mode_rows, 5 * lives),
             "DDL pieces": (self.ddl, 1 + lives // 10),
@@ -82,6 +86,7 @@ class LoopResult:
         self.rows += number("totalRows")
         self.batches += number("batches")
         self.conflicts += number("conflicts")
+        self.spooled += number("spooledTransactions")
         self.safe_mode_rows += number("safeModeRows")
         self.ddl += number("ddlExecuted")
 
@@ -101,6 +106,7 @@ class LoopResult:
             "rows": self.rows,
             "target transactions": self.batches,
             "conflicts": self.conflicts,
+            "spooled transactions": self.spooled,
             "rows in safe mode": self.safe_mode_rows,
             "ddl pieces": self.ddl,
             "seconds": round(self.seconds, 1),
