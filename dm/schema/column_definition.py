@@ -8,6 +8,8 @@ from typing import Literal
 
 from dm.schema.charset import Collated, binary_collation, bytes_per_character, collated
 from dm.schema.column_type import CHARACTER_TYPES, DataType, read_type, sized
+from dm.schema.current_timestamp import NAMES as CURRENT_TIMESTAMP
+from dm.schema.current_timestamp import with_its_digits
 from dm.schema.index_definition import IndexDefinition, read_references
 from dm.schema.table import Column, ForeignKey, IndexKind, IndexPart
 from dm.sql.cursor import Clause, Cursor, NameRef
@@ -15,7 +17,6 @@ from dm.sql.cursor import Clause, Cursor, NameRef
 _WITH_VALUE = (
     "COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE",
 )  # fmt: skip
-_NOW = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 
 _LARGEST_VARCHAR = 65535
@@ -127,7 +128,7 @@ def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> No
     elif cursor.sees("ON", "UPDATE"):
         cursor.at += 2
         start = cursor.at
-        if not cursor.accept_any(*_NOW):
+        if not cursor.accept_any(*CURRENT_TIMESTAMP):
             cursor.fail("expected CURRENT_TIMESTAMP")
         if cursor.word() == "(":
             cursor.skip_group()
@@ -229,7 +230,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
         and found.nullable is None
     ):
         nullable = False  # Reference Manual, explicit_defaults_for_timestamp
-    definition.column = Column(
+    column = Column(
         name,
         data_type.base,
         data_type.length,
@@ -246,6 +247,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
         found.expression,
         found.invisible,
     )
+    definition.column = with_its_digits(column, inner.context)
     return definition
 
 

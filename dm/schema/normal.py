@@ -14,6 +14,7 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.schema.charset import bytes_per_character
+from dm.schema.current_timestamp import digits_of
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.token import Token, tokenize
@@ -25,7 +26,6 @@ _NUMBERS: Final = frozenset(
 _WITHOUT_LENGTH: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
 _TEMPORAL: Final = frozenset({"date", "time", "datetime", "timestamp"})
 _ADDRESSES: Final = frozenset({"inet4", "inet6", "uuid"})
-_NOW: Final = frozenset({"current_timestamp", "now", "localtime", "localtimestamp"})
 # The longest part of an index: InnoDB by row format, MyISAM, Aria (handler::max_key_part_length of both servers).
 _PART_BYTES: Final = (3072, 767, 1000, 2000, 2300)
 _TINY: Final = 255
@@ -45,10 +45,8 @@ def _tokens(text: str) -> list[Token]:
 
 
 def _now(tokens: list[Token]) -> str | None:
-    if tokens and tokens[0].text.lower() in _NOW:
-        fraction = next((token.text for token in tokens if token.kind == "number"), "0")
-        return f"current_timestamp({fraction})"
-    return None
+    digits = digits_of(tokens)
+    return None if digits is None else f"current_timestamp({digits})"
 
 
 def _bits(token: Token) -> int | None:

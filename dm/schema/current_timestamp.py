@@ -1,0 +1,57 @@
+"""CURRENT_TIMESTAMP as a default value: its names, the forms it may have, and the digits that it gives.
+
+MySQL demands as many digits of it as the column has. MariaDB fills in the column's where none are asked for, cuts what
+are too many and keeps what are fewer, and takes parentheses around the function for nothing, which in MySQL make it an
+expression with digits of its own. What is stored and printed is the form that came of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from dm.errors import DMError
+from dm.schema.table import Column
+from dm.sql.context import SourceContext
+from dm.sql.token import Token, tokenize
+
+NAMES: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
+_CLOCKED: Final = frozenset({"timestamp", "datetime"})
+
+
+def digits_of(tokens: Sequence[Token]) -> int | None:
+    """The digits that these tokens ask for; None where they are another value than this function's."""
+    if not tokens or tokens[0].upper not in NAMES:
+        return None
+    kinds = [token.upper if token.kind == "symbol" else token.kind for token in tokens[1:]]
+    if kinds in ([], ["(", ")"]):
+        return 0
+    return int(tokens[2].text) if kinds == ["(", "number", ")"] and tokens[2].text.isdigit() else None
+
+
+def _filled_in(text: str | None, decimals: int, context: SourceContext) -> str | None:
+    if text is None:
+        return None
+    try:
+        tokens = list(tokenize(text, context))
+    except DMError:
+        return text
+    while len(tokens) > 2 and tokens[0].upper == "(" and tokens[-1].upper == ")":
+        tokens = tokens[1:-1]
+    digits = digits_of(tokens)
+    if digits is None:
+        return text
+    return f"CURRENT_TIMESTAMP({min(digits or decimals, decimals)})"
+
+
+def with_its_digits(column: Column, context: SourceContext) -> Column:
+    """The column with the digits that its server gives the function."""
+    if context.flavor != "mariadb" or column.base not in _CLOCKED:
+        return column
+    decimals = column.decimals or 0
+    return replace(
+        column,
+        default=_filled_in(column.default, decimals, context),
+        on_update=_filled_in(column.on_update, decimals, context),
+    )
