@@ -44,7 +44,8 @@ class QuerySession:
     default_collation_for_utf8mb4: int | None = None
     sql_require_primary_key: int | None = None
     default_table_encryption: int | None = None
-    charset_collations: tuple[tuple[int, int], ...] = ()  # MariaDB 11: @@character_set_collations
+    # MariaDB 11.2: what character_set_collations names, where the statement used it; by default collations' numbers
+    charset_collations: tuple[tuple[int, int], ...] | None = None
     alter_flags: int | None = None  # MariaDB, binlog_alter_two_phase
     alter_start: int | None = None
     complete: bool = True

@@ -53,6 +53,8 @@ def charset_name(name: str) -> str:
 
 def default_collation(charset: str, context: SourceContext) -> str:
     """The collation that a character set has when none is named."""
+    if context.charset_collations is not None:  # what it does not name has what the server was built with
+        return dict(context.charset_collations).get(charset) or _DEFAULTS.get(charset, f"{charset}_general_ci")
     if charset == "utf8mb4":
         if context.utf8mb4_collation is not None:
             return context.utf8mb4_collation

@@ -29,6 +29,8 @@ class SourceContext:
     explicit_defaults_for_timestamp: bool = True
     lower_case_names: bool = False  # lower_case_table_names=1: table maps spell every name in lower case
     utf8mb4_collation: str | None = None  # default_collation_for_utf8mb4 of the session, where the event tells it
+    # What character_set_collations of the session names (MariaDB 11.2), where the event tells it.
+    charset_collations: tuple[tuple[str, str], ...] | None = None
     server_collation: str | None = None  # collation_server of the session: CREATE DATABASE takes it
 
     @classmethod

@@ -55,6 +55,7 @@ _OWN_MODES: Final = {
 }
 _COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
+_COLLATIONS_SINCE: Final = 110201  # character_set_collations of MariaDB
 _NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
 # What a server says of foreign keys; a DDL statement that is refused has changed nothing.
 _FOREIGN_KEY_ERRORS: Final = tuple(
@@ -79,6 +80,12 @@ class DdlSession:
         self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
         self._explicit_timestamps = str(found[3])
         self._tidb = "tidb" in connection.version_text.lower()
+        self._collations: dict[int, str] = {}  # the names by number, where sessions have character_set_collations
+        if connection.flavor == facts.flavor == "mariadb" and connection.version >= _COLLATIONS_SINCE:
+            rows = connection.query(
+                "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
+            )
+            self._collations = {int(number): str(name) for number, name in rows}
 
     @property
     def connection_id(self) -> int:
@@ -163,9 +170,22 @@ class DdlSession:
         both = (flavor, self._facts.flavor)
         if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE and not self._tidb:
             values["default_collation_for_utf8mb4"] = query.default_collation_for_utf8mb4 or _OF_UTF8MB4
+        if self._collations:
+            values["character_set_collations"] = self._charset_collations(statement, query)
         # A number of seconds and a collation's number are no strings to the server.
         settings = [f"SESSION {name} = {_placeholder(name, value)}" for name, value in values.items()]
         return f"SET {', '.join(settings)}", list(values.values())
+
+    def _charset_collations(self, statement: str, query: Query) -> str:
+        """What the source's session had; a source that does not say has not asked, or is too old to have other ones."""
+        found = []
+        for owner, number in query.session.charset_collations or ():
+            charset, collation = charset_of(owner), self._collations.get(number)
+            if charset is None or collation is None:
+                why = f"character_set_collations names collation {number}, which the target does not have"
+                raise DMError("ddl-not-understood", statement=statement, why=why)
+            found.append(f"{charset}={collation}")
+        return ",".join(found)
 
     def _time_zone(self, name: str) -> str:
         """The name that the source's zone has here; the target refuses one that it does not know, and says so."""

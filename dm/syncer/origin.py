@@ -8,7 +8,7 @@ relay the events may come from either, as the relay decides; the questions go to
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -33,7 +33,7 @@ from dm.target.progress.checkpoint import Checkpoint
 from dm.target.progress.takeover import Takeover
 from dm.upstream.address import SourceAddresses, open_at
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import ServerFacts, binlog_end, list_tables, read_structure
+from dm.upstream.facts import ServerFacts, binlog_end, collation_names, list_tables, read_structure
 from dm.upstream.lineage import expect_all
 from dm.upstream.locate import place_behind
 from dm.upstream.remote_source import RemoteEventSource
@@ -46,9 +46,15 @@ class Origin:
     """One source, with the facts of the server that answered at the start of the run."""
 
     def __init__(
-        self, subtask: SubtaskConfig, facts: ServerFacts, source: EventSource, addresses: SourceAddresses
+        self,
+        subtask: SubtaskConfig,
+        facts: ServerFacts,
+        collations: Mapping[int, str],
+        source: EventSource,
+        addresses: SourceAddresses,
     ) -> None:
         self._subtask = subtask
+        self._collations = collations
         self.facts = facts
         self.addresses = addresses
         self._source = source
@@ -176,7 +182,7 @@ class Origin:
 
     def context_of(self, query: Query) -> SourceContext:
         """What the text of a query event depends on."""
-        return query_context(self.facts, query)
+        return query_context(self.facts, query, self._collations)
 
     @property
     def plain_context(self) -> SourceContext:
@@ -236,7 +242,8 @@ def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clo
     described = subtask.source
     addresses = SourceAddresses(described.endpoint, described.standby, reading_from=stored)
     connection, facts = addresses.open(any_server=True)
-    connection.close()
+    with closing(connection):
+        collations = collation_names(connection, facts)
     if not facts.log_bin:
         raise DMError("source-without-binlog", source=subtask.source_id)
     identity = identity_for(subtask.task, subtask.source_id)
@@ -245,4 +252,4 @@ def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clo
         source = RelayEventSource(relay_directory, facts.flavor)
     else:
         source = RemoteEventSource(described.endpoint, identity, clock=clock, addresses=addresses)
-    return Origin(subtask, facts, source, addresses)
+    return Origin(subtask, facts, collations, source, addresses)

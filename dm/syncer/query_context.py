@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final
-
-from pymysql.charset import charset_by_id
+from typing import Final
 
 from dm.binlog.charset import charset_of
 from dm.binlog.reader import Query
-from dm.schema.charset import default_collation
+from dm.errors import DMError
 from dm.sql.context import SourceContext
 from dm.upstream.facts import ServerFacts
 
@@ -28,20 +27,22 @@ def explicit_defaults_for_timestamp(facts: ServerFacts, query: Query) -> bool | 
     return query.session.explicit_defaults_for_timestamp
 
 
-def _server_collation(query: Query, context: SourceContext) -> str | None:
-    if query.charset is None:
+def _charset_collations(query: Query, names: Mapping[int, str]) -> tuple[tuple[str, str], ...] | None:
+    pairs = query.session.charset_collations
+    if pairs is None:
         return None
-    number = query.charset[2]
-    try:
-        known: Any = charset_by_id(number)  # its stubs lack what is needed here
-    except KeyError:
-        charset = charset_of(number)
-        return None if charset is None else default_collation(charset, context)
-    return str(known.collation)
+    found = []
+    for owner, number in pairs:
+        charset, collation = charset_of(owner), names.get(number)
+        if charset is None or collation is None:
+            why = f"character_set_collations names collation {number}, which the source does not have now"
+            raise DMError("ddl-not-understood", statement=query.readable, why=why)
+        found.append((charset, collation))
+    return tuple(found)
 
 
-def query_context(facts: ServerFacts, query: Query) -> SourceContext:
-    """What the text of a query event depends on."""
+def query_context(facts: ServerFacts, query: Query, names: Mapping[int, str]) -> SourceContext:
+    """What the text of a query event depends on; `names` are the source's collations by number."""
     context = SourceContext.of_sql_mode(facts.flavor, facts.version, query.schema, query.sql_mode or 0)
     explicit = explicit_defaults_for_timestamp(facts, query)
     return replace(
@@ -49,5 +50,6 @@ def query_context(facts: ServerFacts, query: Query) -> SourceContext:
         lower_case_names=facts.lower_case_table_names == 1,
         explicit_defaults_for_timestamp=context.explicit_defaults_for_timestamp if explicit is None else explicit,
         utf8mb4_collation=_OF_UTF8MB4.get(query.default_collation_for_utf8mb4 or 0),
-        server_collation=_server_collation(query, context),
+        charset_collations=_charset_collations(query, names),
+        server_collation=None if query.charset is None else names.get(query.charset[2]),
     )

@@ -92,6 +92,7 @@ _WANTED = (
     "innodb_native_foreign_keys",
 )
 
+_COLLATIONS_OF_ANY_CHARSET: Final = 101001
 _SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, does what foreign keys demand, and logs it
 
 
@@ -130,6 +131,17 @@ def read_facts(connection: Connection) -> ServerFacts:
         and version >= _SQL_FOREIGN_KEYS
         and found.get("innodb_native_foreign_keys", "OFF") != "ON",
     )
+
+
+@_understood
+def collation_names(connection: Connection, facts: ServerFacts) -> dict[int, str]:
+    """The server's collations by the numbers that its binlog names them with."""
+    # From then on COLLATIONS lists names that get their number only with a character set.
+    if facts.flavor == "mariadb" and facts.version >= _COLLATIONS_OF_ANY_CHARSET:
+        query = "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
+    else:
+        query = "SELECT id, collation_name FROM information_schema.collations"
+    return {int(number): _text(name) for number, name in fetch(connection, query)}
 
 
 @_understood

@@ -39,7 +39,7 @@ from dm.syncer.query_context import query_context
 from dm.target.connection import TargetConnection
 from dm.target.target_schema import TargetSchemas
 from dm.upstream.connection import connect
-from dm.upstream.facts import read_facts
+from dm.upstream.facts import collation_names, read_facts
 from tests.live.schema.information import differences
 from tests.testbed.sync import endpoint_of
 
@@ -75,6 +75,7 @@ class Follower:
         self._source = source
         connection = connect(endpoint_of(source))
         self.facts = read_facts(connection)
+        self._collations = collation_names(connection, self.facts)
         connection.close()
         self._asker: Any = source.connect(init_command="SET time_zone = '+00:00'")
         self._client: Any = None
@@ -173,7 +174,7 @@ class Follower:
         try:
             logged = 0
             for query in self._events():
-                context = query_context(self.facts, query)
+                context = query_context(self.facts, query, self._collations)
                 if classify(query.text, context).kind != "ddl":
                     continue
                 logged += 1

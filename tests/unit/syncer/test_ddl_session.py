@@ -29,6 +29,8 @@ class _Target:
         self.refusal = ""
 
     def query(self, sql: str) -> list[tuple[str | int, ...]]:
+        if "full_collation_name" in sql:
+            return [(33, "utf8mb3_general_ci"), (45, "utf8mb4_general_ci"), (2308, "utf8mb4_uca1400_nopad_ai_ci")]
         return [("utf8mb4_general_ci", "utf8mb4_bin", "CET", 1)]
 
     def execute(self, sql: str | bytes, values: list[object] | None = None) -> int:
@@ -117,6 +119,26 @@ def test_mariadb_tells_about_timestamps_by_a_flag_and_the_target_is_told_of_chan
         session.execute("CREATE TABLE t (a TIMESTAMP)", _query(flags2=flags))
         told.append(target.settings.get("explicit_defaults_for_timestamp"))
     assert told == [None, 0, None, 1]
+
+
+def test_what_a_character_set_stands_for_is_the_session_s_of_the_source() -> None:
+    target = _Target("mariadb", version=110802)
+    session, told = _session(target, flavor="mariadb"), []
+    for pairs in (((33, 33), (45, 2308)), (), None):  # None: not used, or of a server without the variable
+        session.execute("CREATE TABLE t (a CHAR(3)) CHARSET utf8mb4", _query(charset_collations=pairs))
+        told.append(target.settings["character_set_collations"])
+    assert told == ["utf8mb3=utf8mb3_general_ci,utf8mb4=utf8mb4_uca1400_nopad_ai_ci", "", ""]
+    with pytest.raises(DMError, match="collation 2309, which the target does not have"):
+        session.execute("CREATE TABLE t (a CHAR(3)) CHARSET utf8mb4", _query(charset_collations=((45, 2309),)))
+
+
+def test_only_between_servers_that_have_it_is_it_set() -> None:
+    for source, target in (
+        ("mysql", _Target("mariadb", version=110802)),
+        ("mariadb", _Target("mariadb", version=110101)),
+    ):
+        _session(target, flavor=cast("Flavor", source)).execute("CREATE TABLE t (a INT)", _query())
+        assert "character_set_collations" not in target.settings
 
 
 @pytest.mark.parametrize(("version", "text"), [(50744, "5.7.44"), (80011, "8.0.11-TiDB-v7.5.0")])

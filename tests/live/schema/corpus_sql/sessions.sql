@@ -23,6 +23,15 @@ CREATE TABLE of_session.later (a VARCHAR(5))
 ALTER TABLE of_session.plain RENAME TO later_plain
 ALTER TABLE later_plain CONVERT TO CHARACTER SET utf8mb3, CHARACTER SET DEFAULT
 DROP DATABASE of_session
+SET collation_server = utf8mb4_0900_as_cs
+CREATE DATABASE of_mysql
+CREATE TABLE of_mysql.plain (a VARCHAR(5), b ENUM('x', 'y'))
+SET collation_server = utf8mb4_uca1400_swedish_as_cs
+CREATE DATABASE of_mariadb
+CREATE TABLE of_mariadb.plain (a VARCHAR(5), b ENUM('x', 'y'))
+SET collation_server = utf16_croatian_ci
+CREATE DATABASE numbered_by_each
+CREATE TABLE numbered_by_each.plain (a VARCHAR(5), b ENUM('x', 'y'))
 --
 SET NAMES latin1
 CREATE TABLE literals (a CHAR(3) CHECK (a <> 'x'), b CHAR(9) AS (CONCAT(a, '-')), c CHAR(3) DEFAULT 'y' COMMENT 'z')
