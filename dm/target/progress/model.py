@@ -7,6 +7,9 @@ all states and returns the first violation: a statement outside safe mode that d
 state that differs from the source. Each safeguard can be taken away, and then there must be a violation; that is the
 proof that the model can see one.
 
+A run applies by several lanes or, with `atomic-transactions`, by the one of its own (I9), and the next run may do the
+other. Where none ever does the first, each commit must leave a state that the source had, and never an older one.
+
 A history may hold a DDL event of several pieces, each with an intent (I6), and a person may at any moment, once, want
 something else in its place (I8). What was acknowledged must then be what happened: all of it, once, behind what the
 target had of the event before; and without it the event itself. Here no structure tells that a piece was executed
@@ -20,14 +23,27 @@ from dataclasses import dataclass, replace
 from typing import Literal, NamedTuple
 
 Action = Literal["", "skip", "replace", "inject"]
+Way = Literal["lanes", "atomic"]
 Safeguard = Literal[
     "conflict detector", "bound", "epoch", "keyless position", "checkpoint behind commits",
     "intent", "operator until its checkpoint", "operator before its event", "intent goes with its meaning",
     "injection is recorded",
+    "whole transactions", "atomic position", "atomic position for all runs",
 ]  # fmt: skip
 SAFEGUARDS: tuple[Safeguard, ...] = (
     "conflict detector", "bound", "epoch", "keyless position", "checkpoint behind commits",
 )  # fmt: skip
+ATOMIC: tuple[Way, ...] = ("atomic",)
+EITHER: tuple[Way, ...] = ("lanes", "atomic")
+ATOMIC_SAFEGUARDS: tuple[tuple[Safeguard, tuple[Way, ...]], ...] = (
+    ("whole transactions", ATOMIC),
+    ("atomic position", ATOMIC),
+    ("epoch", ATOMIC),
+    ("checkpoint behind commits", ATOMIC),
+    ("bound", EITHER),
+    ("keyless position", EITHER),
+    ("atomic position for all runs", EITHER),
+)
 DDL_SAFEGUARDS: tuple[tuple[Safeguard, Action], ...] = (
     ("intent", ""),
     ("intent", "replace"),
@@ -41,7 +57,7 @@ DDL_SAFEGUARDS: tuple[tuple[Safeguard, Action], ...] = (
 )
 
 QUEUE = 2  # jobs a lane may hold
-KEYLESS = 0  # lane 0 is the keyless lane; the others are workers
+KEYLESS_LANE, ATOMIC_LANE, WORKER_LANES = 0, 1, 2  # workers are all from there on
 
 
 class Change(NamedTuple):
@@ -125,11 +141,16 @@ class Target(NamedTuple):
 
 
 class Job(NamedTuple):
-    """A change on its way through a lane."""
+    """What goes through a lane as one: a change, or all of a transaction."""
 
-    change: Change
+    changes: tuple[Change, ...]
     position: int  # of its transaction
     safe: bool
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """The keys of all of it."""
+        return frozenset(key for change in self.changes for key in change.keys)
 
 
 class Session(NamedTuple):
@@ -142,9 +163,11 @@ class Session(NamedTuple):
 class Run(NamedTuple):
     """The memory of one syncer process."""
 
+    way: Way
     epoch: int
     bound: int
     keyless_done: int
+    atomic_done: int
     next: tuple[int, int]  # transaction, change: what is dispatched next
     queues: tuple[tuple[Job, ...], ...]
     sessions: tuple[Session, ...] = ()
@@ -183,10 +206,11 @@ class Model:
     crashes: int = 2
     without: Safeguard | None = None
     action: Action = ""  # what a person wants done with the DDL event
+    ways: tuple[Way, ...] = ("lanes",)  # each run takes one
 
     def explore(self, limit: int = 2_000_000) -> tuple[int, Violation | None]:
         """Walk all reachable states; gives their number and the first violation."""
-        lanes = self.workers + 1
+        lanes = WORKER_LANES + self.workers
         event = Event() if STATEMENT in self.history else None
         target = Target(epochs=(0,) * lanes, positions=(0,) * lanes, event=event)
         start = State(target, None, None, (), self.crashes)
@@ -212,9 +236,14 @@ class Model:
         return run is not None and run.next[0] == len(self.history) and not run.sessions and not any(run.queues)
 
     def _correct(self, target: Target) -> bool:
+        everything = self._shows(target, len(self.history))
+        return everything and (target.event is None or self._as_wanted(target.event))
+
+    def _shows(self, target: Target, position: int) -> bool:
+        """Whether the target has the rows that the source had at this position."""
         rows: dict[str, int] = {}
         keyless = []
-        changes = (one for one in self.history if not isinstance(one, Statement))
+        changes = (one for one in self.history[:position] if not isinstance(one, Statement))
         for change in (change for transaction in changes for change in transaction):
             if change.old is not None:
                 del rows[change.old]
@@ -222,8 +251,7 @@ class Model:
                 rows[change.new] = change.value
             elif change.old is None:
                 keyless.append(change.value)
-        rows_are_equal = target.rows == frozenset(rows.items()) and target.keyless == tuple(keyless)
-        return rows_are_equal and (target.event is None or self._as_wanted(target.event))
+        return target.rows == frozenset(rows.items()) and target.keyless == tuple(keyless)
 
     def _as_wanted(self, event: Event) -> bool:
         if event.before is None:
@@ -284,11 +312,16 @@ class Model:
         reached = max(target.bound, *target.positions[1:], 0)
         bound = reached if reached > target.checkpoint else 0
         target = target._replace(epochs=(epoch,) * len(target.epochs), bound=0 if self.without == "bound" else bound)
-        keyless_done = 0 if self.without == "keyless position" else target.positions[KEYLESS]
-        run = Run(epoch, bound, keyless_done, (target.checkpoint, 0), ((),) * len(target.epochs))
-        if target.event is not None and self.without != "intent":
-            run = run._replace(intent=target.event.intent)
-        yield State(target, run, frozen, orphans, state.crashes)
+        atomic = target.positions[ATOMIC_LANE]
+        keyless_done = 0 if self.without == "keyless position" else max(target.positions[KEYLESS_LANE], atomic)
+        for way in self.ways:
+            missing = "atomic position" if way == "atomic" else "atomic position for all runs"
+            atomic_done = 0 if self.without == missing else atomic
+            queues: tuple[tuple[Job, ...], ...] = ((),) * len(target.epochs)
+            run = Run(way, epoch, bound, keyless_done, atomic_done, (target.checkpoint, 0), queues)
+            if target.event is not None and self.without != "intent":
+                run = run._replace(intent=target.event.intent)
+            yield State(target, run, frozen, orphans, state.crashes)
 
     def _run_steps(self, target: Target, run: Run, orphans: tuple[Session, ...]) -> Iterator[tuple[Target, Run]]:
         number = run.next[0]
@@ -385,27 +418,44 @@ class Model:
             return
         transaction = self.history[number]
         assert not isinstance(transaction, Statement)
-        change = transaction[index]
         position = number + 1
+        if position <= run.atomic_done:
+            yield run._replace(next=(number + 1, 0))
+            return
+        if run.way == "atomic" and self.without != "whole transactions":
+            changes = tuple(change for change in transaction if change.keys or position > run.keyless_done)
+            yield from self._dispatch_whole(run._replace(next=(number + 1, 0)), changes, position)
+            return
+        change = transaction[index]
         following = (number, index + 1) if index + 1 < len(transaction) else (number + 1, 0)
         run = run._replace(next=following)
         if not change.keys:
             if position > run.keyless_done:
-                yield _queued(run, KEYLESS, Job(change, position, safe=False))
+                lane = ATOMIC_LANE if run.way == "atomic" else KEYLESS_LANE
+                yield _queued(run, lane, Job((change,), position, safe=False))
             else:
                 yield run
             return
-        job = Job(change, position, safe=position <= run.bound)
+        job = Job((change,), position, safe=position <= run.bound)
         for lane in self._lanes_for(run, change):
             if len(run.queues[lane]) < QUEUE:
                 yield _queued(run, lane, job)
 
+    @staticmethod
+    def _dispatch_whole(run: Run, changes: tuple[Change, ...], position: int) -> Iterator[Run]:
+        if not changes:
+            yield run
+        elif len(run.queues[ATOMIC_LANE]) < QUEUE:
+            yield _queued(run, ATOMIC_LANE, Job(changes, position, safe=position <= run.bound))
+
     def _lanes_for(self, run: Run, change: Change) -> list[int]:
-        workers = list(range(1, self.workers + 1))
+        if run.way == "atomic":
+            return [ATOMIC_LANE]
+        workers = list(range(WORKER_LANES, WORKER_LANES + self.workers))
         if self.without == "conflict detector":
             return workers
-        holders = {lane for lane in workers if any(change.keys & job.change.keys for job in run.queues[lane])} | {
-            session.lane for session in run.sessions if change.keys & session.job.change.keys
+        holders = {lane for lane in workers if any(change.keys & job.keys for job in run.queues[lane])} | {
+            session.lane for session in run.sessions if change.keys & session.job.keys
         }
         if len(holders) > 1:
             return []  # wait until the lanes are drained
@@ -423,19 +473,22 @@ class Model:
         return target, run._replace(queues=queues, sessions=(*run.sessions, Session(lane, queue[0])))
 
     def _commit(self, target: Target, session: Session) -> Target:
-        lane, (change, position, safe) = session
+        lane, (changes, position, safe) = session
         positions = (*target.positions[:lane], position, *target.positions[lane + 1 :])
-        target = target._replace(positions=positions)
-        if not change.keys:
-            return target._replace(keyless=(*target.keyless, change.value))
-        rows = dict(target.rows)
-        if change.old is not None and rows.pop(change.old, None) is None and not safe:
-            raise _Wrong(f"outside safe mode row {change.old!r} is missing")
-        if change.new is not None:
-            if change.new in rows and not safe:
-                raise _Wrong(f"outside safe mode row {change.new!r} exists already")
-            rows[change.new] = change.value
-        return target._replace(rows=frozenset(rows.items()))
+        rows, keyless = dict(target.rows), target.keyless
+        for change in changes:
+            if not change.keys:
+                keyless = (*keyless, change.value)
+            if change.old is not None and rows.pop(change.old, None) is None and not safe:
+                raise _Wrong(f"outside safe mode row {change.old!r} is missing")
+            if change.new is not None:
+                if change.new in rows and not safe:
+                    raise _Wrong(f"outside safe mode row {change.new!r} exists already")
+                rows[change.new] = change.value
+        target = target._replace(positions=positions, rows=frozenset(rows.items()), keyless=keyless)
+        if self.ways == ATOMIC and not self._shows(target, position):
+            raise _Wrong(f"readers see what the source was not behind transaction {position}")
+        return target
 
 
 def _queued(run: Run, lane: int, job: Job) -> Run:

@@ -43,7 +43,8 @@ I9  With `atomic-transactions` one lane, `atomic`, applies everything in source 
     whole ones of the source. So its row is exact for all tables, as the keyless lane's is for keyless ones: what lies
     at or below it is skipped, and nothing is replayed that readers of the target have seen already. What other runs
     did beyond L, with several lanes, is still covered by B and the keyless lane's row; and they, if they come later,
-    take this lane's row for a part of both.
+    take this lane's row for a part of both, and skip what lies at or below it, too: a replay that they do not finish
+    would leave rows behind what this row says.
 
 A session is found without knowing its number: each takes a named lock (`fence.py`) for its lifetime; who holds the lock
 is the session to end. That also works after a restart of the target, where numbers start again.

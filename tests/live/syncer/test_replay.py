@@ -23,17 +23,12 @@ from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.loop_result import draw_seed
 from tests.testbed.park import ServerPark
-from tests.testbed.sync import SyncProcess, running_sync, subtask_for
+from tests.testbed.sync import WITHOUT_CHECKPOINTS, SyncProcess, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(1200)]
 
 TRANSACTIONS = 80
 TAIL = 15
-# L stays where the task began.
-WITHOUT_CHECKPOINTS = """
-from dm.syncer.progress_writer import ProgressWriter
-ProgressWriter.write = lambda self: None
-"""
 
 
 class Replay:
