@@ -152,7 +152,10 @@ class GtidSet:
     def __contains__(self, gtid: Gtid) -> bool:
         if gtid.flavor == "mariadb":
             return gtid.number <= self._mariadb.get(gtid.source, (0, 0))[1]
-        return any(first <= gtid.number <= last for first, last in self._mysql.get(gtid.source, ()))
+        intervals, number = self._mysql.get(gtid.source), gtid.number
+        if not intervals or number > intervals[-1][1]:  # nearly always, while a stream is read in its order
+            return False
+        return any(first <= number <= last for first, last in intervals)
 
     def __bool__(self) -> bool:
         return bool(self._mysql or self._mariadb)

@@ -52,6 +52,12 @@ class Position:
             return False
         return self.file == other.file or not self.file or not other.file or self._base == other._base
 
+    def reaches(self, other: Position) -> bool:
+        """Whether file and offset tell that `other` lies at or before this position."""
+        if self.file == other.file:  # nearly always
+            return self.offset >= other.offset and self.server_uuid == other.server_uuid
+        return self.same_files(other) and self.order >= other.order
+
     @property
     def _base(self) -> str:
         return self.file.rpartition(".")[0]
@@ -76,9 +82,9 @@ class Position:
 
     def has_processed(self, gtid: Gtid | None, end: Position) -> bool:
         """Whether the transaction `gtid` that ends at `end` lies at or before this position; raises DMError."""
+        if self.reaches(end):
+            return True
         if self.same_files(end):
-            if self.order >= end.order:
-                return True
             if gtid is not None and not gtid.ordered:
                 return False  # a lower number behind a higher one is another transaction: the place tells
         elif self.file and gtid is not None and not gtid.ordered:

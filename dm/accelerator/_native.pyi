@@ -18,10 +18,19 @@ class Literals:
     ) -> None: ...
     def __call__(self, row: tuple[Any, ...], /) -> bytes: ...
 
+class ChangeMaker:
+    def __init__(self, change_type: type, factor: int, each: int, /) -> None: ...
+    def __call__(
+        self, items: list[Any], at: int, tables: dict[int, tuple[Any, ...]], safe: bool, /
+    ) -> tuple[list[Any], int, int]: ...
+    def assign(
+        self, holder: dict[Any, int], changes: list[Any], at: int, most: int, free: int, follows: bool, limit: int, /
+    ) -> tuple[int, int]: ...
+
 def decode(before: Layout | None, after: Layout | None, data: bytes, start: int, end: int, /) -> list[Any] | None: ...
 def decode_rows(layouts: dict[bytes, Layout], rows: tuple[Any, ...], /) -> list[Any] | None: ...
 def frames(
-    data: bytes, start: int, end: int, checksum: bool, event_type: type, header_type: type, /
+    data: bytes, start: int, end: int, checksum: bool, place: int, event_type: type, header_type: type, /
 ) -> tuple[list[Any], int]: ...
 def local_data(
     columns: tuple[tuple[Any, Any, Any, int], ...], start: int, rows: int, size: int, /
@@ -49,7 +58,7 @@ def rows_of(
     rows_type: type,
     item_type: type,
     /,
-) -> tuple[list[Any], int, int]: ...
+) -> tuple[list[Any], int, int, int]: ...
 def table_map_event(
     known: dict[bytes, Any],
     handler: Callable[..., Any],
@@ -74,3 +83,17 @@ def cut(
 ) -> tuple[int, int, int, int, BaseException | None]: ...
 def json_text(doc: bytes, /) -> str | None: ...
 def crc32(data: bytes | bytearray | memoryview, /) -> int: ...
+def transactions_of(
+    events: list[Any],
+    at: int,
+    trailing: int,
+    bodies: dict[bytes, Any],
+    maps: dict[int, Any],
+    forms: dict[int, tuple[str, bool, bool, bool]],
+    sessions: dict[bytes, Any],
+    largest: int,
+    event_type: type,
+    rows_type: type,
+    item_type: type,
+    /,
+) -> tuple[list[tuple[bytes | int | None, int, int, int, list[Any], int, int, int]], int]: ...

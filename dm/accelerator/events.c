@@ -1,7 +1,8 @@
-/* The bodies of the two most frequent events, as `dm.binlog.rows` and `dm.binlog.reader` read them.
+/* The bodies of the most frequent events, as `dm.binlog.rows`, `dm.binlog.reader` and their neighbours read them.
  *
- * `rows_of` takes as many of both as stand together. Each of the other two takes what a handler of `EventParser` is given (data, start, end, header) behind arguments of its own, the last
- * of which is the handler in Python; that is called for whatever is not taken here.
+ * `rows_of` takes as many rows events and table maps as stand together, `transactions_of` as many whole transactions.
+ * Each of the other two takes what a handler of `EventParser` is given (data, start, end, header) behind arguments of
+ * its own, the last of which is the handler in Python; that is called for whatever is not taken here.
  */
 #include "native.h"
 
@@ -130,7 +131,14 @@ PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize
     return PyObject_Vectorcall(args[1], args + 2, HANDLED, NULL);
 }
 
+#define QUERY 2
+#define XID 16
 #define TABLE_MAP 19
+#define ROWS_QUERY 29
+#define GTID 33
+#define ANONYMOUS_GTID 34
+#define MARIADB_ANNOTATE_ROWS 160
+#define MARIADB_GTID 162
 #define HEADER_SIZE 19
 #define TABLE_ID_SIZE 6
 
@@ -208,14 +216,21 @@ static Outcome take_rows(const Run *run, PyObject *form, PyObject *bytes, PyObje
     return failed < 0 ? FAILED : TAKEN;
 }
 
-static Outcome take_event(const Run *run, PyObject *event, PyTypeObject *type, PyObject *found, size_t *size)
+/* The bytes of an event whose checksum is right, borrowed; NULL where it is not one with a header at least. */
+static PyObject *bytes_of(PyObject *event, PyTypeObject *type)
 {
     if (!Py_IS_TYPE(event, type) || PyTuple_GET_SIZE(event) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(event, 1)))
-        return DECLINED;
+        return NULL;
     PyObject *bytes = PyTuple_GET_ITEM(event, 1);
-    *size = (size_t)PyBytes_GET_SIZE(bytes);
-    if (*size < HEADER_SIZE)
+    return PyBytes_GET_SIZE(bytes) < HEADER_SIZE ? NULL : bytes;
+}
+
+static Outcome take_event(const Run *run, PyObject *event, PyTypeObject *type, PyObject *found, size_t *size)
+{
+    PyObject *bytes = bytes_of(event, type);
+    if (bytes == NULL)
         return DECLINED;
+    *size = (size_t)PyBytes_GET_SIZE(bytes);
     const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(bytes);
     if (data[4] == TABLE_MAP)
         return take_table_map(run, data, *size);
@@ -227,7 +242,8 @@ static Outcome take_event(const Run *run, PyObject *event, PyTypeObject *type, P
     return take_rows(run, form, bytes, found);
 }
 
-/* rows_of(events, at, trailing, bodies, maps, forms, event type, type of rows, type of items) -> (items, bytes, end) */
+/* rows_of(events, at, trailing, bodies, maps, forms, event type, type of rows, type of items)
+ * -> (items, bytes of their events, bytes, end) */
 PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     (void)self;
@@ -236,7 +252,7 @@ PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count
         PyErr_SetString(PyExc_TypeError, "rows_of(events, at, trailing, bodies, maps, forms, type, type, type)");
         return NULL;
     }
-    Py_ssize_t at = PyLong_AsSsize_t(args[1]), trailing = PyLong_AsSsize_t(args[2]), size = 0;
+    Py_ssize_t at = PyLong_AsSsize_t(args[1]), trailing = PyLong_AsSsize_t(args[2]), rows_size = 0, size = 0;
     if (PyErr_Occurred())
         return NULL;
     if (at < 0 || trailing < 0) {
@@ -249,6 +265,7 @@ PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count
         return NULL;
     for (; at < PyList_GET_SIZE(args[0]); at++) {
         size_t length = 0;
+        Py_ssize_t before = PyList_GET_SIZE(found);
         Outcome done = take_event(&run, PyList_GET_ITEM(args[0], at), (PyTypeObject *)args[6], found, &length);
         if (done == FAILED) {
             Py_DECREF(found);
@@ -257,6 +274,195 @@ PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count
         if (done == DECLINED)
             break;
         size += (Py_ssize_t)length;
+        if (PyList_GET_SIZE(found) > before)
+            rows_size += (Py_ssize_t)length;
     }
-    return Py_BuildValue("(Nnn)", found, size, at);
+    return Py_BuildValue("(Nnnn)", found, rows_size, size, at);
+}
+
+/* What begins a transaction: MySQL's source is 16 bytes (none: the transaction has no GTID), MariaDB's a domain. */
+typedef struct {
+    const uint8_t *source;
+    uint64_t domain, number, server;
+    int mariadb;
+} Group;
+
+/* Whether the rest of MySQL's event is what `parse_gtid` reads without a complaint: two times and a length. */
+static int has_usual_tail(const uint8_t *at, size_t left)
+{
+    if (left < 7)
+        return left == 0;
+    size_t times = at[6] & 0x80 ? 14 : 7;
+    if (left < times)
+        return 0;
+    at += times;
+    left -= times;
+    if (left == 0)
+        return 1;
+    if (*at == 0xFC)
+        return left >= 3;
+    if (*at == 0xFD)
+        return left >= 4;
+    return *at <= MOST_PACKED;
+}
+
+static int group_of(const uint8_t *data, size_t size, Group *group)
+{
+    const uint8_t *body = data + HEADER_SIZE;
+    size_t left = size - HEADER_SIZE;
+    memset(group, 0, sizeof *group);
+    group->server = little(data + 5, 4);
+    if (data[4] == MARIADB_GTID) {
+        /* Of the flags: no single statement, no DDL, no XA; a group commit's id; nothing behind them but padding. */
+        if (left < 13 || body[12] & (0x01 | 0x20 | 0x40 | 0x80))
+            return 0;
+        size_t extra = body[12] & 0x02 ? 21 : 13;
+        if (left < extra || (left > extra && body[extra]))
+            return 0;
+        group->mariadb = 1;
+        group->number = little(body, 8);
+        group->domain = little(body + 8, 4);
+        return 1;
+    }
+    if ((data[4] != GTID && data[4] != ANONYMOUS_GTID) || left < 42 || body[25] != 2 || !has_usual_tail(body + 42, left - 42))
+        return 0;
+    group->source = data[4] == GTID ? body + 1 : NULL;
+    group->number = little(body + 17, 8);
+    return group->source == NULL || (group->number != 0 && group->number >> 63 == 0);
+}
+
+/* Whether it is a BEGIN whose session, as bytes, is one of those that were read before. */
+static Outcome take_begin(const uint8_t *data, size_t size, PyObject *sessions)
+{
+    const uint8_t *body = data + HEADER_SIZE;
+    size_t left = size - HEADER_SIZE;
+    if (data[4] != QUERY || left < 13)
+        return DECLINED;
+    size_t schema = body[8], status = (size_t)little(body + 11, 2);
+    if (left != 13 + status + schema + 1 + 5 || body[left - 6] || memcmp(body + left - 5, "BEGIN", 5) != 0)
+        return DECLINED;
+    for (size_t at = 0; at < schema; at++)
+        if (body[13 + status + at] >= 0x80)
+            return DECLINED;
+    PyObject *session = PyBytes_FromStringAndSize((const char *)body + 13, (Py_ssize_t)status);
+    if (session == NULL)
+        return FAILED;
+    PyObject *known = PyDict_GetItemWithError(sessions, session);
+    Py_DECREF(session);
+    return known != NULL ? TAKEN : PyErr_Occurred() ? FAILED : DECLINED;
+}
+
+typedef struct {
+    Run run;
+    PyObject *events, *sessions;
+    PyTypeObject *type;
+    size_t largest; /* bytes of rows events in a transaction */
+} Stream;
+
+/* The event at a place with its size less what is behind its body; NULL for none. */
+static const uint8_t *event_at(const Stream *stream, Py_ssize_t at, size_t *size, size_t *whole)
+{
+    PyObject *bytes = at < PyList_GET_SIZE(stream->events) ? bytes_of(PyList_GET_ITEM(stream->events, at), stream->type) : NULL;
+    if (bytes == NULL || (size_t)PyBytes_GET_SIZE(bytes) < HEADER_SIZE + stream->run.trailing)
+        return NULL;
+    *whole = (size_t)PyBytes_GET_SIZE(bytes);
+    *size = *whole - stream->run.trailing;
+    return (const uint8_t *)PyBytes_AS_STRING(bytes);
+}
+
+/* Appends the transaction that begins at a place, moves the place behind it. */
+static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObject *found)
+{
+    Py_ssize_t at = *place;
+    size_t size, whole, total, rows_size = 0;
+    const uint8_t *data = event_at(stream, at++, &size, &whole);
+    Group group;
+    if (data == NULL || !group_of(data, size, &group))
+        return DECLINED;
+    size_t announced = total = whole;
+    if (!group.mariadb) {
+        if ((data = event_at(stream, at++, &size, &whole)) == NULL)
+            return DECLINED;
+        Outcome begun = take_begin(data, size, stream->sessions);
+        if (begun != TAKEN)
+            return begun;
+        total += whole;
+    }
+    PyObject *items = PyList_New(0);
+    if (items == NULL)
+        return FAILED;
+    Outcome done = DECLINED;
+    while ((data = event_at(stream, at, &size, &whole)) != NULL) {
+        if (data[4] == XID) {
+            done = size >= HEADER_SIZE + 8 ? TAKEN : DECLINED;
+            total += whole;
+            at++;
+            break;
+        }
+        if (data[4] == ROWS_QUERY || data[4] == MARIADB_ANNOTATE_ROWS) {
+            total += whole;
+            at++;
+            continue;
+        }
+        Py_ssize_t before = PyList_GET_SIZE(items);
+        size_t length;
+        done = take_event(&stream->run, PyList_GET_ITEM(stream->events, at), stream->type, items, &length);
+        if (done != TAKEN)
+            break;
+        done = DECLINED; /* as long as the end has not come */
+        total += whole;
+        if (PyList_GET_SIZE(items) > before && (rows_size += whole) > stream->largest)
+            break;
+        at++;
+    }
+    if (done == TAKEN) {
+        unsigned long timestamp = (unsigned long)little(data, 4);
+        PyObject *source = group.mariadb ? PyLong_FromUnsignedLongLong(group.domain)
+            : group.source == NULL ? Py_NewRef(Py_None)
+                                   : PyBytes_FromStringAndSize((const char *)group.source, 16);
+        PyObject *made = Py_BuildValue(
+            "(NKKkOnnn)", source, (unsigned long long)group.number, (unsigned long long)group.server, timestamp, items,
+            (Py_ssize_t)rows_size, (Py_ssize_t)(total - announced), (Py_ssize_t)total
+        );
+        if (made == NULL || PyList_Append(found, made) < 0)
+            done = FAILED;
+        Py_XDECREF(made);
+        *place = at;
+    }
+    Py_DECREF(items);
+    return done;
+}
+
+/* transactions_of(events, at, trailing, bodies, maps, forms, sessions, largest, event type, type of rows, type of items)
+ * -> (transactions, end), each (source, number, server id, time, items, bytes of rows, bytes behind the GTID, bytes) */
+PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize_t count)
+{
+    (void)self;
+    if (count != 11 || !PyList_Check(args[0]) || !PyDict_Check(args[3]) || !PyDict_Check(args[4]) || !PyDict_Check(args[5])
+        || !PyDict_Check(args[6]) || !is_named(args[8]) || !is_named(args[9]) || !is_named(args[10])) {
+        PyErr_SetString(PyExc_TypeError, "transactions_of(events, at, trailing, bodies, maps, forms, sessions, largest, type, type, type)");
+        return NULL;
+    }
+    Py_ssize_t at = PyLong_AsSsize_t(args[1]), trailing = PyLong_AsSsize_t(args[2]), largest = PyLong_AsSsize_t(args[7]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (at < 0 || trailing < 0 || largest < 0) {
+        PyErr_SetString(PyExc_ValueError, "a place outside of the events");
+        return NULL;
+    }
+    Stream stream = {
+        {args[3], args[4], args[5], (PyTypeObject *)args[9], (PyTypeObject *)args[10], (size_t)trailing},
+        args[0], args[6], (PyTypeObject *)args[8], (size_t)largest,
+    };
+    PyObject *found = PyList_New(0);
+    if (found == NULL)
+        return NULL;
+    Outcome done;
+    while ((done = take_transaction(&stream, &at, found)) == TAKEN)
+        ;
+    if (done == FAILED) {
+        Py_DECREF(found);
+        return NULL;
+    }
+    return Py_BuildValue("(Nn)", found, at);
 }

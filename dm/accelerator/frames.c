@@ -41,16 +41,17 @@ static PyObject *event_of(const uint8_t *event, size_t size, PyTypeObject *type,
     return made;
 }
 
-/* frames(data, start, end, checksum, event type, header type) -> (list of events, end of them) */
+/* frames(data, start, end, checksum, place, event type, header type) -> (list of events, end of them) */
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
     (void)self;
-    if (count != 6 || !PyBytes_Check(args[0]) || !is_named(args[4]) || !is_named(args[5])) {
-        PyErr_SetString(PyExc_TypeError, "frames(data, start, end, checksum, event type, header type)");
+    if (count != 7 || !PyBytes_Check(args[0]) || !is_named(args[5]) || !is_named(args[6])) {
+        PyErr_SetString(PyExc_TypeError, "frames(data, start, end, checksum, place, event type, header type)");
         return NULL;
     }
     Py_ssize_t start = PyLong_AsSsize_t(args[1]), stop = PyLong_AsSsize_t(args[2]);
     int checksum = PyObject_IsTrue(args[3]);
+    long long place = PyLong_AsLongLong(args[4]); /* of data[0] in the file; negative if nobody knows */
     if (PyErr_Occurred())
         return NULL;
     if (start < 0 || stop < start || stop > PyBytes_GET_SIZE(args[0])) {
@@ -64,9 +65,10 @@ PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count)
         const uint8_t *event = data + at;
         size_t size = (size_t)little(event + 9, 4);
         if (size < HEADER_SIZE || size > end - at || event[4] == FORMAT_DESCRIPTION
+            || (place >= 0 && (uint32_t)little(event + 13, 4) != (uint32_t)((uint64_t)place + at + size))
             || (checksum && crc32_of(event, size) != CRC_RESIDUE))
             break;
-        PyObject *made = event_of(event, size, (PyTypeObject *)args[4], (PyTypeObject *)args[5]);
+        PyObject *made = event_of(event, size, (PyTypeObject *)args[5], (PyTypeObject *)args[6]);
         if (made == NULL || PyList_Append(found, made) < 0)
             Py_CLEAR(found);
         Py_XDECREF(made);

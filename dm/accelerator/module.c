@@ -5,6 +5,7 @@ typedef struct {
     PyTypeObject *layout;
     PyTypeObject *text_rows;
     PyTypeObject *literals;
+    PyTypeObject *change_maker;
 } State;
 
 static PyObject *native_crc32(PyObject *self, PyObject *data)
@@ -54,6 +55,7 @@ static PyMethodDef methods[] = {
     {"rows_event", (PyCFunction)(void (*)(void))native_rows_event, METH_FASTCALL, "A rows event, up to its rows."},
     {"rows_of", (PyCFunction)(void (*)(void))native_rows_of, METH_FASTCALL, "The rows events at a place of a list."},
     {"table_map_event", (PyCFunction)(void (*)(void))native_table_map_event, METH_FASTCALL, "A table map, if it is known."},
+    {"transactions_of", (PyCFunction)(void (*)(void))native_transactions_of, METH_FASTCALL, "The transactions at a place of a list."},
     {"json_text", native_json_text, METH_O, "The text of a stored document, or None."},
     {"crc32", native_crc32, METH_O, "The CRC-32 of bytes."},
     {NULL, NULL, 0, NULL},
@@ -66,11 +68,14 @@ static int prepare(PyObject *module)
     state->layout = layout_type(module);
     state->text_rows = text_rows_type(module);
     state->literals = literals_type(module);
-    if (state->layout == NULL || state->text_rows == NULL || state->literals == NULL)
+    state->change_maker = change_maker_type(module);
+    if (state->layout == NULL || state->text_rows == NULL || state->literals == NULL || state->change_maker == NULL)
         return -1;
     if (PyModule_AddType(module, state->layout) < 0 || PyModule_AddType(module, state->text_rows) < 0)
         return -1;
-    return PyModule_AddType(module, state->literals);
+    if (PyModule_AddType(module, state->literals) < 0)
+        return -1;
+    return PyModule_AddType(module, state->change_maker);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -79,6 +84,7 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->layout);
     Py_VISIT(state->text_rows);
     Py_VISIT(state->literals);
+    Py_VISIT(state->change_maker);
     return 0;
 }
 
@@ -88,6 +94,7 @@ static int clear(PyObject *module)
     Py_CLEAR(state->layout);
     Py_CLEAR(state->text_rows);
     Py_CLEAR(state->literals);
+    Py_CLEAR(state->change_maker);
     return 0;
 }
 

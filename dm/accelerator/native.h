@@ -71,11 +71,13 @@ PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count)
 PyObject *native_decode_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_local_data(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyTypeObject *layout_type(PyObject *module);
 PyTypeObject *text_rows_type(PyObject *module);
+PyTypeObject *change_maker_type(PyObject *module);
 PyTypeObject *literals_type(PyObject *module);
 
 #endif

@@ -83,6 +83,11 @@ class RowDecoder:
             self._native_steps = [native_step(*pair) for pair in zip(table_map.columns, columns, strict=True)]
             self._layouts: dict[bytes, Any] = {}
 
+    @property
+    def layouts(self) -> dict[bytes, Any] | None:
+        """What the compiled decoder has learnt of the images so far; None without it."""
+        return None if self._native is None else self._layouts
+
     def decode(self, rows: Rows) -> list[RowPair]:
         """The rows as (before, after), in the table map's column order; raises DMError."""
         if self._native is not None:

@@ -26,7 +26,7 @@ from dm.errors import DMError
 MAGIC: Final = b"\xfebin"
 MAX_EVENT_SIZE: Final = 0xFFFFFFFF
 _FLAGS_AT: Final = 17
-_TYPE, _SIZE = 1, 3  # of a header's fields
+_TYPE, _SIZE, _END = 1, 3, 4  # of a header's fields
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _checked: Final[Callable[[tuple[EventHeader, bytes]], CheckedEvent]] = partial(tuple.__new__, CheckedEvent)
 
@@ -51,15 +51,19 @@ def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[t
         at += header.size
 
 
-def checked_events(data: bytes, at: int, end: int, checksum: bool) -> tuple[list[CheckedEvent], int]:
+def checked_events(
+    data: bytes, at: int, end: int, checksum: bool, place: int | None = None
+) -> tuple[list[CheckedEvent], int]:
     """The complete events of data[at:end] whose checksums, if there are any, are right; and where they end.
 
-    It ends in front of whatever somebody has to look at: an event that is not all there or is damaged, and a format
-    description, which may say that there are checksums from now on, or none.
+    It ends in front of whatever somebody has to look at: an event that is not all there or is damaged, or, where
+    data[0] stands at a `place` of a file, does not say that it ends there; and a format description, which may say that
+    there are checksums from now on, or none.
     """
     found: list[CheckedEvent]
     if accelerator.native is not None:
-        found, at = accelerator.native.frames(data, at, end, checksum, CheckedEvent, EventHeader)
+        where = -1 if place is None else place
+        found, at = accelerator.native.frames(data, at, end, checksum, where, CheckedEvent, EventHeader)
         return found, at
     found = []
     unpack = HEADER.unpack_from
@@ -68,6 +72,8 @@ def checked_events(data: bytes, at: int, end: int, checksum: bool) -> tuple[list
         size = fields[_SIZE]
         stop = at + size
         if stop > end or size < HEADER_SIZE or fields[_TYPE] == _FORMAT_DESCRIPTION:
+            break
+        if place is not None and fields[_END] != (place + stop) & 0xFFFFFFFF:
             break
         event = data[at:stop]
         if checksum and zlib.crc32(event) != CRC_RESIDUE:

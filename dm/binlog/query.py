@@ -196,7 +196,8 @@ class _Sessions(dict[bytes, QuerySession]):
         return session
 
 
-_sessions: Final = _Sessions()
+known_sessions: Final = _Sessions()
+"""What was read so far."""
 
 
 def parse_query(data: bytes, at: int, end: int, timestamp: int, *, more: int = 0) -> Query:
@@ -212,7 +213,7 @@ def parse_query(data: bytes, at: int, end: int, timestamp: int, *, more: int = 0
     return Query(
         data[schema_at : sql_at - 1].decode(),
         data[sql_at:end],
-        _sessions[data[at:schema_at]],
+        known_sessions[data[at:schema_at]],
         timestamp,
         thread_id,
         exec_time,

@@ -17,7 +17,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import ModuleType
-from typing import Final, TypeVar
+from typing import Final, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
 from dm import accelerator
@@ -48,9 +48,9 @@ from dm.binlog.payload import TransactionPayload
 from dm.binlog.query import Query
 from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.binlog.table_map import TableMap, parse_table_map
-from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
+from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid, uuid_texts
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.gtid import Flavor, Gtid
 
 __all__ = [
     "Event",
@@ -61,6 +61,7 @@ __all__ = [
     "Heartbeat",
     "Ignorable",
     "MariadbBinlogCheckpoint",
+    "PlainTransaction",
     "PreviousGtids",
     "Query",
     "Rotate",
@@ -118,6 +119,17 @@ _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
         "read from the server (which decrypts) instead of from its files, or set encrypt_binlog=OFF",
     ),
 }
+
+
+class PlainTransaction(NamedTuple, Generic[_RowsItem]):
+    """A transaction that is nothing but rows."""
+
+    gtid: Gtid | None
+    timestamp: int  # of its end
+    items: list[_RowsItem]
+    rows_size: int  # bytes of the items' events
+    size: int  # bytes of the events behind the GTID
+    length: int  # bytes of all its events
 
 
 class EventParser:
@@ -218,19 +230,42 @@ class EventParser:
 
     def rows_of(
         self, events: Sequence[RawEvent], at: int, maps: Mapping[int, TableMap | None], made: type[_RowsItem]
-    ) -> tuple[list[_RowsItem], int, int]:
-        """The plain rows events at a place of a list, each with its table map; how many bytes of events that were, and
-        the place of the first event that is neither one of them nor a table map that `maps` knows.
+    ) -> tuple[list[_RowsItem], int, int, int]:
+        """The plain rows events at a place of a list, each with its table map; how many bytes these have, how many all
+        events have that were read, and the place of the first that is neither one of them nor a table map that `maps`
+        knows.
 
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
         if accelerator.native is None or self._checksum is None:
-            return [], 0, at
+            return [], 0, 0, at
         trailing = CHECKSUM_SIZE if self._checksum else 0
-        found: tuple[list[_RowsItem], int, int] = accelerator.native.rows_of(
+        found: tuple[list[_RowsItem], int, int, int] = accelerator.native.rows_of(
             events, at, trailing, self._table_maps, maps, _PLAIN_ROWS, CheckedEvent, Rows, made
         )
         return found
+
+    def transactions_of(
+        self,
+        events: Sequence[RawEvent],
+        at: int,
+        maps: Mapping[int, TableMap | None],
+        made: type[_RowsItem],
+        largest: int,
+    ) -> tuple[list[PlainTransaction[_RowsItem]], int]:
+        """The whole transactions at a place of a list that are nothing but rows of tables `maps` knows, and the place
+        of the first event of what is something else, or has more than `largest` bytes of rows events.
+
+        What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
+        """
+        if accelerator.native is None or self._checksum is None:
+            return [], at
+        trailing = CHECKSUM_SIZE if self._checksum else 0
+        known = query.known_sessions
+        found, at = accelerator.native.transactions_of(
+            events, at, trailing, self._table_maps, maps, _PLAIN_ROWS, known, largest, CheckedEvent, Rows, made
+        )
+        return [_plain(*parts) for parts in found], at
 
     def _checked_end(self, raw: RawEvent) -> int:
         """Where the body of an event ends that nobody has looked at; raises DMError."""
@@ -317,6 +352,25 @@ class EventParser:
 
     def _ignorable(self, data: bytes, at: int, end: int, header: EventHeader) -> Ignorable:
         return Ignorable(header.type)
+
+
+def _plain(
+    source: bytes | int | None,
+    number: int,
+    server_id: int,
+    timestamp: int,
+    items: list[_RowsItem],
+    rows_size: int,
+    size: int,
+    length: int,
+) -> PlainTransaction[_RowsItem]:
+    if source is None:
+        gtid = None
+    elif isinstance(source, bytes):
+        gtid = Gtid("mysql", uuid_texts[source], number)
+    else:
+        gtid = Gtid("mariadb", str(source), number, server_id)
+    return PlainTransaction(gtid, timestamp, items, rows_size, size, length)
 
 
 def _comment(raw: bytes) -> str:

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Literal
 
 from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.fold import Fold, itself
@@ -23,7 +24,18 @@ from dm.changes.row_change import RowChange
 from dm.ident import TableName
 
 Key = tuple[Hashable, ...]
-KeyFunction = Callable[[Row], Key | None]
+# A column's place in the row, and how its value folds: by a function, as it is (True), to one for all rows (None).
+Part = tuple[int, Fold | Literal[True] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class KeyFunction:
+    """How one key is read from a row image; `parts` says the same of an image that leaves nothing out."""
+
+    read: Callable[[Row], Key | None]
+    token: str
+    parts: tuple[Part, ...] | None  # None: it can't be told before
+
 
 WILD: Final[Key] = ("*",)
 """The key that collides with every other."""
@@ -56,14 +68,15 @@ def key_function(table: TableName, parts: Sequence[KeyPart]) -> KeyFunction:
     ordered = sorted(parts, key=lambda part: part.label)
     token = sys.intern(f"{table}({','.join(part.label for part in ordered)})")
     known = [(part.at, part.fold) for part in ordered if part.at is not None]
+    parts_told: tuple[Part, ...] = tuple([(at, True if fold is itself else fold) for at, fold in known])
     if len(known) == len(ordered) == 1:
         at, fold = known[0]
         if fold is not None:
-            return _single(token, at, fold)
-    return _several(token, known)
+            return KeyFunction(_single(token, at, fold), token, parts_told)
+    return KeyFunction(_several(token, known), token, parts_told)
 
 
-def _single(token: str, at: int, fold: Fold) -> KeyFunction:
+def _single(token: str, at: int, fold: Fold) -> Callable[[Row], Key | None]:
     if fold is itself:
 
         def plain(row: Row) -> Key | None:
@@ -85,7 +98,7 @@ def _single(token: str, at: int, fold: Fold) -> KeyFunction:
     return key
 
 
-def _several(token: str, known: Sequence[tuple[int, Fold | None]]) -> KeyFunction:
+def _several(token: str, known: Sequence[tuple[int, Fold | None]]) -> Callable[[Row], Key | None]:
     def key(row: Row) -> Key | None:
         parts: list[Hashable] = [token]
         wild = False
@@ -104,9 +117,8 @@ def _several(token: str, known: Sequence[tuple[int, Fold | None]]) -> KeyFunctio
     return key
 
 
-def wild_key(row: Row) -> Key | None:
-    """The key function of a reference whose two sides can't be compared."""
-    return WILD
+wild_key: Final = KeyFunction(lambda row: WILD, "*", None)
+"""Of a reference whose two sides can't be compared."""
 
 
 def keys_of(change: RowChange) -> tuple[Key, ...]:
@@ -116,10 +128,11 @@ def keys_of(change: RowChange) -> tuple[Key, ...]:
     before, after, plan = change.before, change.after, change.plan
     keys: list[Key] = [] if plan.order_key is None else [plan.order_key]
     for function in plan.key_functions:
-        first = None if before is None else function(before)
-        second = None if after is None else function(after)
+        read = function.read
+        first = None if before is None else read(before)
+        second = None if after is None else read(after)
         if second is WILD and before is not None and after is not None:
-            second = function(completed(after, before))
+            second = read(completed(after, before))
         if first is not None:
             keys.append(first)
         if second is not None and second != first:

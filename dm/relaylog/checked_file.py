@@ -67,20 +67,15 @@ class CheckedFile(EventFile):
                     raise self._damaged(int(str(error.details["offset"])), str(error.details["what"])) from error
         return []
 
-    def checked(self, offset: int) -> list[CheckedEvent]:
-        """The same events, fewer at a time, with their headers; the good ones come from one loop."""
+    def checked(self, offset: int) -> tuple[list[CheckedEvent], int]:
+        """The same events, fewer at a time, with their headers, and where they end; nearly all come from one loop."""
         if self._begun and self._checksum:
             data = self.raw(offset, min(_SMALL_PIECE, self.size - offset))
-            events, _ = checked_events(data, 0, len(data), self._checksum)
-            end = offset
-            for number, (header, event) in enumerate(events):
-                end += len(event)
-                if header.end != end & 0xFFFFFFFF:
-                    events = events[:number]
-                    break
+            events, end = checked_events(data, 0, len(data), True, offset)
             if events:
-                return events
-        return [CheckedEvent.of(event) for event in self.read(offset)]
+                return events, offset + end
+        events = [CheckedEvent.of(event) for event in self.read(offset)]
+        return events, offset + sum([len(event.data) for event in events])
 
     def closed_at(self, offset: int) -> None:
         """Check that a file that is over was read to its very end; raises DMError."""

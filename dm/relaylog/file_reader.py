@@ -119,7 +119,7 @@ class FileReader:
                     self._checksum = format_has_checksum(first)
                     yield SourceEvent(_artificial(first), uuid, name, offset)
                     described = True
-            events = self._read(file, place, offset, watch, doubt) if described else []
+            events, end = self._read(file, place, offset, watch, doubt) if described else ([], offset)
             doubt = False
             if not events:
                 after = following(self._directory, place.sub, name)
@@ -137,27 +137,28 @@ class FileReader:
                 yield None
                 doubt = yield from self._sleep(file, place, offset, watch)
                 continue
-            begin = offset
-            for event in events:
-                offset += len(event.data)
-                if event.data[4] == EventType.FORMAT_DESCRIPTION:
-                    self._checksum = format_has_checksum(event.data)
-            yield SourceRun(events, uuid, name, begin, offset)
+            if events[0].header.type == EventType.FORMAT_DESCRIPTION:
+                self._checksum = format_has_checksum(events[0].data)
+            yield SourceRun(events, uuid, name, offset, end)
+            offset = end
         return None
 
     def _read(
         self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool
-    ) -> list[CheckedEvent]:
-        """Events from the ring, where the place is in it and the kernel tells of its writes; else from the file."""
+    ) -> tuple[list[CheckedEvent], int]:
+        """Events and where they end: from the ring, where the place is in it and the kernel tells of its writes; else
+        from the file.
+        """
         while True:
             found = self._ring.read(place.sub.name, place.file, offset) if watch.notified else None
             found = self._good(found, offset) if found else found
-            from_file = file.checked(offset) if found is None or (doubt and not found) else []
-            in_ring = found is not None and not from_file
+            events, end = file.checked(offset) if found is None or (doubt and not found) else ([], offset)
+            in_ring = found is not None and not events
             self._mode.enter("memory" if in_ring else "file")
-            events = from_file or [CheckedEvent.of(data) for data in found or ()]
+            if found and not events:
+                events, end = [CheckedEvent.of(data) for data in found], offset + sum([len(data) for data in found])
             if events or not watch.writes_show_in(self._ring.watched if in_ring else None):
-                return events
+                return events, end
 
     def _good(self, events: list[bytes], offset: int) -> list[bytes] | None:
         """The events from the ring before the first bad one; None for none: the file will tell what stands there."""

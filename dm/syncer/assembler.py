@@ -29,6 +29,7 @@ from dm.binlog.reader import (
     GtidEvent,
     GtidList,
     MariadbBinlogCheckpoint,
+    PlainTransaction,
     PreviousGtids,
     Query,
     Rotate,
@@ -122,10 +123,19 @@ class TransactionAssembler:
         events, uuid, file, offset, _ = run
         at = 0
         while at < len(events):
-            items, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
+            if not self._open and self._gtids_ordered:
+                found, at = self._parser.transactions_of(events, at, self._maps, RowsItem, self._items.step)
+                for plain in found:
+                    offset += plain.length
+                    transaction = self._whole(plain, uuid, file, offset)
+                    if transaction is not None:
+                        yield transaction
+                if at == len(events):
+                    return
+            items, rows_size, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
             if after > at:
                 if items:
-                    self._items.add_run(items, size)
+                    self._items.add_run(items, rows_size)
                 self._size += size
                 offset += size
                 at = after
@@ -291,25 +301,39 @@ class TransactionAssembler:
     def _end(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         return self._complete(self._end_at(at), self._gtid, timestamp)
 
-    def _complete(self, end: Position, gtid: Gtid | None, timestamp: int) -> SourceTransaction | None:
+    def _whole(self, plain: PlainTransaction[RowsItem], uuid: str, file: str, offset: int) -> SourceTransaction | None:
+        """What `feed` gives for the events of the transaction."""
+        gtid, gtids = plain.gtid, self._position.gtid_set
+        self._announced_only, self._xid = False, ""
+        self._left_out.clear()
+        if gtid is not None and self._gtids_known:
+            gtids = gtids.with_gtid(gtid)
+        return self._complete(Position(uuid, file, offset, gtids), gtid, plain.timestamp, plain)
+
+    def _complete(
+        self, end: Position, gtid: Gtid | None, timestamp: int, plain: PlainTransaction[RowsItem] | None = None
+    ) -> SourceTransaction | None:
         begin = self._position
-        behind = begin.same_files(end) and begin.order >= end.order
+        size, self._size = self._size if plain is None else plain.size, 0
+        self._gtid = None
+        self._in_transaction = self._open = False
         # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
         # too, since the stream is in order. So nothing is applied, and the position moves behind it.
         # What is no transaction (a file's start) stands where the stream has led us, also where the source's `log_bin`
         # was changed, and places alone have no order.
-        nothing = gtid is None and not len(self._items) and bool(begin.gtid_set)
+        nothing = gtid is None and not len(self._items) and not (plain and plain.items) and bool(begin.gtid_set)
         known = not nothing and begin.has_processed(gtid, end)
-        if known:
+        behind = begin.reaches(end)
+        if known or behind:
             self._items.discard()
-        size, self._size = self._size, 0
-        self._gtid = None
-        self._in_transaction = self._open = False
         if behind:
-            self._items.discard()
             return None
         self._position = end
-        return SourceTransaction(begin, end, gtid, timestamp, self._items.finish(end, timestamp), size)
+        if plain is None or known:
+            items = self._items.finish(end, timestamp)
+        else:
+            items = self._items.whole(plain.items, plain.rows_size, end)
+        return SourceTransaction(begin, end, gtid, timestamp, items, size)
 
 
 def _xid(sql: bytes, verb: bytes) -> str:

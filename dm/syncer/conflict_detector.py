@@ -16,6 +16,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dm.changes.keys import WILD, Key
+from dm.changes.native_changes import change_maker
+from dm.changes.row_change import RowChange
 from dm.config.syncer import ConflictPolicy
 
 CONFLICT: Final = -1
@@ -42,6 +44,7 @@ class ConflictDetector:
         self._follows = policy == "follow"
         self._choose = choose or self._next_in_turn
         self._turn = -1
+        self._maker = change_maker(0, 0)
         self._holder: dict[Key, int] = {}
         self._alone = False  # a change with an unknown key is out: nothing may be placed beside it
         self.conflicts = 0
@@ -76,6 +79,18 @@ class ConflictDetector:
             holder[key] = worker
         self.placed[worker] += 1
         return worker
+
+    def place_run(self, changes: list[RowChange], at: int, most: int) -> tuple[int, int]:
+        """The worker of the changes from a place on, at most so many, and the place of the first that needs `place`.
+
+        For changes of the compiled loop: their keys are known, and none is unknown.
+        """
+        if self._maker is None or self._alone:
+            return CONFLICT, at
+        worker, end = self._maker.assign(self._holder, changes, at, most, self._choose(), self._follows, self._limit)
+        if end > at:
+            self.placed[worker] += end - at
+        return worker, end
 
     def clear(self) -> None:
         """Forget everything; only when all workers are idle."""

@@ -19,7 +19,7 @@ from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.lanes import Stopped
 from dm.syncer.operators import Operators, Place, first_byte
 from dm.syncer.row_lane import RowLane
-from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.syncer.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 from dm.target.progress.operators import Operator
 
 PART_BYTES: Final = 256 << 10  # of row events
@@ -102,6 +102,11 @@ class Dispatcher:
     def _dispatch(self, transaction: SourceTransaction, operators: Mapping[int, Operator]) -> None:
         rows, items = self._rows, transaction.items
         ticket = self._completions.open(transaction.end, transaction.timestamp, transaction.begin)
+        if isinstance(items, PlainItems):
+            given = rows.take(items.rows, ticket, transaction) + rows.finish(0, len(items), ticket, transaction)
+            self._completions.close(ticket, given)
+            items.release()
+            return
         given = 0
         first = 0  # number of the first item behind the last DDL
         part: list[RowsItem] = []

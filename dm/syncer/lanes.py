@@ -80,6 +80,26 @@ class Lanes:
                 self._hand_over(lane)
             self._forget_keys()
 
+    def place_all(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
+        """Give changes of the compiled loop to the lanes their keys demand; each takes so much memory.
+
+        Behind each hand-over they are asked about anew: it may have been one that forgets all keys.
+        """
+        at, count = 0, len(changes)
+        placement = self._placement
+        while at < count:
+            worker, behind = self._detector.place_run(changes, at, placement.room(placement.filling))
+            if behind == at:
+                self.place(changes[at], cost, ticket, end)
+                at += 1
+                continue
+            run = changes[at : min(behind, at + placement.room(worker))]
+            at += len(run)
+            if placement.add_all(worker, run, cost * len(run), ticket, end):
+                for lane in placement.ready:
+                    self._hand_over(lane)
+                self._forget_keys()
+
     def rest(self) -> bool:
         """The source has nothing more for now: hand over what is held back; whether all of it was.
 

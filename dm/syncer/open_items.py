@@ -14,7 +14,7 @@ from dm.binlog.table_map import TableMap
 from dm.position import Position
 from dm.syncer.memory_quota import ITEM_COST, SOURCE_COST, TRANSACTION_COST, MemoryQuota
 from dm.syncer.spool import Spool, SpooledItems, SpoolPart
-from dm.syncer.transaction import Item, MemoryItems, RowsItem, TransactionItems
+from dm.syncer.transaction import Item, MemoryItems, PlainItems, RowsItem, TransactionItems
 
 LARGEST_STEP: Final = 256 << 10
 
@@ -29,7 +29,8 @@ class OpenItems:
     def __init__(self, quota: MemoryQuota, spool: Spool | None) -> None:
         self._quota = quota
         self._spool = spool  # None: a transaction that is too large is kept in memory all the same
-        self._step = min(LARGEST_STEP, quota.total // 16)
+        self.step = min(LARGEST_STEP, quota.total // 16)
+        """Of so much memory is asked for at once."""
         self._head: list[Item] = []
         self._cost = 0  # of what is in memory
         self._sure = 0  # how many items the quota knows of
@@ -64,8 +65,14 @@ class OpenItems:
             self.table = items[0].table_map
         self._head += items
         self._cost += size + ITEM_COST * len(items)
-        if self._cost - self._acquired > self._step:
+        if self._cost - self._acquired > self.step:
             self._acquire(self._cost - self._acquired)
+
+    def whole(self, items: list[RowsItem], size: int, end: Position) -> TransactionItems:
+        """All items of a transaction at once, when nothing else is open; their events have so many bytes together."""
+        cost = size + ITEM_COST * len(items) + TRANSACTION_COST + SOURCE_COST * end.gtid_set.sources
+        self._last_of_all(cost)
+        return PlainItems(items, cost, self._quota)
 
     def _add(self, item: Item, cost: int) -> None:
         if self._part is not None:
@@ -74,7 +81,7 @@ class OpenItems:
             return
         self._head.append(item)
         self._cost += cost
-        if self._cost - self._acquired > self._step:
+        if self._cost - self._acquired > self.step:
             self._acquire(self._cost - self._acquired)
 
     def _acquire(self, size: int) -> None:
@@ -100,11 +107,7 @@ class OpenItems:
     def finish(self, end: Position, commit_time: int) -> TransactionItems:
         """The transaction is complete; what it holds is given back by whoever applies it."""
         rest = self._cost - self._acquired + TRANSACTION_COST + SOURCE_COST * end.gtid_set.sources
-        # Until this is had, nobody gets the transaction; so the rest of it is not waited for in vain.
-        if not self._quota.block_acquire(rest):
-            if self._quota.closed:
-                raise QuotaClosed
-            self._quota.force_acquire(rest)
+        self._last_of_all(rest)
         if self._acquired:
             self._quota.finish(self._acquired)
         size = self._acquired + rest
@@ -115,6 +118,13 @@ class OpenItems:
             items = SpooledItems(self._head, len(self), size, self._quota, place, maps)
         self._clear()
         return items
+
+    def _last_of_all(self, rest: int) -> None:
+        # Until this is had, nobody gets the transaction; so the rest of it is not waited for in vain.
+        if not self._quota.block_acquire(rest):
+            if self._quota.closed:
+                raise QuotaClosed
+            self._quota.force_acquire(rest)
 
     def discard(self) -> None:
         """Forget them: they come again, or are of no use."""

@@ -195,6 +195,8 @@ class Operators:
         """The operators for this transaction, by place; from now on it is too late for others."""
         with self._lock:
             self._passed = transaction.end
+            if not self._known:
+                return []
             there = (one for one in self._known if one.server_uuid == transaction.end.server_uuid)
             return [one for one in there if _within(one.file, one.offset, transaction)]
 

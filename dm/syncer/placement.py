@@ -41,15 +41,23 @@ class Placement:
 
     def add(self, lane: int, change: RowChange, cost: int, ticket: Ticket, end: Position) -> bool:
         """Put one change into the lane's job of its transaction; whether something should be handed over now."""
+        return self.add_all(lane, [change], cost, ticket, end)
+
+    def room(self, lane: int) -> int:
+        """How many more changes make a batch of the lane's; one at least."""
+        return max(1, self._batch - self._counts[lane])
+
+    def add_all(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
+        """Put changes, of so much memory together, into the lane's job of their transaction; as `add`."""
         jobs = self._jobs[lane]
         if jobs and jobs[-1].ticket is ticket:
             job = jobs[-1]
-            job.changes.append(change)
+            job.changes += changes
             job.cost += cost
         else:
-            jobs.append(LaneJob([change], ticket, end, cost))
-        self._counts[lane] = count = self._counts[lane] + 1
-        self.held += 1
+            jobs.append(LaneJob(changes, ticket, end, cost))
+        self._counts[lane] = count = self._counts[lane] + len(changes)
+        self.held += len(changes)
         self.cost += cost
         return count >= self._batch or self.held >= self._most or self.cost >= MOST_COST
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import TableMap
 from dm.changes.constant import constant_columns
+from dm.changes.native_changes import DirectTable, change_maker
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import RowChange
 from dm.errors import DMError
@@ -66,6 +67,8 @@ class RowLane:
         self._atomic_done = atomic_done
         self._oracle = oracle
         self._tables: dict[int, SourceTable] = {}
+        self._maker = None if atomic else change_maker(DECODED_FACTOR, CHANGE_COST)
+        self._direct: dict[int, DirectTable] = {}  # of these tables, those that the compiled loop takes
         # Of the transaction under way, behind its last DDL.
         self._keyless: list[RowChange] = []
         self._keyless_cost = 0
@@ -75,6 +78,7 @@ class RowLane:
     def forget(self) -> None:
         """Drop everything derived from structures; called behind every DDL."""
         self._tables.clear()
+        self._direct.clear()
         self._names.forget()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
@@ -86,29 +90,44 @@ class RowLane:
         if self._atomic_done is not None and self._atomic_done.has_processed(gtid, end):
             return 0  # I9: neither by this way nor by the other
         safe = self._safe_mode.covers_change(transaction.begin)
-        place = self._lanes.place
-        given = 0
-        for item in items:
-            table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, transaction)
-            if table is None:
-                continue
-            kind = item.rows.kind
-            if not table.wanted_kinds[kind] or (table.point is not None and table.point.has_processed(gtid, end)):
-                continue
-            plan = table.plan
-            if self._atomic or plan.ordered:
-                self._collect(table, item, transaction, safe=safe)
-                continue
-            unchecked = table.unchecked(item, safe=safe)
-            pairs = table.pairs(item, transaction, safe=safe)
-            cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
-            for before, after in pairs:
-                if table.row_filter is not None and table.row_filter(kind, before, after):
-                    continue
-                place(RowChange(plan, KINDS[kind], before, after, safe, unchecked), cost, ticket, end)
-                given += 1
+        given = at = 0
+        while at < len(items):
+            if self._maker is not None:
+                changes, cost, at = self._maker(items, at, self._direct, safe)
+                if changes:
+                    self._lanes.place_all(changes, cost // len(changes), ticket, end)
+                    given += len(changes)
+                if at == len(items):
+                    break
+            given += self._take_item(items[at], ticket, transaction, safe=safe)
+            at += 1
         if safe:
             self._safe_mode.rows += given
+        return given
+
+    def _take_item(self, item: RowsItem, ticket: Ticket, transaction: SourceTransaction, *, safe: bool) -> int:
+        table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, transaction)
+        if table is None:
+            return 0
+        kind, point = item.rows.kind, table.point
+        if not table.wanted_kinds[kind] or (
+            point is not None and point.has_processed(transaction.gtid, transaction.end)
+        ):
+            return 0
+        plan = table.plan
+        if self._atomic or plan.ordered:
+            self._collect(table, item, transaction, safe=safe)
+            return 0
+        unchecked = table.unchecked(item, safe=safe)
+        pairs = table.pairs(item, transaction, safe=safe)
+        cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
+        given = 0
+        for before, after in pairs:
+            if table.row_filter is not None and table.row_filter(kind, before, after):
+                continue
+            change = RowChange(plan, KINDS[kind], before, after, safe, unchecked)
+            self._lanes.place(change, cost, ticket, transaction.end)
+            given += 1
         return given
 
     def _collect(self, table: SourceTable, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> None:
@@ -169,5 +188,9 @@ class RowLane:
         table = SourceTable(table_map, wire, RowDecoder(table_map, wire), plan, wanted, row_filter, point)
         if len(self._tables) >= _TABLES_KEPT:
             self._tables.clear()
+            self._direct.clear()
         self._tables[id(table_map)] = table
+        direct = table.direct()
+        if direct is not None:
+            self._direct[id(table_map)] = direct
         return table

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dm.binlog.decode import RowDecoder, RowPair
 from dm.binlog.table_map import TableMap
 from dm.changes.constant import with_constants
+from dm.changes.native_changes import DirectTable, direct_table
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.row_image import completed_images
@@ -36,6 +37,13 @@ class SourceTable:
     wanted_kinds: dict[RowEvent, bool]
     row_filter: RowFilter | None
     point: Position | None
+
+    def direct(self) -> DirectTable | None:
+        """The table for the compiled loop; None where it can't take it."""
+        if self.row_filter is not None or self.point is not None:
+            return None
+        kinds = {kind: KINDS[kind] if wanted else None for kind, wanted in self.wanted_kinds.items()}
+        return direct_table(self.table_map, self.decoder.layouts, self.plan, kinds)
 
     def pairs(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
         """The rows of an event before and after; raises DMError."""

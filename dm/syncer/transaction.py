@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
@@ -92,9 +92,9 @@ class MemoryItems(Readers):
 
     __slots__ = ("_items",)
 
-    def __init__(self, items: list[Item] | None = None, size: int = 0, quota: MemoryQuota | None = None) -> None:
+    def __init__(self, items: Sequence[Item] = (), size: int = 0, quota: MemoryQuota | None = None) -> None:
         super().__init__(size, quota)
-        self._items = items or []
+        self._items = items
 
     def __len__(self) -> int:
         return len(self._items)
@@ -103,7 +103,21 @@ class MemoryItems(Readers):
         return iter(self._items)
 
     def _forget(self) -> None:
-        self._items = []
+        self._items = ()
+
+
+class PlainItems(MemoryItems):
+    """Items of a small transaction that are nothing but rows."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: list[RowsItem], size: int, quota: MemoryQuota) -> None:
+        super().__init__(rows, size, quota)
+        self.rows = rows
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.rows = []
 
 
 @dataclass(slots=True)

@@ -12,6 +12,7 @@ import importlib.util
 import random
 import struct
 import sys
+from pathlib import Path
 from types import ModuleType
 
 import pymysql
@@ -25,8 +26,10 @@ from dm.relaylog.event_run import EventRun
 from dm.relaylog.index import FileIndex
 from dm.relaylog.index_builder import IndexBuilder
 from tests.testbed.decoders import compiled, outcome, running, told
+from tests.unit.accelerator.changes_at_random import compare
 from tests.unit.accelerator.literals_at_random import any_columns, any_value, written
 from tests.unit.accelerator.rows_at_random import damaged, document, sample
+from tests.unit.accelerator.transactions_at_random import agree
 from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.test_json_text import stored
 from tests.unit.full.test_text_rows import read, stream
@@ -129,6 +132,11 @@ def fuzz_local_data(native: ModuleType, chance: random.Random) -> None:
             _, at = native.local_data(tuple(columns), at, rows, chance.randrange(200))
 
 
+def fuzz_transactions(native: ModuleType, flavor: Flavor, directory: Path, chance: random.Random) -> None:
+    """Damaged streams of transactions."""
+    agree(native, flavor, directory, chance, Mutator(flavor, chance.randrange(1 << 32)))
+
+
 def main() -> None:
     """Fuzz everything, the same for the same seed."""
     native, seed, count = loaded(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
@@ -137,6 +145,7 @@ def main() -> None:
     for number in range(count):
         fuzz_rows(native, seed + number)
         fuzz_literals(native, chance)
+        compare(native, seed + number, damage=True)
         fuzz_json(native, chance)
         fuzz_packets(native, chance)
         fuzz_frames(native, chance)
@@ -146,6 +155,8 @@ def main() -> None:
         native.crc32(chance.randbytes(size))
     assert compiled() is native
     flavors: tuple[Flavor, ...] = ("mysql", "mariadb")
+    for number in range(count // 20):
+        fuzz_transactions(native, flavors[number % 2], Path("unused"), chance)
     with running(native):
         for flavor in flavors:
             Mutator(flavor, seed).run(count)

@@ -81,10 +81,35 @@ def test_pieces_of_a_file(
 
 def test_what_is_no_call_is_refused(native: ModuleType) -> None:
     chance = random.Random(3)
-    values: list[object] = [None, 1, -1, b"x" * 40, "insert", "", {}, (), tuple, int, EventHeader, True, 1 << 70]
-    for name in ("frames", "rows_event", "table_map_event", "decode_rows", "cut", "decode"):
+    values: list[object] = [
+        [],
+        [None],
+        None,
+        1,
+        -1,
+        b"x" * 40,
+        "insert",
+        "",
+        {},
+        (),
+        tuple,
+        int,
+        EventHeader,
+        True,
+        1 << 70,
+    ]
+    for name in (
+        "frames",
+        "rows_event",
+        "table_map_event",
+        "decode_rows",
+        "cut",
+        "decode",
+        "rows_of",
+        "transactions_of",
+    ):
         for _ in range(1000):
-            arguments = [chance.choice(values) for _ in range(chance.randrange(11))]
+            arguments = [chance.choice(values) for _ in range(chance.randrange(12))]
             try:
                 getattr(native, name)(*arguments)
             except (TypeError, ValueError, OverflowError):
@@ -117,7 +142,7 @@ class Items:
         at = 0
         try:
             while at < len(events):
-                items, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
+                items, _, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
                 self.found += [repr(item) for item in items]
                 self.size += size
                 if after == at:
@@ -148,7 +173,7 @@ def test_rows_events_that_stand_together(native: ModuleType, flavor: Flavor) -> 
     maps = [parser.parse(raw) for raw in events]
     seen: dict[int, TableMap | None] = {event.table_id: event for event in maps if isinstance(event, TableMap)}
     with running(native):
-        together = [parser.rows_of(events, at, seen, RowsItem)[2] - at for at in range(len(events))]
+        together = [parser.rows_of(events, at, seen, RowsItem)[3] - at for at in range(len(events))]
     assert max(together) > 1, "nothing was ever taken together"
 
 

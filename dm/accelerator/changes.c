@@ -1,0 +1,368 @@
+/* Row events to row changes with their keys: the loop of `dm.syncer.row_lane` for tables that ask for nothing special.
+ *
+ * A row change is a Python object with slots, made here without its `__init__`, which only fills them. What a key is
+ * made of comes from `dm.changes.keys`, and folds are called as they are there.
+ */
+#include "native.h"
+#include <structmember.h>
+
+enum { PLAN, CHANGE_KIND, BEFORE, AFTER, SAFE, UNCHECKED, KEYS, SLOTS };
+static const char *const slot_names[SLOTS] = {"plan", "kind", "before", "after", "safe", "unchecked", "keys"};
+
+enum { ROWS_KIND = 0, COLUMNS = 2, PRESENT = 3, PRESENT_AFTER = 4, DATA = 5, FLAGS = 8, ROWS_FIELDS = 10 };
+#define NO_FOREIGN_KEY_CHECKS 0x2
+
+typedef struct {
+    PyObject_HEAD
+    PyTypeObject *change;
+    Py_ssize_t at[SLOTS];
+    Py_ssize_t factor, each; /* of memory: for each byte of an event, and for each change */
+} ChangeMaker;
+
+/* What is known of a table: (table map, layouts, plan, kinds, linked, keys), borrowed. */
+typedef struct {
+    PyObject *layouts, *plan, *kinds, *keys;
+    int linked;
+} Table;
+
+static int table_of(PyObject *known, Table *table)
+{
+    if (!PyTuple_Check(known) || PyTuple_GET_SIZE(known) != 6)
+        return 0;
+    table->layouts = PyTuple_GET_ITEM(known, 1);
+    table->plan = PyTuple_GET_ITEM(known, 2);
+    table->kinds = PyTuple_GET_ITEM(known, 3);
+    table->linked = PyTuple_GET_ITEM(known, 4) == Py_True;
+    table->keys = PyTuple_GET_ITEM(known, 5);
+    return PyDict_Check(table->layouts) && PyDict_Check(table->kinds) && PyTuple_Check(table->keys);
+}
+
+static int all_set(PyObject *bitmap, size_t columns)
+{
+    if (!PyBytes_Check(bitmap) || (size_t)PyBytes_GET_SIZE(bitmap) != (columns + 7) / 8)
+        return 0;
+    const uint8_t *bytes = (const uint8_t *)PyBytes_AS_STRING(bitmap);
+    for (size_t at = 0; at < columns / 8; at++)
+        if (bytes[at] != 0xFF)
+            return 0;
+    unsigned last = (1u << columns % 8) - 1;
+    return !last || (bytes[columns / 8] & last) == last;
+}
+
+/* Whether the images of the event hold all columns. */
+static int is_whole(PyObject *rows)
+{
+    Py_ssize_t columns = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, COLUMNS));
+    if (columns <= 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    return all_set(PyTuple_GET_ITEM(rows, PRESENT), (size_t)columns)
+        && all_set(PyTuple_GET_ITEM(rows, PRESENT_AFTER), (size_t)columns);
+}
+
+/* The key of an image: (token, values); NULL without an exception for an image that collides with nothing.
+ * `parts` is ((place in the row, how its value folds), ...): by a function, as it is (True), to one for all (None). */
+static PyObject *key_of(PyObject *token, PyObject *parts, PyObject *row, Outcome *outcome)
+{
+    Py_ssize_t count = PyTuple_GET_SIZE(parts);
+    PyObject *key = PyTuple_New(1 + count);
+    *outcome = FAILED;
+    if (key == NULL)
+        return NULL;
+    PyTuple_SET_ITEM(key, 0, Py_NewRef(token));
+    for (Py_ssize_t number = 0; number < count; number++) {
+        PyObject *part = PyTuple_GET_ITEM(parts, number);
+        Py_ssize_t at = PyTuple_Check(part) && PyTuple_GET_SIZE(part) == 2 ? PyLong_AsSsize_t(PyTuple_GET_ITEM(part, 0)) : -1;
+        if (at < 0 || at >= PyTuple_GET_SIZE(row)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "a key's column outside of the row");
+            Py_DECREF(key);
+            return NULL;
+        }
+        PyObject *value = PyTuple_GET_ITEM(row, at), *fold = PyTuple_GET_ITEM(part, 1);
+        if (value == Py_None) {
+            Py_DECREF(key);
+            *outcome = TAKEN;
+            return NULL;
+        }
+        PyObject *folded = fold == Py_None ? Py_NewRef(Py_None) : fold == Py_True ? Py_NewRef(value) : PyObject_CallOneArg(fold, value);
+        if (folded == NULL) {
+            Py_DECREF(key);
+            return NULL;
+        }
+        PyTuple_SET_ITEM(key, 1 + number, folded);
+    }
+    *outcome = TAKEN;
+    return key;
+}
+
+/* Appends the image's key unless it is `other`; gives it, borrowed, in `found`. */
+static int add_key(PyObject *list, PyObject *spec, PyObject *row, PyObject *other, PyObject **found)
+{
+    *found = NULL;
+    if (row == Py_None)
+        return 1;
+    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) != 2 || !PyTuple_Check(PyTuple_GET_ITEM(spec, 1)) || !PyTuple_Check(row)) {
+        PyErr_SetString(PyExc_TypeError, "a key is (token, parts), a row a tuple");
+        return 0;
+    }
+    Outcome outcome;
+    PyObject *key = key_of(PyTuple_GET_ITEM(spec, 0), PyTuple_GET_ITEM(spec, 1), row, &outcome);
+    if (key == NULL)
+        return outcome == TAKEN;
+    int same = other == NULL ? 0 : PyObject_RichCompareBool(other, key, Py_EQ);
+    int done = same < 0 ? 0 : same ? 1 : PyList_Append(list, key) == 0;
+    Py_DECREF(key); /* the list has it */
+    if (done && !same)
+        *found = key;
+    return done;
+}
+
+/* What `keys_of` finds for a change whose images are whole. */
+static PyObject *keys_of(PyObject *specs, PyObject *before, PyObject *after)
+{
+    PyObject *list = PyList_New(0), *keys = NULL;
+    if (list == NULL)
+        return NULL;
+    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(specs); number++) {
+        PyObject *first, *second, *spec = PyTuple_GET_ITEM(specs, number);
+        if (!add_key(list, spec, before, NULL, &first) || !add_key(list, spec, after, first, &second))
+            goto done;
+    }
+    keys = PyList_AsTuple(list);
+done:
+    Py_DECREF(list);
+    return keys;
+}
+
+static PyObject *change_of(const ChangeMaker *self, const Table *table, PyObject *kind, PyObject *pair, int safe, int unchecked)
+{
+    PyObject *before = PyTuple_GET_ITEM(pair, 0), *after = PyTuple_GET_ITEM(pair, 1);
+    PyObject *keys = keys_of(table->keys, before, after);
+    PyObject *change = keys == NULL ? NULL : self->change->tp_alloc(self->change, 0);
+    if (change == NULL) {
+        Py_XDECREF(keys);
+        return NULL;
+    }
+    PyObject *values[SLOTS] = {
+        Py_NewRef(table->plan), Py_NewRef(kind), Py_NewRef(before), Py_NewRef(after), PyBool_FromLong(safe),
+        PyBool_FromLong(unchecked), keys,
+    };
+    for (int slot = 0; slot < SLOTS; slot++)
+        *(PyObject **)((char *)change + self->at[slot]) = values[slot];
+    return change;
+}
+
+/* Appends the changes of an event. */
+static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *tables, PyObject *item, int safe, PyObject *found, Py_ssize_t *cost)
+{
+    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2)
+        return DECLINED;
+    PyObject *rows = PyTuple_GET_ITEM(item, 1);
+    PyObject *number = PyLong_FromVoidPtr(PyTuple_GET_ITEM(item, 0));
+    PyObject *known = number == NULL ? NULL : PyDict_GetItemWithError(tables, number);
+    Py_XDECREF(number);
+    Table table;
+    if (known == NULL || !table_of(known, &table) || !PyTuple_Check(rows) || PyTuple_GET_SIZE(rows) != ROWS_FIELDS)
+        return PyErr_Occurred() ? FAILED : DECLINED;
+    Py_INCREF(known); /* folds are functions of Python, and other threads may run meanwhile */
+    Outcome done = DECLINED;
+    PyObject *pairs = NULL, *kind = PyDict_GetItemWithError(table.kinds, PyTuple_GET_ITEM(rows, ROWS_KIND));
+    if (kind == NULL || PyErr_Occurred() || kind == Py_None) {
+        done = PyErr_Occurred() ? FAILED : kind == Py_None ? TAKEN : DECLINED; /* None: not wanted */
+        goto done;
+    }
+    if (!is_whole(rows) || !PyBytes_Check(PyTuple_GET_ITEM(rows, DATA)))
+        goto done;
+    unsigned long flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(rows, FLAGS));
+    int unchecked = table.linked && (safe || (flags & NO_FOREIGN_KEY_CHECKS));
+    PyObject *arguments[] = {table.layouts, rows};
+    pairs = PyErr_Occurred() ? NULL : native_decode_rows(module, arguments, 2);
+    if (pairs == NULL || pairs == Py_None) {
+        done = pairs == NULL ? FAILED : DECLINED;
+        goto done;
+    }
+    Py_ssize_t count = PyList_GET_SIZE(pairs);
+    done = TAKEN;
+    for (Py_ssize_t at = 0; at < count && done == TAKEN; at++) {
+        PyObject *change = change_of(self, &table, kind, PyList_GET_ITEM(pairs, at), safe, unchecked);
+        if (change == NULL || PyList_Append(found, change) < 0)
+            done = FAILED;
+        Py_XDECREF(change);
+    }
+    Py_ssize_t size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(rows, DATA));
+    *cost += (self->factor * size / (count ? count : 1) + self->each) * count;
+done:
+    Py_XDECREF(pairs);
+    Py_DECREF(known);
+    return done;
+}
+
+/* maker(items, at, tables, safe) -> (changes, their memory, the place of the first item that is not taken) */
+static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
+{
+    const ChangeMaker *self = (ChangeMaker *)object;
+    PyObject *items, *tables, *module = PyType_GetModule(Py_TYPE(object));
+    Py_ssize_t at, cost = 0;
+    int safe;
+    if (module == NULL || (named != NULL && PyDict_GET_SIZE(named))
+        || !PyArg_ParseTuple(args, "O!nO!p", &PyList_Type, &items, &at, &PyDict_Type, &tables, &safe)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "maker(items, at, tables, safe)");
+        return NULL;
+    }
+    if (at < 0) {
+        PyErr_SetString(PyExc_ValueError, "a place outside of the items");
+        return NULL;
+    }
+    PyObject *found = PyList_New(0);
+    if (found == NULL)
+        return NULL;
+    for (; at < PyList_GET_SIZE(items); at++) {
+        PyObject *item = Py_NewRef(PyList_GET_ITEM(items, at));
+        Outcome done = take_item(self, module, tables, item, safe, found, &cost);
+        Py_DECREF(item);
+        if (done == FAILED) {
+            Py_DECREF(found);
+            return NULL;
+        }
+        if (done == DECLINED)
+            break;
+    }
+    return Py_BuildValue("(Nnn)", found, cost, at);
+}
+
+/* maker.assign(holder, changes, at, most, free, follows, limit) -> (worker, end): the run of changes, at least none and
+ * at most so many, that go to one worker; recorded as its own. As `ConflictDetector.place` does for one whose keys are
+ * all known. */
+static PyObject *maker_assign(PyObject *object, PyObject *const *args, Py_ssize_t count)
+{
+    const ChangeMaker *self = (ChangeMaker *)object;
+    if (count != 7 || !PyDict_Check(args[0]) || !PyList_Check(args[1]) || !PyLong_Check(args[4])) {
+        PyErr_SetString(PyExc_TypeError, "assign(holder, changes, at, most, free, follows, limit)");
+        return NULL;
+    }
+    PyObject *holder = args[0], *changes = args[1], *free_worker = args[4];
+    Py_ssize_t at = PyLong_AsSsize_t(args[2]), most = PyLong_AsSsize_t(args[3]), limit = PyLong_AsSsize_t(args[6]);
+    int follows = PyObject_IsTrue(args[5]);
+    if (PyErr_Occurred())
+        return NULL;
+    if (at < 0 || most < 0) {
+        PyErr_SetString(PyExc_ValueError, "a place outside of the changes");
+        return NULL;
+    }
+    PyObject *worker = NULL; /* of the run */
+    for (; most > 0 && at < PyList_GET_SIZE(changes) && PyDict_GET_SIZE(holder) < limit; at++, most--) {
+        PyObject *change = PyList_GET_ITEM(changes, at);
+        PyObject *keys = Py_IS_TYPE(change, self->change) ? *(PyObject **)((char *)change + self->at[KEYS]) : NULL;
+        if (keys == NULL || !PyTuple_Check(keys))
+            break;
+        PyObject *wanted = NULL; /* who holds keys of it */
+        int apart = 0;
+        for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(keys) && !apart; number++) {
+            PyObject *held = PyDict_GetItemWithError(holder, PyTuple_GET_ITEM(keys, number));
+            if (held == NULL && PyErr_Occurred())
+                goto failed;
+            if (held == NULL)
+                continue;
+            apart = !follows || !PyLong_Check(held)
+                || (wanted != NULL && PyLong_AsSsize_t(held) != PyLong_AsSsize_t(wanted));
+            wanted = held;
+        }
+        if (apart)
+            break;
+        wanted = wanted == NULL ? free_worker : wanted;
+        if (worker != NULL && PyLong_AsSsize_t(worker) != PyLong_AsSsize_t(wanted))
+            break;
+        if (worker == NULL)
+            worker = Py_NewRef(wanted);
+        for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(keys); number++)
+            if (PyDict_SetItem(holder, PyTuple_GET_ITEM(keys, number), worker) < 0)
+                goto failed;
+    }
+    return worker == NULL ? Py_BuildValue("(On)", free_worker, at) : Py_BuildValue("(Nn)", worker, at);
+failed:
+    Py_XDECREF(worker);
+    return NULL;
+}
+
+/* ChangeMaker(type of changes, memory for each byte, memory for each change) */
+static PyObject *maker_new(PyTypeObject *type, PyObject *args, PyObject *named)
+{
+    PyTypeObject *change;
+    Py_ssize_t factor, each;
+    if ((named != NULL && PyDict_GET_SIZE(named)) || !PyArg_ParseTuple(args, "O!nn", &PyType_Type, &change, &factor, &each)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "ChangeMaker(type, factor, each)");
+        return NULL;
+    }
+    ChangeMaker *self = (ChangeMaker *)type->tp_alloc(type, 0);
+    if (self == NULL)
+        return NULL;
+    self->factor = factor;
+    self->each = each;
+    for (int slot = 0; slot < SLOTS; slot++) {
+        PyObject *member = PyObject_GetAttrString((PyObject *)change, slot_names[slot]);
+        int usable = member != NULL && Py_IS_TYPE(member, &PyMemberDescr_Type)
+            && ((PyMemberDescrObject *)member)->d_member->type == T_OBJECT_EX
+            && PyDescr_TYPE(member) == change;
+        if (usable)
+            self->at[slot] = ((PyMemberDescrObject *)member)->d_member->offset;
+        Py_XDECREF(member);
+        if (!usable) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_TypeError, "a type of changes has slots");
+            Py_DECREF(self);
+            return NULL;
+        }
+    }
+    self->change = (PyTypeObject *)Py_NewRef(change);
+    return (PyObject *)self;
+}
+
+static int maker_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((ChangeMaker *)object)->change);
+    Py_VISIT(Py_TYPE(object));
+    return 0;
+}
+
+static int maker_clear(PyObject *object)
+{
+    Py_CLEAR(((ChangeMaker *)object)->change);
+    return 0;
+}
+
+static void maker_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    maker_clear(object);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyMethodDef maker_methods[] = {
+    {"assign", (PyCFunction)(void (*)(void))maker_assign, METH_FASTCALL, "The changes from a place on that go to one worker."},
+    {NULL, NULL, 0, NULL},
+};
+
+static PyType_Slot slots[] = {
+    {Py_tp_methods, maker_methods},
+    {Py_tp_doc, "What makes the row changes of events."},
+    {Py_tp_new, maker_new},
+    {Py_tp_call, maker_call},
+    {Py_tp_traverse, maker_traverse},
+    {Py_tp_clear, maker_clear},
+    {Py_tp_dealloc, maker_dealloc},
+    {0, NULL},
+};
+static PyType_Spec spec = {
+    "dm.accelerator._native.ChangeMaker", sizeof(ChangeMaker), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC, slots,
+};
+
+PyTypeObject *change_maker_type(PyObject *module)
+{
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}

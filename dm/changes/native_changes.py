@@ -1,0 +1,71 @@
+"""Row changes made by the compiled loop, where there is one.
+
+It takes the tables that ask for nothing special: every image holds all columns, nothing is filtered, added or kept in
+order, and every key can be read from the values alone. What it declines, and everything without the accelerator, goes
+the way of `dm.syncer.row_lane`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from dm import accelerator
+from dm.binlog.reader import Rows, TableMap
+from dm.binlog.rows import RowsKind
+from dm.changes.keys import Key
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+
+DirectTable = tuple[
+    TableMap, dict[bytes, object], TablePlan, Mapping[RowsKind, ChangeKind | None], bool, tuple[tuple[str, object], ...]
+]
+"""A table for the loop: its decoder's layouts, its plan, kinds of events (None: not wanted), whether checked foreign
+keys join it, and what its keys are read from."""
+
+
+class ChangeMaker(Protocol):
+    """The compiled loop."""
+
+    def __call__(
+        self, items: Sequence[tuple[TableMap, Rows]], at: int, tables: dict[int, DirectTable], safe: bool, /
+    ) -> tuple[list[RowChange], int, int]:
+        """The changes of the events from a place on, the memory they take, and the place of the first it declines."""
+        ...
+
+    def assign(
+        self,
+        holder: dict[Key, int],
+        changes: list[RowChange],
+        at: int,
+        most: int,
+        free: int,
+        follows: bool,
+        limit: int,
+        /,
+    ) -> tuple[int, int]:
+        """The worker of the changes from a place on, recorded as theirs, and the place of the first that is not its."""
+        ...
+
+
+def change_maker(factor: int, each: int) -> ChangeMaker | None:
+    """The loop, which counts memory by the bytes of an event and by change; None without the accelerator."""
+    if accelerator.native is None:
+        return None
+    made: ChangeMaker = accelerator.native.ChangeMaker(RowChange, factor, each)
+    return made
+
+
+def direct_table(
+    table_map: TableMap,
+    layouts: dict[bytes, object] | None,
+    plan: TablePlan,
+    kinds: Mapping[RowsKind, ChangeKind | None],
+) -> DirectTable | None:
+    """The table as the loop takes it; None for one that it can't take."""
+    if layouts is None or plan.ordered or plan.constants or plan.order_key is not None:
+        return None
+    keys = [(function.token, function.parts) for function in plan.key_functions if function.parts is not None]
+    if len(keys) != len(plan.key_functions):
+        return None
+    return table_map, layouts, plan, kinds, plan.linked, tuple(keys)

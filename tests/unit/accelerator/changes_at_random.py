@@ -1,0 +1,125 @@
+"""Tables with keys of all sorts, and the row changes that the compiled loop and Python make of the same events."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass, replace
+from types import ModuleType
+from typing import cast
+
+from dm.binlog.decode import RowDecoder
+from dm.binlog.value import Value
+from dm.changes.fold import Fold, itself
+from dm.changes.keys import KeyFunction, KeyPart, key_function, keys_of
+from dm.changes.native_changes import change_maker, direct_table
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.syncer.source_table import KINDS, SourceTable
+from dm.syncer.transaction import RowsItem
+from tests.testbed.decoders import running
+from tests.unit.accelerator.rows_at_random import Sample, sample
+
+FACTOR, EACH = 9, 400
+
+
+@dataclass
+class Plan:
+    """What of a plan the changes of a row depend on."""
+
+    key_functions: tuple[KeyFunction, ...]
+    linked: bool
+    ordered: bool = False
+    order_key: None = None
+    constants: tuple[()] = ()
+
+
+def _text(value: Value) -> Hashable:
+    return str(value).lower()
+
+
+def _keys(chance: random.Random, columns: int) -> tuple[KeyFunction, ...]:
+    folds: list[Fold | None] = [itself, itself, _text, None]
+    name = TableName("s", "t")
+    found = []
+    for number in range(chance.randrange(4)):
+        places = [chance.choice([at, at, at, None]) for at in chance.sample(range(columns), min(columns, 2))]
+        parts = [KeyPart(f"c{number}{at}", at, chance.choice(folds)) for at in places[: chance.randrange(1, 3)]]
+        found.append(key_function(name, parts))
+    return tuple(found)
+
+
+def events(seed: int, *, damage: bool) -> tuple[Sample, list[RowsItem]]:
+    """A table and some of its events, which check foreign keys or not."""
+    found = sample(seed, damage=damage)
+    chance = random.Random(seed)
+    rows = [replace_flags(found, chance.choice([0, 1, 2, 3])) for _ in range(chance.randrange(1, 4))]
+    return found, rows
+
+
+def replace_flags(found: Sample, flags: int) -> RowsItem:
+    """The event with these flags."""
+    return RowsItem(found.table_map, found.rows._replace(flags=flags))
+
+
+def told(changes: Sequence[RowChange]) -> list[str]:
+    """Everything of the changes; of their values the types, too, since 1 and True are equal."""
+    return [f"{replace(change, plan=None)!r} {keys_of(change)!r} {type(change.safe)}" for change in changes]  # type: ignore[arg-type]  # the plan's text says nothing
+
+
+def python_changes(table: SourceTable, items: list[RowsItem], *, safe: bool) -> tuple[list[RowChange], int, str]:
+    """As `RowLane` makes them one by one: the changes, their memory, and the error that ended them."""
+    changes: list[RowChange] = []
+    cost = 0
+    for item in items:
+        if not table.wanted_kinds[item.rows.kind]:
+            continue
+        try:
+            pairs = table.decoder.decode(item.rows)
+        except DMError as error:
+            return changes, cost, error.name
+        unchecked = table.unchecked(item, safe=safe)
+        made = [RowChange(table.plan, KINDS[item.rows.kind], *pair, safe, unchecked) for pair in pairs]
+        changes += made
+        cost += (FACTOR * len(item.rows.data) // (len(made) or 1) + EACH) * len(made)
+    return changes, cost, ""
+
+
+def compare(native: ModuleType, seed: int, *, damage: bool) -> int:
+    """Both ways of one table's events; gives how many changes the compiled loop has made."""
+    found, items = events(seed, damage=damage)
+    chance = random.Random(seed)
+    plan = cast(TablePlan, Plan(_keys(chance, len(found.columns)), chance.random() < 0.5))
+    wanted = {kind: chance.random() < 0.9 for kind in KINDS}
+    safe = chance.random() < 0.3
+    tables = {}
+    for extension in (native, None):
+        with running(extension):
+            decoder = RowDecoder(found.table_map, found.columns)
+            tables[extension] = SourceTable(found.table_map, (), decoder, plan, wanted, None, None)
+    expected, memory, error = python_changes(tables[None], items, safe=safe)
+    kinds: dict[str, ChangeKind | None] = {kind: KINDS[kind] if wanted[kind] else None for kind in KINDS}
+    with running(native):
+        maker = change_maker(FACTOR, EACH)
+        assert maker is not None
+        direct = direct_table(found.table_map, tables[native].decoder.layouts, plan, kinds)  # type: ignore[arg-type]  # kinds of rows events
+        assert direct is not None
+        known = {id(found.table_map): direct}
+        changes, cost, at = maker(items, 0, known, safe)
+        compiled = len(changes)
+        while at < len(items):  # what it declines, Python takes; then it goes on
+            more, memory_of_more, failed = python_changes(tables[native], items[at : at + 1], safe=safe)
+            changes, cost = changes + more, cost + memory_of_more
+            if failed:
+                assert failed == error
+                break
+            more, memory_of_more, at = maker(items, at + 1, known, safe)
+            compiled += len(more)
+            changes, cost = changes + more, cost + memory_of_more
+        else:
+            assert not error
+    assert told(changes) == told(expected), seed
+    assert cost == memory, seed
+    return compiled
