@@ -1,4 +1,4 @@
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 class Layout:
@@ -31,7 +31,7 @@ def decode(before: Layout | None, after: Layout | None, data: bytes, start: int,
 def decode_rows(layouts: dict[bytes, Layout], rows: tuple[Any, ...], /) -> list[Any] | None: ...
 def frames(
     data: bytes, start: int, end: int, checksum: bool, place: int, event_type: type, header_type: type, /
-) -> tuple[list[Any], int]: ...
+) -> tuple[Sequence[Any], int]: ...
 def local_data(
     columns: tuple[tuple[Any, Any, Any, int], ...], start: int, rows: int, size: int, /
 ) -> tuple[bytes, int]: ...
@@ -48,7 +48,7 @@ def rows_event(
     /,
 ) -> Any: ...
 def rows_of(
-    events: list[Any],
+    events: Sequence[Any],
     at: int,
     trailing: int,
     bodies: dict[bytes, Any],
@@ -84,7 +84,7 @@ def cut(
 def json_text(doc: bytes, /) -> str | None: ...
 def crc32(data: bytes | bytearray | memoryview, /) -> int: ...
 def transactions_of(
-    events: list[Any],
+    events: Sequence[Any],
     at: int,
     trailing: int,
     bodies: dict[bytes, Any],

@@ -148,7 +148,41 @@ typedef struct {
     PyObject *forms;  /* dict: event type -> (kind, version 2, compressed, partial) */
     PyTypeObject *rows, *item;
     size_t trailing; /* bytes behind the body */
+    PyObject *events; /* a list, or Events */
+    int listed;
+    PyTypeObject *type; /* of events whose checksum is right */
 } Run;
+
+/* One event; `bytes`, borrowed, where there is an object that has nothing else. */
+typedef struct {
+    const uint8_t *data;
+    size_t size;
+    PyObject *bytes;
+} Raw;
+
+static Py_ssize_t count_of(const Run *run)
+{
+    return run->listed ? PyList_GET_SIZE(run->events) : events_length(run->events);
+}
+
+/* The event at a place; 0 where it is not one that was checked, with a header at least. */
+static int raw_at(const Run *run, Py_ssize_t at, Raw *raw)
+{
+    raw->bytes = NULL;
+    if (at >= count_of(run))
+        return 0;
+    if (!run->listed) {
+        raw->data = event_in(run->events, at, &raw->size);
+        return raw->data != NULL && raw->size >= HEADER_SIZE;
+    }
+    PyObject *event = PyList_GET_ITEM(run->events, at);
+    if (!Py_IS_TYPE(event, run->type) || PyTuple_GET_SIZE(event) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(event, 1)))
+        return 0;
+    raw->bytes = PyTuple_GET_ITEM(event, 1);
+    raw->data = (const uint8_t *)PyBytes_AS_STRING(raw->bytes);
+    raw->size = (size_t)PyBytes_GET_SIZE(raw->bytes);
+    return raw->size >= HEADER_SIZE;
+}
 
 /* The table map in force under a number; borrowed, NULL for none. */
 static PyObject *map_of(const Run *run, uint64_t table)
@@ -186,10 +220,10 @@ static int form_of(PyObject *form, PyObject **kind, PyObject **version2, PyObjec
     return PyUnicode_Check(*kind) && PyUnicode_GET_LENGTH(*kind) > 0;
 }
 
-static Outcome take_rows(const Run *run, PyObject *form, PyObject *bytes, PyObject *found)
+static Outcome take_rows(const Run *run, PyObject *form, const Raw *raw, PyObject *found)
 {
-    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(bytes);
-    size_t size = (size_t)PyBytes_GET_SIZE(bytes);
+    const uint8_t *data = raw->data;
+    size_t size = raw->size;
     PyObject *kind, *version2, *partial;
     Fixed fixed;
     if (!form_of(form, &kind, &version2, &partial) || size < HEADER_SIZE + run->trailing)
@@ -203,7 +237,9 @@ static Outcome take_rows(const Run *run, PyObject *form, PyObject *bytes, PyObje
         return PyErr_Occurred() ? FAILED : DECLINED;
     if (table_map == Py_None)
         return TAKEN;
-    PyObject *rows = rows_made(run->rows, kind, partial, bytes, &fixed, images, end);
+    PyObject *bytes = raw->bytes ? Py_NewRef(raw->bytes) : PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
+    PyObject *rows = bytes == NULL ? NULL : rows_made(run->rows, kind, partial, bytes, &fixed, images, end);
+    Py_XDECREF(bytes);
     PyObject *item = rows == NULL ? NULL : run->item->tp_alloc(run->item, 2);
     if (item == NULL) {
         Py_XDECREF(rows);
@@ -216,38 +252,29 @@ static Outcome take_rows(const Run *run, PyObject *form, PyObject *bytes, PyObje
     return failed < 0 ? FAILED : TAKEN;
 }
 
-/* The bytes of an event whose checksum is right, borrowed; NULL where it is not one with a header at least. */
-static PyObject *bytes_of(PyObject *event, PyTypeObject *type)
+static Outcome take_event(const Run *run, const Raw *raw, PyObject *found)
 {
-    if (!Py_IS_TYPE(event, type) || PyTuple_GET_SIZE(event) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(event, 1)))
-        return NULL;
-    PyObject *bytes = PyTuple_GET_ITEM(event, 1);
-    return PyBytes_GET_SIZE(bytes) < HEADER_SIZE ? NULL : bytes;
-}
-
-static Outcome take_event(const Run *run, PyObject *event, PyTypeObject *type, PyObject *found, size_t *size)
-{
-    PyObject *bytes = bytes_of(event, type);
-    if (bytes == NULL)
-        return DECLINED;
-    *size = (size_t)PyBytes_GET_SIZE(bytes);
-    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(bytes);
-    if (data[4] == TABLE_MAP)
-        return take_table_map(run, data, *size);
-    PyObject *code = PyLong_FromLong(data[4]);
+    if (raw->data[4] == TABLE_MAP)
+        return take_table_map(run, raw->data, raw->size);
+    PyObject *code = PyLong_FromLong(raw->data[4]);
     PyObject *form = code == NULL ? NULL : PyDict_GetItemWithError(run->forms, code);
     Py_XDECREF(code);
     if (form == NULL)
         return PyErr_Occurred() ? FAILED : DECLINED;
-    return take_rows(run, form, bytes, found);
+    return take_rows(run, form, raw, found);
+}
+
+/* Whether it is a list, or Events of this type. */
+static int is_run(PyObject *module, PyObject *events)
+{
+    return PyList_Check(events) || Py_IS_TYPE(events, types_of(module)->events);
 }
 
 /* rows_of(events, at, trailing, bodies, maps, forms, event type, type of rows, type of items)
  * -> (items, bytes of their events, bytes, end) */
 PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    (void)self;
-    if (count != 9 || !PyList_Check(args[0]) || !PyDict_Check(args[3]) || !PyDict_Check(args[4]) || !PyDict_Check(args[5])
+    if (count != 9 || !is_run(self, args[0]) || !PyDict_Check(args[3]) || !PyDict_Check(args[4]) || !PyDict_Check(args[5])
         || !is_named(args[6]) || !is_named(args[7]) || !is_named(args[8])) {
         PyErr_SetString(PyExc_TypeError, "rows_of(events, at, trailing, bodies, maps, forms, type, type, type)");
         return NULL;
@@ -259,23 +286,25 @@ PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count
         PyErr_SetString(PyExc_ValueError, "a place outside of the events");
         return NULL;
     }
-    Run run = {args[3], args[4], args[5], (PyTypeObject *)args[7], (PyTypeObject *)args[8], (size_t)trailing};
+    Run run = {
+        args[3], args[4], args[5], (PyTypeObject *)args[7], (PyTypeObject *)args[8], (size_t)trailing,
+        args[0], PyList_Check(args[0]), (PyTypeObject *)args[6],
+    };
     PyObject *found = PyList_New(0);
     if (found == NULL)
         return NULL;
-    for (; at < PyList_GET_SIZE(args[0]); at++) {
-        size_t length = 0;
+    for (Raw raw; raw_at(&run, at, &raw); at++) {
         Py_ssize_t before = PyList_GET_SIZE(found);
-        Outcome done = take_event(&run, PyList_GET_ITEM(args[0], at), (PyTypeObject *)args[6], found, &length);
+        Outcome done = take_event(&run, &raw, found);
         if (done == FAILED) {
             Py_DECREF(found);
             return NULL;
         }
         if (done == DECLINED)
             break;
-        size += (Py_ssize_t)length;
+        size += (Py_ssize_t)raw.size;
         if (PyList_GET_SIZE(found) > before)
-            rows_size += (Py_ssize_t)length;
+            rows_size += (Py_ssize_t)raw.size;
     }
     return Py_BuildValue("(Nnnn)", found, rows_size, size, at);
 }
@@ -354,75 +383,66 @@ static Outcome take_begin(const uint8_t *data, size_t size, PyObject *sessions)
 
 typedef struct {
     Run run;
-    PyObject *events, *sessions;
-    PyTypeObject *type;
+    PyObject *sessions;
     size_t largest; /* bytes of rows events in a transaction */
 } Stream;
 
-/* The event at a place with its size less what is behind its body; NULL for none. */
-static const uint8_t *event_at(const Stream *stream, Py_ssize_t at, size_t *size, size_t *whole)
+/* An event that is long enough for what stands behind its body; `end` is the end of the body. */
+static int body_at(const Stream *stream, Py_ssize_t at, Raw *raw, size_t *end)
 {
-    PyObject *bytes = at < PyList_GET_SIZE(stream->events) ? bytes_of(PyList_GET_ITEM(stream->events, at), stream->type) : NULL;
-    if (bytes == NULL || (size_t)PyBytes_GET_SIZE(bytes) < HEADER_SIZE + stream->run.trailing)
-        return NULL;
-    *whole = (size_t)PyBytes_GET_SIZE(bytes);
-    *size = *whole - stream->run.trailing;
-    return (const uint8_t *)PyBytes_AS_STRING(bytes);
+    if (!raw_at(&stream->run, at, raw) || raw->size < HEADER_SIZE + stream->run.trailing)
+        return 0;
+    *end = raw->size - stream->run.trailing;
+    return 1;
 }
 
 /* Appends the transaction that begins at a place, moves the place behind it. */
 static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObject *found)
 {
     Py_ssize_t at = *place;
-    size_t size, whole, total, rows_size = 0;
-    const uint8_t *data = event_at(stream, at++, &size, &whole);
+    size_t end, total, rows_size = 0;
+    Raw raw;
     Group group;
-    if (data == NULL || !group_of(data, size, &group))
+    if (!body_at(stream, at++, &raw, &end) || !group_of(raw.data, end, &group))
         return DECLINED;
-    size_t announced = total = whole;
+    size_t announced = total = raw.size;
     if (!group.mariadb) {
-        if ((data = event_at(stream, at++, &size, &whole)) == NULL)
+        if (!body_at(stream, at++, &raw, &end))
             return DECLINED;
-        Outcome begun = take_begin(data, size, stream->sessions);
+        Outcome begun = take_begin(raw.data, end, stream->sessions);
         if (begun != TAKEN)
             return begun;
-        total += whole;
+        total += raw.size;
     }
     PyObject *items = PyList_New(0);
     if (items == NULL)
         return FAILED;
     Outcome done = DECLINED;
-    while ((data = event_at(stream, at, &size, &whole)) != NULL) {
-        if (data[4] == XID) {
-            done = size >= HEADER_SIZE + 8 ? TAKEN : DECLINED;
-            total += whole;
+    for (; body_at(stream, at, &raw, &end); at++) {
+        total += raw.size;
+        if (raw.data[4] == XID) {
+            done = end >= HEADER_SIZE + 8 ? TAKEN : DECLINED;
             at++;
             break;
         }
-        if (data[4] == ROWS_QUERY || data[4] == MARIADB_ANNOTATE_ROWS) {
-            total += whole;
-            at++;
+        if (raw.data[4] == ROWS_QUERY || raw.data[4] == MARIADB_ANNOTATE_ROWS)
             continue;
-        }
         Py_ssize_t before = PyList_GET_SIZE(items);
-        size_t length;
-        done = take_event(&stream->run, PyList_GET_ITEM(stream->events, at), stream->type, items, &length);
+        done = take_event(&stream->run, &raw, items);
         if (done != TAKEN)
             break;
         done = DECLINED; /* as long as the end has not come */
-        total += whole;
-        if (PyList_GET_SIZE(items) > before && (rows_size += whole) > stream->largest)
+        if (PyList_GET_SIZE(items) > before && (rows_size += raw.size) > stream->largest)
             break;
-        at++;
     }
     if (done == TAKEN) {
-        unsigned long timestamp = (unsigned long)little(data, 4);
         PyObject *source = group.mariadb ? PyLong_FromUnsignedLongLong(group.domain)
             : group.source == NULL ? Py_NewRef(Py_None)
                                    : PyBytes_FromStringAndSize((const char *)group.source, 16);
         PyObject *made = Py_BuildValue(
-            "(NKKkOnnn)", source, (unsigned long long)group.number, (unsigned long long)group.server, timestamp, items,
-            (Py_ssize_t)rows_size, (Py_ssize_t)(total - announced), (Py_ssize_t)total
+            "(NKKkOnnn)", source, (unsigned long long)group.number, (unsigned long long)group.server,
+            (unsigned long)little(raw.data, 4), items, (Py_ssize_t)rows_size, (Py_ssize_t)(total - announced),
+            (Py_ssize_t)total
         );
         if (made == NULL || PyList_Append(found, made) < 0)
             done = FAILED;
@@ -437,8 +457,7 @@ static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObjec
  * -> (transactions, end), each (source, number, server id, time, items, bytes of rows, bytes behind the GTID, bytes) */
 PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    (void)self;
-    if (count != 11 || !PyList_Check(args[0]) || !PyDict_Check(args[3]) || !PyDict_Check(args[4]) || !PyDict_Check(args[5])
+    if (count != 11 || !is_run(self, args[0]) || !PyDict_Check(args[3]) || !PyDict_Check(args[4]) || !PyDict_Check(args[5])
         || !PyDict_Check(args[6]) || !is_named(args[8]) || !is_named(args[9]) || !is_named(args[10])) {
         PyErr_SetString(PyExc_TypeError, "transactions_of(events, at, trailing, bodies, maps, forms, sessions, largest, type, type, type)");
         return NULL;
@@ -451,8 +470,11 @@ PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize
         return NULL;
     }
     Stream stream = {
-        {args[3], args[4], args[5], (PyTypeObject *)args[9], (PyTypeObject *)args[10], (size_t)trailing},
-        args[0], args[6], (PyTypeObject *)args[8], (size_t)largest,
+        {
+            args[3], args[4], args[5], (PyTypeObject *)args[9], (PyTypeObject *)args[10], (size_t)trailing,
+            args[0], PyList_Check(args[0]), (PyTypeObject *)args[8],
+        },
+        args[6], (size_t)largest,
     };
     PyObject *found = PyList_New(0);
     if (found == NULL)

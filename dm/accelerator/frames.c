@@ -41,10 +41,116 @@ static PyObject *event_of(const uint8_t *event, size_t size, PyTypeObject *type,
     return made;
 }
 
-/* frames(data, start, end, checksum, place, event type, header type) -> (list of events, end of them) */
+/* Events that stand in bytes one behind the other; each is made when somebody asks for it. Most are not asked for. */
+typedef struct {
+    PyObject_HEAD
+    PyObject *data;
+    PyTypeObject *type, *header_type;
+    Py_ssize_t count, room;
+    uint32_t *ends; /* in `data`, from `start` on */
+    size_t start;
+} Events;
+
+static size_t begin_of(const Events *events, Py_ssize_t at)
+{
+    return events->start + (at ? events->ends[at - 1] : 0);
+}
+
+const uint8_t *event_in(PyObject *object, Py_ssize_t at, size_t *size)
+{
+    const Events *events = (Events *)object;
+    if (at < 0 || at >= events->count)
+        return NULL;
+    size_t begin = begin_of(events, at);
+    *size = events->start + events->ends[at] - begin;
+    return (const uint8_t *)PyBytes_AS_STRING(events->data) + begin;
+}
+
+static PyObject *events_item(PyObject *object, Py_ssize_t at)
+{
+    const Events *events = (Events *)object;
+    size_t size;
+    const uint8_t *event = event_in(object, at, &size);
+    if (event == NULL) {
+        PyErr_SetString(PyExc_IndexError, "no such event");
+        return NULL;
+    }
+    return event_of(event, size, events->type, events->header_type);
+}
+
+Py_ssize_t events_length(PyObject *object)
+{
+    return ((Events *)object)->count;
+}
+
+static int add_end(Events *events, size_t end)
+{
+    if (end - events->start > UINT32_MAX) {
+        PyErr_SetString(PyExc_ValueError, "too many bytes at a time");
+        return 0;
+    }
+    if (events->count == events->room) {
+        Py_ssize_t room = events->room ? 2 * events->room : 256;
+        uint32_t *ends = PyMem_Realloc(events->ends, (size_t)room * sizeof *ends);
+        if (ends == NULL) {
+            PyErr_NoMemory();
+            return 0;
+        }
+        events->ends = ends;
+        events->room = room;
+    }
+    events->ends[events->count++] = (uint32_t)(end - events->start);
+    return 1;
+}
+
+static int events_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((Events *)object)->type);
+    Py_VISIT(((Events *)object)->header_type);
+    Py_VISIT(Py_TYPE(object));
+    return 0;
+}
+
+static int events_clear(PyObject *object)
+{
+    Py_CLEAR(((Events *)object)->type);
+    Py_CLEAR(((Events *)object)->header_type);
+    return 0;
+}
+
+static void events_dealloc(PyObject *object)
+{
+    PyTypeObject *type = Py_TYPE(object);
+    PyObject_GC_UnTrack(object);
+    events_clear(object);
+    Py_CLEAR(((Events *)object)->data);
+    PyMem_Free(((Events *)object)->ends);
+    type->tp_free(object);
+    Py_DECREF(type);
+}
+
+static PyType_Slot slots[] = {
+    {Py_tp_doc, "Events that stand in bytes one behind the other."},
+    {Py_sq_length, events_length},
+    {Py_sq_item, events_item},
+    {Py_tp_traverse, events_traverse},
+    {Py_tp_clear, events_clear},
+    {Py_tp_dealloc, events_dealloc},
+    {0, NULL},
+};
+static PyType_Spec spec = {
+    "dm.accelerator._native.Events", sizeof(Events), 0,
+    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots,
+};
+
+PyTypeObject *events_type(PyObject *module)
+{
+    return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
+}
+
+/* frames(data, start, end, checksum, place, event type, header type) -> (events, end of them) */
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    (void)self;
     if (count != 7 || !PyBytes_Check(args[0]) || !is_named(args[5]) || !is_named(args[6])) {
         PyErr_SetString(PyExc_TypeError, "frames(data, start, end, checksum, place, event type, header type)");
         return NULL;
@@ -58,21 +164,28 @@ PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_ValueError, "a place outside of the bytes");
         return NULL;
     }
+    PyTypeObject *type = types_of(self)->events;
+    Events *found = (Events *)type->tp_alloc(type, 0);
+    if (found == NULL)
+        return NULL;
+    found->data = Py_NewRef(args[0]);
+    found->type = (PyTypeObject *)Py_NewRef(args[5]);
+    found->header_type = (PyTypeObject *)Py_NewRef(args[6]);
+    found->start = (size_t)start;
     const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(args[0]);
     size_t at = (size_t)start, end = (size_t)stop;
-    PyObject *found = PyList_New(0);
-    while (found != NULL && end - at >= HEADER_SIZE) {
+    while (end - at >= HEADER_SIZE) {
         const uint8_t *event = data + at;
         size_t size = (size_t)little(event + 9, 4);
         if (size < HEADER_SIZE || size > end - at || event[4] == FORMAT_DESCRIPTION
             || (place >= 0 && (uint32_t)little(event + 13, 4) != (uint32_t)((uint64_t)place + at + size))
             || (checksum && crc32_of(event, size) != CRC_RESIDUE))
             break;
-        PyObject *made = event_of(event, size, (PyTypeObject *)args[5], (PyTypeObject *)args[6]);
-        if (made == NULL || PyList_Append(found, made) < 0)
-            Py_CLEAR(found);
-        Py_XDECREF(made);
         at += size;
+        if (!add_end(found, at)) {
+            Py_DECREF(found);
+            return NULL;
+        }
     }
-    return found == NULL ? NULL : Py_BuildValue("(Nn)", found, (Py_ssize_t)at);
+    return Py_BuildValue("(Nn)", found, (Py_ssize_t)at);
 }

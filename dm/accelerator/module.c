@@ -1,13 +1,6 @@
 /* The module `dm.accelerator._native`. */
 #include "native.h"
 
-typedef struct {
-    PyTypeObject *layout;
-    PyTypeObject *text_rows;
-    PyTypeObject *literals;
-    PyTypeObject *change_maker;
-} State;
-
 static PyObject *native_crc32(PyObject *self, PyObject *data)
 {
     (void)self;
@@ -63,44 +56,48 @@ static PyMethodDef methods[] = {
 
 static int prepare(PyObject *module)
 {
-    State *state = PyModule_GetState(module);
+    Types *state = PyModule_GetState(module);
     crc32_prepare();
     state->layout = layout_type(module);
     state->text_rows = text_rows_type(module);
     state->literals = literals_type(module);
     state->change_maker = change_maker_type(module);
-    if (state->layout == NULL || state->text_rows == NULL || state->literals == NULL || state->change_maker == NULL)
+    state->events = events_type(module);
+    if (state->layout == NULL || state->text_rows == NULL || state->literals == NULL || state->change_maker == NULL
+        || state->events == NULL)
         return -1;
     if (PyModule_AddType(module, state->layout) < 0 || PyModule_AddType(module, state->text_rows) < 0)
         return -1;
-    if (PyModule_AddType(module, state->literals) < 0)
+    if (PyModule_AddType(module, state->literals) < 0 || PyModule_AddType(module, state->events) < 0)
         return -1;
     return PyModule_AddType(module, state->change_maker);
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
 {
-    State *state = PyModule_GetState(module);
+    Types *state = PyModule_GetState(module);
     Py_VISIT(state->layout);
     Py_VISIT(state->text_rows);
     Py_VISIT(state->literals);
     Py_VISIT(state->change_maker);
+    Py_VISIT(state->events);
     return 0;
 }
 
 static int clear(PyObject *module)
 {
-    State *state = PyModule_GetState(module);
+    Types *state = PyModule_GetState(module);
     Py_CLEAR(state->layout);
     Py_CLEAR(state->text_rows);
     Py_CLEAR(state->literals);
     Py_CLEAR(state->change_maker);
+    Py_CLEAR(state->events);
     return 0;
 }
 
 static PyModuleDef_Slot slots[] = {{Py_mod_exec, prepare}, {0, NULL}};
 static struct PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "_native", "What dm does for each event and each row, compiled.", sizeof(State), methods, slots,
+    PyModuleDef_HEAD_INIT, "_native", "What dm does for each event and each row, compiled.", sizeof(Types), methods, slots,
     traverse, clear, NULL,
 };
 

@@ -66,6 +66,20 @@ Outcome json_text(const uint8_t *doc, size_t size, Text *text);
 char *digits_of(char *to, uint64_t number);
 char *digits_padded(char *to, uint64_t number, int width);
 
+/* The module's types. */
+typedef struct {
+    PyTypeObject *layout, *text_rows, *literals, *change_maker, *events;
+} Types;
+
+static inline const Types *types_of(PyObject *module)
+{
+    return PyModule_GetState(module);
+}
+
+/* Of Events: how many there are, and the bytes of one; NULL for none. */
+Py_ssize_t events_length(PyObject *object);
+const uint8_t *event_in(PyObject *object, Py_ssize_t at, size_t *size);
+
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);
@@ -78,6 +92,7 @@ PyObject *native_local_data(PyObject *self, PyObject *const *args, Py_ssize_t co
 PyTypeObject *layout_type(PyObject *module);
 PyTypeObject *text_rows_type(PyObject *module);
 PyTypeObject *change_maker_type(PyObject *module);
+PyTypeObject *events_type(PyObject *module);
 PyTypeObject *literals_type(PyObject *module);
 
 #endif

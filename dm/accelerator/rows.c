@@ -379,7 +379,7 @@ static int layout_of(PyObject *given, const PyTypeObject *type, Layout **layout)
 PyObject *native_decode(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     Layout *before, *after;
-    const PyTypeObject *type = *(PyTypeObject **)PyModule_GetState(module);
+    const PyTypeObject *type = types_of(module)->layout;
     if (count != 5 || !layout_of(args[0], type, &before) || !layout_of(args[1], type, &after)) {
         PyErr_SetString(PyExc_TypeError, "decode(layout or None, layout or None, data, start, end)");
         return NULL;
@@ -406,7 +406,7 @@ static Layout *known_layout(PyObject *layouts, PyObject *rows, int field, const 
 /* decode_rows(layouts by bitmap, rows) -> as decode; None also where a layout is missing */
 PyObject *native_decode_rows(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    const PyTypeObject *type = *(PyTypeObject **)PyModule_GetState(module);
+    const PyTypeObject *type = types_of(module)->layout;
     if (count != 2 || !PyDict_Check(args[0]) || !PyTuple_Check(args[1]) || PyTuple_GET_SIZE(args[1]) != ROWS_FIELDS
         || !PyUnicode_Check(PyTuple_GET_ITEM(args[1], KIND)) || !PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(args[1], KIND))) {
         PyErr_SetString(PyExc_TypeError, "decode_rows(layouts, rows)");

@@ -6,7 +6,7 @@ The relay and the file reader use this on every byte they move, so it does nothi
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Final
 
@@ -53,19 +53,18 @@ def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[t
 
 def checked_events(
     data: bytes, at: int, end: int, checksum: bool, place: int | None = None
-) -> tuple[list[CheckedEvent], int]:
+) -> tuple[Sequence[CheckedEvent], int]:
     """The complete events of data[at:end] whose checksums, if there are any, are right; and where they end.
 
     It ends in front of whatever somebody has to look at: an event that is not all there or is damaged, or, where
     data[0] stands at a `place` of a file, does not say that it ends there; and a format description, which may say that
     there are checksums from now on, or none.
     """
-    found: list[CheckedEvent]
     if accelerator.native is not None:
         where = -1 if place is None else place
-        found, at = accelerator.native.frames(data, at, end, checksum, where, CheckedEvent, EventHeader)
-        return found, at
-    found = []
+        events, at = accelerator.native.frames(data, at, end, checksum, where, CheckedEvent, EventHeader)
+        return events, at
+    found: list[CheckedEvent] = []
     unpack = HEADER.unpack_from
     while at + HEADER_SIZE <= end:
         fields = unpack(data, at)

@@ -14,6 +14,7 @@ damaged is read twice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from zlib import crc32
 
 from dm.binlog.event import CheckedEvent
@@ -67,13 +68,13 @@ class CheckedFile(EventFile):
                     raise self._damaged(int(str(error.details["offset"])), str(error.details["what"])) from error
         return []
 
-    def checked(self, offset: int) -> tuple[list[CheckedEvent], int]:
+    def checked(self, offset: int) -> tuple[Sequence[CheckedEvent], int]:
         """The same events, fewer at a time, with their headers, and where they end; nearly all come from one loop."""
         if self._begun and self._checksum:
             data = self.raw(offset, min(_SMALL_PIECE, self.size - offset))
-            events, end = checked_events(data, 0, len(data), True, offset)
-            if events:
-                return events, offset + end
+            found, end = checked_events(data, 0, len(data), True, offset)
+            if found:
+                return found, offset + end
         events = [CheckedEvent.of(event) for event in self.read(offset)]
         return events, offset + sum([len(event.data) for event in events])
 

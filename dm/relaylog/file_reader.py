@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 
 from dm.binlog.event import CheckedEvent, RawEvent
@@ -145,14 +145,17 @@ class FileReader:
 
     def _read(
         self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool
-    ) -> tuple[list[CheckedEvent], int]:
+    ) -> tuple[Sequence[CheckedEvent], int]:
         """Events and where they end: from the ring, where the place is in it and the kernel tells of its writes; else
         from the file.
         """
         while True:
             found = self._ring.read(place.sub.name, place.file, offset) if watch.notified else None
             found = self._good(found, offset) if found else found
-            events, end = file.checked(offset) if found is None or (doubt and not found) else ([], offset)
+            events: Sequence[CheckedEvent] = ()
+            end = offset
+            if found is None or (doubt and not found):
+                events, end = file.checked(offset)
             in_ring = found is not None and not events
             self._mode.enter("memory" if in_ring else "file")
             if found and not events:
