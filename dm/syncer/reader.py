@@ -27,6 +27,7 @@ from dm.syncer.transaction import SourceTransaction
 
 # How often the identity at the source is taken back from somebody.
 TAKINGS = 4
+_OF_THE_RUN = ("fenced", "replica-id-taken")  # errors that no place in the source is to blame for
 
 
 class TransactionQueue:
@@ -38,6 +39,7 @@ class TransactionQueue:
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
         self._nudged = False
+        self._error: DMError | None = None  # what lies behind the last transaction
         quota.before_waiting = self.wake
         self.empty_handed = False  # the dispatcher waits for a transaction
 
@@ -61,7 +63,7 @@ class TransactionQueue:
                 self._changed.notify_all()
 
     def take(self, rest: Callable[[], bool]) -> SourceTransaction | None:
-        """The next transaction, waiting for it; None when the queue is closed.
+        """The next transaction, waiting for it; None when the queue is closed. Raises DMError: see `end`.
 
         When there is none, `rest` is called, once more after each `nudge` as long as it says no.
         """
@@ -69,11 +71,13 @@ class TransactionQueue:
             with self._changed:
                 if self._waiting or self._closed:
                     return None if self._closed else self._waiting.popleft()
+                if self._error is not None:
+                    raise self._error
                 self._nudged = False
             done = rest()
             with self._changed:
                 self.empty_handed = True
-                while not (self._waiting or self._closed or (self._nudged and not done)):
+                while not (self._waiting or self._closed or self._error or (self._nudged and not done)):
                     self._changed.wait()
                 self.empty_handed = False
 
@@ -81,6 +85,12 @@ class TransactionQueue:
         """Somebody has ended what `rest` may have waited for."""
         with self._changed:
             self._nudged = True
+            self._changed.notify_all()
+
+    def end(self, error: DMError) -> None:
+        """Nothing comes any more but this error, behind all transactions."""
+        with self._changed:
+            self._error = error
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -178,7 +188,14 @@ class Reader:
         except QuotaClosed:
             pass  # as a queue that was closed
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
-            if not self._stop.is_set():
+            if self._stop.is_set():
+                pass
+            elif isinstance(error, DMError) and not error.retryable and error.name not in _OF_THE_RUN:
+                # A person has to act. What lies before it is applied first: they may act at the target, and the next
+                # run, which ends at the same place, would not come further than this one.
+                error.position = error.position or str(self._assembler.position)
+                self._queue.end(error)
+            else:
                 self._failed(error)
 
     def _read(self) -> None:

@@ -69,6 +69,18 @@ class LostSource(TakenSource):
         yield from self._events
 
 
+class BrokenSource(TakenSource):
+    """A source that has something unreadable behind its last event, or ends there in some other way."""
+
+    def __init__(self, events: list[SourceEvent], error: DMError) -> None:
+        super().__init__(events, [])
+        self.error = error
+
+    def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
+        yield from self._events
+        raise self.error
+
+
 def a_file() -> list[SourceEvent]:
     stream = Stream()
     return [stream.format, *(event for number in (1, 2, 3) for event in stream.insert(number))]
@@ -118,6 +130,30 @@ def test_a_lost_connection_goes_on_when_the_run_is_the_present_one() -> None:
     assert len(taken) == 3
     assert not failures
     assert asked == [1]
+
+
+@pytest.mark.parametrize(
+    ("error", "in_its_place"),
+    [
+        (DMError("event-corrupt", event="QUERY", end=9, what="of the test"), True),
+        (DMError("connection-lost", role="source", address="a:1", cause="of the test"), False),
+        (DMError("fenced", task="t", source="s", lane="control", epoch=1), False),
+    ],
+    ids=lambda value: value.name if isinstance(value, DMError) else None,
+)
+def test_what_a_person_has_to_mend_is_told_behind_what_was_read_before_it(error: DMError, in_its_place: bool) -> None:
+    queue, failures = TransactionQueue(MemoryQuota(1 << 20)), list[BaseException]()
+    assembler = TransactionAssembler(START, lambda _: True, NO_XA)
+    reader = Reader(BrokenSource(a_file(), error), assembler, queue, failures.append, lambda: None)
+    reader.start()
+    reader._thread.join()
+    assert failures == ([] if in_its_place else [error])
+    taken = [queue.take(lambda: True) for _ in range(len(queue))]
+    assert [str(one.gtid) for one in taken if one is not None] == [f"{UUID}:1", f"{UUID}:2"]
+    if in_its_place:
+        with pytest.raises(DMError, match="can't be read") as told:
+            queue.take(lambda: True)
+        assert told.value is error
 
 
 def test_a_stranger_that_takes_the_identity_each_time_is_named() -> None:
