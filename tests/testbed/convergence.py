@@ -31,6 +31,7 @@ from tests.testbed.random_workload import RandomWorkload
 from tests.testbed.sync import SyncProcess, prepared, subtask_for
 
 WORKERS = 16
+BATCHES = (1, 3, 100)
 SYNC_SECONDS = 300.0  # on a machine that has other things to do
 START_SECONDS = 60.0  # of a life, until it follows; one that is not left alone may also end before
 # Transactions of different lanes meet in another order each time.
@@ -121,6 +122,8 @@ class Convergence:
                 self._schema,
                 task=self._schema,
                 workers=WORKERS,
+                # Little is in the making at a time, and one lane's batch would hold it: smaller ones use all lanes.
+                batch=BATCHES[self.result.seed % len(BATCHES)],
                 checkpoint_flush_interval=1,
             )
             near = self._through(source, plain.source.endpoint)
