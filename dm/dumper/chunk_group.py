@@ -1,21 +1,16 @@
-"""Small tables together: many chunks or walks in one Spark item, over one session of the source.
+"""Chunks and walks of many small tables in one Spark item (`dm.spark.task_group`), over one session of the source.
 
-Problem: a Spark task and a connection cost some tens of milliseconds each, a table of ten rows costs one. A source with
-ten thousand such tables would spend its dump on beginnings.
-
-So neighbours are put together until they weigh as much as a quarter of a chunk (by estimated rows, against the rows
-that a chunk of that table may have, which bounds bytes too), or until there are enough of them that a lost item
-matters. What is large stays alone. Each chunk of a group still is a file of its own, complete or absent; an item that
-Spark tries again passes over what its first attempt has left.
+What a chunk weighs is told by estimated rows, against the rows that a chunk of that table may have, which bounds bytes
+too.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Self
 
 from dm import faults
 from dm.config.endpoint import Endpoint
@@ -34,27 +29,7 @@ from dm.errors import DMError
 from dm.upstream.connection import Connection
 from dm.upstream.snapshot import table_snapshot
 
-MOST_MEMBERS = 128
-_MOST_WEIGHT = 0.25  # of a chunk
 _STOP_SECONDS = 0.1  # between looks at whether to stop
-
-T = TypeVar("T")
-
-
-def grouped(weighed: Iterable[tuple[T, float]]) -> list[tuple[T, ...]]:
-    """Neighbours put together, in order; weights are shares of a chunk."""
-    groups: list[tuple[T, ...]] = []
-    open_group: list[T] = []
-    total = 0.0
-    for item, weight in weighed:
-        if open_group and (total + weight > _MOST_WEIGHT or len(open_group) == MOST_MEMBERS):
-            groups.append(tuple(open_group))
-            open_group, total = [], 0.0
-        open_group.append(item)
-        total += weight
-    if open_group:
-        groups.append(tuple(open_group))
-    return groups
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dm.dumper.chunk_file import SqlForm
-from dm.dumper.chunk_group import GroupWalker, grouped, walk_here
+from dm.dumper.chunk_group import GroupWalker, walk_here
 from dm.dumper.chunk_reader import (
     ChunkReader,
     ChunkTask,
@@ -32,6 +32,7 @@ from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk,
 from dm.spark.job import run_tasks
 from dm.spark.json_types import tells_types
 from dm.spark.literals import naming_key
+from dm.spark.task_group import grouped
 from dm.sql.context import SourceContext
 
 

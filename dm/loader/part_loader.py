@@ -1,6 +1,7 @@
-"""The work of the Spark tasks of a load: one part of a chunk file into one table, in one transaction.
+"""The work of the Spark tasks of a load: parts of chunk files into their tables, each in a transaction of its own.
 
-Runs on executors; the target's endpoint, and with it the password, is inside the function that Spark pickles.
+A part of the usual size is a task alone, small ones share one and its session (`dm.spark.task_group`). Runs on
+executors; the target's endpoint, and with it the password, is inside the function that Spark pickles.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ class PartTask:
     size: int
     typed: bool = False  # the file says which types JSON documents hold
 
+    def __str__(self) -> str:
+        return f"part {self.part.part} of chunk {self.part.chunk} of {self.part.table}"
+
 
 @dataclass(frozen=True, slots=True)
 class PartResult:
@@ -56,30 +60,41 @@ class PartResult:
 
 @dataclass(frozen=True)
 class PartLoader:
-    """Loads a part, once."""
+    """Loads parts, each once."""
 
     endpoint: Endpoint
     directory: Path
     run: LoadRun
     on_duplicate: OnDuplicate = "replace"
 
-    def __call__(self, task: PartTask) -> PartResult:
-        """Put the part into the target; when this returns, it is there exactly once."""
-        destination, duplicates = task.destination, NO_DUPLICATES
-        connection = TargetConnection(self.endpoint, local_data=destination.local_data)
+    def __call__(self, tasks: tuple[PartTask, ...]) -> tuple[PartResult, ...]:
+        """Put the parts into the target, one after the other; when this returns, each is there exactly once."""
+        results: list[PartResult] = []
+        connection = TargetConnection(self.endpoint, local_data=any(task.destination.local_data for task in tasks))
         try:
             take_slot(connection, self.run.key)
             connection.execute("SET SESSION foreign_key_checks = 0")
-            connection.begin()
-            if claim_part(connection, self.run, task.part, task.rows, task.size, destination.target):
-                duplicates = self._write(connection, task)
-                note_duplicates(connection, self.run, task.part, duplicates)
-                faults.hit("loader.chunk_inserted")
-                connection.commit()
-                faults.hit("loader.chunk_committed")
+            for task in tasks:
+                results.append(self._load(connection, task))
+        except DMError as error:
+            failed = tasks[len(results)]
+            raise DMError(
+                error.name, position=error.position, cause=f"{error.cause} [{failed}]", **error.details
+            ) from error
         finally:
             # Also what rolls back: the server does it when the session ends, whatever went wrong with it.
             connection.close()
+        return tuple(results)
+
+    def _load(self, connection: TargetConnection, task: PartTask) -> PartResult:
+        duplicates = NO_DUPLICATES
+        connection.begin()
+        if claim_part(connection, self.run, task.part, task.rows, task.size, task.destination.target):
+            duplicates = self._write(connection, task)
+            note_duplicates(connection, self.run, task.part, duplicates)
+            faults.hit("loader.chunk_inserted")
+        connection.commit()
+        faults.hit("loader.chunk_committed")
         return PartResult(task.part, task.rows, task.size, duplicates)
 
     def _write(self, connection: TargetConnection, task: PartTask) -> Duplicates:

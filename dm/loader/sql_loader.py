@@ -1,4 +1,4 @@
-"""The work of the Spark tasks that load SQL dump files: one file, cut into transactions.
+"""The work of the Spark tasks that load SQL dump files: a file, or some small ones, each cut into transactions.
 
 Problem: a file may be larger than a transaction should be, its statements are only found by reading it, and a run that
 is killed must go on behind what is committed.
@@ -47,7 +47,6 @@ from dm.target.progress.chunks import (
     note_duplicates,
     take_slot,
 )
-from dm.target.session import CHARSET, COLLATION
 
 FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
 
@@ -103,15 +102,19 @@ class _Part:
 
 @dataclass(frozen=True)
 class FileLoader:
-    """Loads a file, each part once."""
+    """Loads files, each part once."""
 
     endpoint: Endpoint
     directory: Path
     run: LoadRun
     on_duplicate: OnDuplicate = "replace"
 
-    def __call__(self, task: FileTask) -> FileResult:
-        """Put the file into the target; when this returns, its rows are there exactly once."""
+    def __call__(self, tasks: tuple[FileTask, ...]) -> tuple[FileResult, ...]:
+        """Put the files into the target; when this returns, their rows are there exactly once."""
+        return tuple(self._file(task) for task in tasks)
+
+    def _file(self, task: FileTask) -> FileResult:
+        # A session of its own for each: files set variables of it.
         path = self.directory / task.file
         trailer = checked_trailer(path) if task.ours else None
         connection = TargetConnection(self.endpoint)
@@ -155,8 +158,6 @@ class FileLoader:
             raise DMError("dump-file-damaged", file=sender.path, why=why)
         if number in task.done and not end:
             return
-        # Names of tables and keys of records are texts; compared as bytes, no index would find them.
-        connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
         connection.begin()
         fresh = claim_part(connection, self.run, task.part(number), 0, part.size, task.destination.target)
         if end:

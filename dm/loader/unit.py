@@ -4,10 +4,10 @@ Problem: the process may die anywhere, and what is loaded must be neither lost n
 key.
 
 A chunk file is cut into parts of some megabytes by its row groups, which are the same whenever one looks; a
-part is one Spark task and one transaction that holds the part's record as well (`dm.target.progress.chunks`). So what
-is left to do is every part without a record, and a run after a SIGKILL is a run like any other. When none is left,
-P0, P1 and each table's structure and own point are handed to the syncer in one transaction, the load is marked as
-finished, and the dump is removed if the task says so.
+part is one transaction that holds the part's record as well (`dm.target.progress.chunks`), and one Spark task, which
+small ones share. So what is left to do is every part without a record, and a run after a SIGKILL is a run like any
+other. When none is left, P0, P1 and each table's structure and own point are handed to the syncer in one transaction,
+the load is marked as finished, and the dump is removed if the task says so.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk,
 from dm.spark.job import run_tasks
 from dm.spark.json_types import types_column
 from dm.spark.session import SparkProvider
+from dm.spark.task_group import grouped
 from dm.target.connection import TargetConnection
 from dm.target.progress.chunks import (
     MOST_WRITERS,
@@ -145,12 +146,14 @@ class LoadUnit:
         settings = self._subtask.loader
         loader = PartLoader(self._subtask.target, self._directory, run, settings.on_duplicate_logical)
 
-        def done(result: PartResult) -> None:
-            self._progress.loaded(result.part.table, result.rows, result.size)
-            self._progress.met(result.duplicates)
+        def done(results: tuple[PartResult, ...]) -> None:
+            for result in results:
+                self._progress.loaded(result.part.table, result.rows, result.size)
+                self._progress.met(result.duplicates)
 
+        groups = grouped((task, task.size / _PART_BYTES) for task in tasks)
         description = f"{self._subtask.task}: load chunks"
-        return run_tasks(self._spark.context(), loader, tasks, stop, done, description, at_once=self._writers)
+        return run_tasks(self._spark.context(), loader, groups, stop, done, description, at_once=self._writers)
 
     @property
     def _writers(self) -> int:
@@ -173,12 +176,14 @@ class LoadUnit:
                 left.append(replace(task, done=parts.get((task.table, task.generation, task.chunk), {})))
         loader = FileLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
 
-        def loaded(result: FileResult) -> None:
-            self._progress.loaded(result.table, result.rows, result.size)
-            self._progress.met(result.duplicates)
+        def loaded(results: tuple[FileResult, ...]) -> None:
+            for result in results:
+                self._progress.loaded(result.table, result.rows, result.size)
+                self._progress.met(result.duplicates)
 
+        groups = grouped((task, task.size / _PART_BYTES) for task in left)
         description, writers = f"{self._subtask.task}: load SQL files", self._writers
-        return not left or run_tasks(self._spark.context(), loader, left, stop, loaded, description, at_once=writers)
+        return not left or run_tasks(self._spark.context(), loader, groups, stop, loaded, description, at_once=writers)
 
     def _tasks(
         self, connection: TargetConnection, plan: DumpPlan, structures: DumpedStructures, run: LoadRun

@@ -1,4 +1,4 @@
-"""What a dump asks of a source with many small tables, and how many sessions read it at a time; counted there."""
+"""What many small tables cost a dump and a load, and how many sessions read a source at a time; counted there."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.spark.session import SparkProvider
+from dm.target.progress.chunks import SUFFIX
+from dm.target.progress.tables import SubtaskKey
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import rows
+from tests.spark.full_load import FullLoad, rows
 from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
@@ -40,29 +43,36 @@ def small_tables(count: int) -> list[str]:
     ]
 
 
-def dump_counted(
-    count: int, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
-) -> tuple[dict[str, int], int]:
-    """Dump so many tables; gives what the server counted meanwhile, and the Spark jobs."""
-    load = full_load(upstream, target, *small_tables(count))
-    jobs_before, before = jobs(spark), counters(upstream)
-    plan = load.dump()
-    after = counters(upstream)
-    assert len(plan.tables) == count
-    assert len(list(load.directory.glob("*.parquet"))) == count
+def counted(server: ThrowawayServer, spark: SparkProvider, act: Callable[[], object]) -> tuple[dict[str, int], int]:
+    """What the server counted meanwhile, and the Spark jobs."""
+    jobs_before, before = jobs(spark), counters(server)
+    act()
+    after = counters(server)
     return {name: after[name] - before[name] for name in COUNTERS}, jobs(spark) - jobs_before
 
 
+def records(load: FullLoad) -> int:
+    """How many parts the target knows of."""
+    table = SubtaskKey(load.meta_schema, load.subtask().task, load.source_id).table(SUFFIX).sql
+    return int(rows(load.target, f"SELECT COUNT(*) FROM {table} WHERE cp_schema <> ''")[0][0])
+
+
+@pytest.mark.parametrize("dump_format", ["parquet", "sql"])
 def test_sixty_small_tables_are_one_job_and_a_handful_of_connections(
-    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
+    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, dump_format: str
 ) -> None:
-    told, used = dump_counted(60, mariadb, mariadb, full_load, spark)
-    print(told, used)
+    load = full_load(mariadb, mariadb, *small_tables(60), dump_format=dump_format)
+    told, used = counted(mariadb, spark, load.dump)
+    assert len(list(load.directory.glob("*.000000000.*"))) == 60
     assert used == 1  # rows are read; keys so few are walked without one
     assert told["Connections"] <= 16  # of which the test has some itself
     assert told["Com_show_create_table"] == 3 * 60 + 20  # around P0, at the end, and where a keyless one has its point
     assert told["Com_select"] <= 60 + 40 + 60
     assert told["Com_set_option"] < 2 * 60 + 40
+    told, used = counted(mariadb, spark, load.load)
+    assert used == 1
+    assert told["Connections"] <= 8 + (60 if dump_format == "sql" else 0)  # SQL files set variables of their sessions
+    assert load.report().identical
 
 
 @pytest.mark.chaos
@@ -70,11 +80,55 @@ def test_sixty_small_tables_are_one_job_and_a_handful_of_connections(
 def test_a_thousand_small_tables_cost_what_a_thousand_queries_cost(
     upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
 ) -> None:
-    told, used = dump_counted(1000, upstream, target, full_load, spark)
+    load = full_load(upstream, target, *small_tables(1000))
+    told, used = counted(upstream, spark, load.dump)
     print(told, used)
-    assert used == 2
+    assert used <= 2  # keys are walked by one where they are too many for one item
     assert told["Connections"] <= 60  # 14 items of up to 128 tables
     assert told["Com_show_create_table"] == 3 * 1000 + 334
+    told, used = counted(target, spark, load.load)
+    print(told, used)
+    assert used == 1
+    assert told["Connections"] <= 30
+    assert records(load) == 1000
+    assert load.report().identical
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(1800)
+def test_ten_thousand_small_tables_are_some_dozens_of_tasks(
+    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
+) -> None:
+    load = full_load(mariadb, mariadb, *small_tables(10_000), mode="full")
+    _, used = counted(mariadb, spark, load.dump)
+    assert used <= 2
+    told, used = counted(mariadb, spark, load.load)
+    print(told, used)
+    assert used == 1
+    assert told["Connections"] <= 120  # 79 tasks
+    assert records(load) == 10_000
+    assert load.report().identical
+
+
+def test_which_of_many_parts_failed_is_told_and_those_before_it_are_not_loaded_again(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *small_tables(4), mode="full", on_duplicate="error")
+    load.dump()
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"CREATE TABLE `{load.target_schema}`.small_2 (id INT PRIMARY KEY, v VARCHAR(20))",
+        f"INSERT INTO `{load.target_schema}`.small_2 VALUES (2, 'in the way')",
+    )
+    with pytest.raises(DMError, match="small_2") as caught:
+        load.load()
+    assert caught.value.name == "load-duplicate"
+    assert f"part 0 of chunk 0 of {load.schema}.small_2" in caught.value.cause
+    assert records(load) == 2
+    mariadb.execute(f"DELETE FROM `{load.target_schema}`.small_2")
+    load.load()
+    assert records(load) == 4
+    assert load.report().identical
 
 
 def dump_beside(act: Callable[[], None], dump: Callable[[], object]) -> None:

@@ -203,7 +203,7 @@ def test_a_file_that_was_changed_before_what_is_loaded_is_not_gone_on_with(
         columns = (Column("v", "int"),)
         destination = Destination(TableName(load.target_schema, "keyless"), columns, unique=False)
         task = FileTask(name, 0, 0, path.name, 0, destination, columns, rows=0, ours=False, done=done)
-        FileLoader(load.subtask().target, load.directory, run)(task)
+        FileLoader(load.subtask().target, load.directory, run)((task,))
 
     with pytest.raises(DMError, match="DELETE"):
         go_on()

@@ -141,6 +141,7 @@ def claim_part(
     connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int, target: TableName
 ) -> bool:
     """Enter the part into the open transaction; False when it is loaded already, DMError when a newer run took over."""
+    _speak_text(connection)
     found = connection.query(
         f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = '' LOCK IN SHARE MODE",
         (run.key.source_id,),
