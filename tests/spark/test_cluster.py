@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from dm import accelerator
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.spark.job import run_tasks
@@ -59,15 +60,16 @@ def test_checksums_are_those_of_one_machine_and_the_code_comes_with_the_job(
     spark: SparkProvider,
     remote: SparkProvider,
 ) -> None:
-    places: list[str] = []
+    places: list[tuple[bool, str]] = []
 
-    def where(_item: int) -> str:
+    def where(_item: int) -> tuple[bool, str]:
         import dm.dumper.chunk_group
+        from dm import accelerator
 
-        return str(dm.dumper.chunk_group.__file__)
+        return ".zip" in str(dm.dumper.chunk_group.__file__), accelerator.state
 
     assert run_tasks(remote.context(), where, range(4), threading.Event(), places.append, "where")
-    assert {".zip" in place for place in places} == {True}, places
+    assert places == [(True, accelerator.state)] * 4
     load = full_load(upstream, target, *TABLES, rows=20)
     load.spark = remote
     load.dump()

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,16 @@ def test_a_compiler_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(build.NotBuilt, match="failed"):
         build.build(tmp_path, ["--no-such-option"])
     assert not list(tmp_path.iterdir())
+
+
+def test_a_package_in_an_archive_finds_it_beside_the_archive(tmp_path: Path) -> None:
+    """So it is on the workers of a cluster."""
+    package = Path(build.__file__).parents[1]
+    with zipfile.ZipFile(tmp_path / "dm.zip", "w") as archive:
+        for source in package.rglob("*.py"):
+            archive.write(source, source.relative_to(package.parent))
+    paths = {"PYTHONPATH": str(tmp_path / "dm.zip"), "DM_ACCELERATOR": "on"}
+    assert state(tmp_path, **paths) == "off: it was not built"
+    if compiled() is not None:
+        shutil.copy(build.target(), tmp_path)
+        assert state(tmp_path, **paths) == "on"
