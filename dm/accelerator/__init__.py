@@ -15,6 +15,7 @@ not find it.
 from __future__ import annotations
 
 import os
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Final
@@ -34,11 +35,10 @@ def _loaded() -> tuple[ModuleType | None, str]:
         return None, f"off: {VARIABLE} says so"
     _look_beside_archive()
     try:
-        from dm.accelerator import _native
+        return import_module(f"{__name__}._native"), "on"
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError)
         return None, "off: it was not built" if missing else f"off: it can't be loaded ({error})"
-    return _native, "on"
 
 
 native, state = _loaded()
