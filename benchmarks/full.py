@@ -2,11 +2,12 @@
 
 Ours is compressed Parquet; the goals are those of mydumper with compression (speed, and size on disk) and without.
 Both read one moment of the source under its own global lock, cut tables into chunks of the same number of rows, and
-write into one target with a binlog. Ours runs in one Spark session, which is there before the clock starts, its Python
-workers included. Rows beyond the first 100,000 are copies of these under other keys: so far from each other that no
-compression sees it. The target admits LOAD DATA LOCAL, which dm uses where it may. After each
-load the tables are compared by CHECKSUM TABLE: ours must be the same, and myloader's is told (it loses digits of
-FLOAT, which its dump has not got).
+write into one target with a binlog. The servers offer no TLS: dm takes it wherever it is offered, mydumper does not
+ask, and what encryption costs is not what is compared. Ours runs in one Spark session, which is there before the clock
+starts, its Python workers included. Rows beyond the first 100,000 are copies of these under other keys: so far from
+each other that no compression sees it. The target admits LOAD DATA LOCAL, which dm uses where it may. After each load
+the tables are compared by CHECKSUM TABLE: ours must be the same, and myloader's is told (it loses digits of FLOAT,
+which its dump has not got).
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from types import TracebackType
 from typing import Self
 
 from benchmarks.measure import Comparison, Cost, Series, run_program, server_seconds, tree_seconds
-from benchmarks.recording import SCHEMA, TARGET_OPTIONS
+from benchmarks.recording import SCHEMA, SOURCE_OPTIONS, TARGET_OPTIONS
 from benchmarks.workload import WORKLOADS, Transaction, narrow_rows, play, wide_rows
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
@@ -43,7 +44,9 @@ _MADE = 100_000  # rows
 _THREADS = 4  # both programs' default
 _MB = 1e6
 _DEFAULTS: Mapping[str, JSON] = {}
-_LOAD_OPTIONS: Mapping[str, Option] = {**TARGET_OPTIONS, "local_infile": 1}
+_NO_TLS: Mapping[str, Option] = {"tls_version": ""}
+_DUMP_OPTIONS: Mapping[str, Option] = {**SOURCE_OPTIONS, **_NO_TLS}
+_LOAD_OPTIONS: Mapping[str, Option] = {**TARGET_OPTIONS, **_NO_TLS, "local_infile": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +79,9 @@ class Filled:
         return max(_LEAST_CHUNK, self.rows // _CHUNKS)
 
 
-def fill(source: ThrowawayServer, table: FullTable, rows: int, suffix: str = "") -> Filled:
+def fill(source: ThrowawayServer, table: FullTable, rows: int) -> Filled:
     """Write the table's rows into a schema named after it and their number."""
-    filled = Filled(table, f"{SCHEMA}_{table.name}_{rows}{suffix}", rows)
+    filled = Filled(table, f"{SCHEMA}_{table.name}_{rows}", rows)
     with closing(source.connect()) as connection:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION sql_log_bin = 0")
@@ -212,10 +215,11 @@ class Place:
 
 
 @contextmanager
-def place(source: ThrowawayServer) -> Iterator[Place]:
-    """A target and a Spark session."""
+def place() -> Iterator[Place]:
+    """Source, target and a Spark session."""
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
+        ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=_DUMP_OPTIONS) as source,
         ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=_LOAD_OPTIONS) as target,
         FullProcess() as ours,
     ):
@@ -308,12 +312,12 @@ class _Table:
         yield Comparison(f"load.{key}", f"load, {what}", self.load, self.load_peer, LOAD, notes=loads)
 
 
-def measure(source: ThrowawayServer, scale: float, rounds: int) -> Iterator[Comparison]:
+def measure(scale: float, rounds: int) -> Iterator[Comparison]:
     """Both tables, all programs in each round."""
-    with place(source) as where:
+    with place() as where:
         for table in (SYSBENCH, WIDE):
             began = time.monotonic()
-            figures = _Table(fill(source, table, int(table.rows * scale)))
+            figures = _Table(fill(where.source, table, int(table.rows * scale)))
             print(f"{figures.filled.rows} {table.what} in {time.monotonic() - began:.0f} s", file=sys.stderr)
             for _ in range(rounds):
                 figures.round(where)

@@ -47,8 +47,8 @@ def measure(source: ThrowawayServer, scale: float, full_scale: float, rounds: in
     rows = int(full.SYSBENCH.rows * full_scale * _SHARE)
     sizes = (rows // 2, rows // 2 * 2)
     dump, load = _Growth("dump", "dump", sizes), _Growth("load", "load", sizes)
-    with full.place(source) as where:
-        tables = [full.fill(source, full.SYSBENCH, size, suffix="growth") for size in sizes]
+    with full.place() as where:
+        tables = [full.fill(where.source, full.SYSBENCH, size) for size in sizes]
         for _ in range(rounds):
             for twice, filled in enumerate(tables):
                 cost, directory = where.dump(filled)

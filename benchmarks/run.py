@@ -88,7 +88,7 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
             if "catch-up" in parts:
                 yield catch_up.measure(source, recording, rounds)
         if "full" in parts:
-            yield from full.measure(source, given.full_scale, rounds)
+            yield from full.measure(given.full_scale, rounds)
         if "growth" in parts:
             yield from growth.measure(source, scale, given.full_scale, rounds)
         if "latency" in parts:
@@ -112,6 +112,7 @@ def _conditions(given: argparse.Namespace, seconds: Mapping[str, float]) -> dict
         "mydumper": mydumper or "not installed",
         "source and targets": " ".join(f"{name}={value}" for name, value in TARGET_OPTIONS.items()),
         "source": "binlog_row_metadata=FULL",
+        "dump and load": "without TLS",
         "scale": given.scale,
         "full-scale": given.full_scale,
         "rounds": given.rounds,
