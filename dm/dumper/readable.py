@@ -13,13 +13,13 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from dm.atomic_file import write_atomically
+from dm.atomic_file import write_together
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
-from dm.spark.dump_directory import METADATA_FILE, PLAN_FILE
+from dm.spark.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
 from dm.spark.dump_files import STREAMED, DumpPlan, file_stem, finished_chunk
-from dm.spark.manifest import ListedFile, sha256_of, write_manifest
+from dm.spark.manifest import ListedFile, manifest_text, sha256_of
 from dm.spark.sql_file import SCHEMA_HEADER
 
 
@@ -51,14 +51,12 @@ def write_readable(directory: Path, plan: DumpPlan, finished: float, checksums: 
         texts[f"{file_stem(TableName(schema, ''))}-schema-create.sql"] = SCHEMA_HEADER + create
     for table in plan.tables:
         texts[f"{file_stem(table.name)}-schema.sql"] = f"{SCHEMA_HEADER}{table.structure};\n"
-    files = []
-    for name, text in texts.items():
-        data = text.encode()
-        write_atomically(directory / name, data, durable=True)
-        files.append(ListedFile(name, len(data), hashlib.sha256(data).hexdigest()))
+    contents = {name: text.encode() for name, text in texts.items()}
+    files = [ListedFile(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in contents.items()]
     chunks = _chunk_files(directory, plan, checksums)
     _remove_leftovers(directory, {chunk.name for chunk in chunks})
-    write_manifest(directory, plan.dump_id, [*files, *chunks])
+    manifest = manifest_text(plan.dump_id, [*files, *chunks])
+    write_together(directory, contents | {MANIFEST_FILE: manifest.encode()})
 
 
 def _chunk_files(directory: Path, plan: DumpPlan, checksums: Mapping[str, str]) -> list[ListedFile]:

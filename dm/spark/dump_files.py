@@ -28,7 +28,7 @@ from typing import Any
 
 from pyarrow import parquet
 
-from dm.atomic_file import sync_directory, write_atomically
+from dm.atomic_file import write_atomically
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
@@ -295,7 +295,11 @@ def load_plan(directory: Path) -> DumpPlan | None:
 
 
 def publish(temporary: Path, final: Path) -> bool:
-    """Give a finished file its name; False when another worker was first, whose file then stays."""
+    """Give a finished file its name; False when another worker was first, whose file then stays.
+
+    A power cut may take the name away, and the chunk is read again. Those of a finished dump are as safe as its plan,
+    which is stored behind them.
+    """
     try:
         os.link(temporary, final)
     except FileExistsError:
@@ -309,7 +313,6 @@ def publish(temporary: Path, final: Path) -> bool:
     finally:
         with contextlib.suppress(FileNotFoundError):
             temporary.unlink()
-    sync_directory(final.parent)
     return True
 
 

@@ -188,7 +188,7 @@ def run_tasks(
             except (Py4JError, OSError) as error:
                 broken.append(error)
         running[0].join(pause)
-        pause = min(_POLL_SECONDS, pause * 1.25)
+        pause = min(_POLL_SECONDS, pause * 1.1)
     if failure is not None:
         raise failure.error()
     if stop.is_set():

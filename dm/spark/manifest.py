@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from dm.atomic_file import write_atomically
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.spark.dump_directory import MANIFEST_FILE
@@ -63,16 +62,15 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def write_manifest(directory: Path, dump_id: str, files: Iterable[ListedFile]) -> None:
-    """Store the manifest of a dump."""
+def manifest_text(dump_id: str, files: Iterable[ListedFile]) -> str:
+    """What the manifest of a dump says."""
     listed: list[dict[str, object]] = []
     for file in files:
         entry: dict[str, object] = {"name": file.name, "bytes": file.size, "sha256": file.sha256}
         if file.table is not None:
             entry |= {"table": list(file.table), "rows": file.rows}
         listed.append(entry)
-    text = json.dumps({"dump": dump_id, "files": listed}, indent=1)
-    write_atomically(directory / MANIFEST_FILE, text.encode(), durable=True)
+    return json.dumps({"dump": dump_id, "files": listed}, indent=1)
 
 
 def read_manifest(directory: Path) -> Manifest:
