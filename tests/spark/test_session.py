@@ -127,7 +127,10 @@ def test_the_shim_drops_one_argument_and_keeps_all_others(tmp_path: Path) -> Non
     assert printed.splitlines() == ["[-Xmx1g]", "[a b]", "[]", "[--add-modules=other]", "[*]"]
 
 
-def test_a_session_that_is_prepared_is_started_once_and_has_workers_that_know_the_module(tmp_path: Path) -> None:
+def test_a_session_that_is_prepared_is_started_once_and_has_workers_that_know_the_module(
+    spark: SparkProvider, tmp_path: Path
+) -> None:
+    spark.close()  # a process has one session at a time
     provider = SparkProvider("local[1]", scratch=tmp_path)
     try:
         provider.prepare(FUNCTION)
@@ -143,7 +146,8 @@ def test_a_session_that_is_prepared_is_started_once_and_has_workers_that_know_th
     assert provider.jvm_pid is None
 
 
-def test_a_start_under_way_ends_with_the_provider(tmp_path: Path) -> None:
+def test_a_start_under_way_ends_with_the_provider(spark: SparkProvider, tmp_path: Path) -> None:
+    spark.close()
     provider = SparkProvider("local[1]", scratch=tmp_path)
     provider.prepare(FUNCTION)
     provider.close()
