@@ -122,7 +122,7 @@ class ApplyLane:
                 self._began = self._clock.monotonic()
                 self._apply(jobs)
                 self._began = None
-                self._completions.committed(_count(jobs))
+                self._completions.committed([(job.ticket, len(job.changes) or 1) for job in jobs])
                 self._memory.release(sum([job.cost for job in jobs]))
                 self.queue.finished()
                 self._ended()
@@ -211,11 +211,3 @@ class _LaneRow:
         """The row was ours, or not: raises DMError `fenced`."""
         self.claim.advanced(affected)
         faults.hit("syncer.after_lane_row")
-
-
-def _count(jobs: list[LaneJob]) -> dict[int, tuple[Ticket, int]]:
-    counts: dict[int, tuple[Ticket, int]] = {}
-    for job in jobs:
-        known = counts.get(id(job.ticket))
-        counts[id(job.ticket)] = (job.ticket, job.count + (known[1] if known else 0))
-    return counts

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dm.position import Position
@@ -59,18 +60,21 @@ class CompletionTracker:
             ticket.closed = True
             self._advance()
 
-    def committed(self, counts: dict[int, tuple[Ticket, int]]) -> None:
-        """One target transaction committed; `counts` maps any key to (ticket, number of its changes)."""
+    def committed(self, counts: Iterable[tuple[Ticket, int]]) -> None:
+        """One target transaction committed; `counts`: tickets, each any number of times, with changes of theirs."""
         with self._lock:
-            for ticket, count in counts.values():
+            for ticket, count in counts:
                 ticket.open -= count
             self._advance()
 
     def _advance(self) -> None:
-        while self._under_way and self._under_way[0].closed and self._under_way[0].open == 0:
-            ticket = self._under_way.popleft()
-            self._mark = Mark(ticket.end, ticket.timestamp or self._mark.timestamp)
+        under_way, finished, timestamp = self._under_way, None, self._mark.timestamp
+        while under_way and under_way[0].open == 0 and under_way[0].closed:
+            finished = under_way.popleft()
+            timestamp = finished.timestamp or timestamp
             self.transactions += 1
+        if finished is not None:
+            self._mark = Mark(finished.end, timestamp)
 
     @property
     def mark(self) -> Mark:

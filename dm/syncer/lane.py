@@ -72,7 +72,7 @@ class LaneQueue:
             self.waited_for = False
             taken = [job for job in jobs if job.ticket.number < self._last] if self._closed else jobs
             self._jobs += taken
-            self._waiting += sum([job.count for job in taken])
+            self._waiting += sum([len(job.changes) or 1 for job in taken])  # `count`, without a call for each
             self._changed.notify_all()
             return len(taken) == len(jobs)
 
@@ -87,12 +87,18 @@ class LaneQueue:
                 self._changed.wait()
             if not self._gives():
                 return []
-            taken = [self._jobs.popleft()]
+            jobs = self._jobs
+            taken = [jobs.popleft()]
             count = taken[0].count
             if not whole_jobs and taken[0].stream is None:
-                while self._gives() and self._jobs[0].stream is None and count + self._jobs[0].count <= limit:
-                    taken.append(self._jobs.popleft())
-                    count += taken[-1].count
+                for job in jobs:
+                    more = count + (len(job.changes) or 1)
+                    if more > limit or job.stream is not None or (self._closed and job.ticket.number >= self._last):
+                        break
+                    count = more
+                    taken.append(job)
+                for _ in range(len(taken) - 1):
+                    jobs.popleft()
             self._waiting -= count
             self._running = count
             self._changed.notify_all()  # there is room

@@ -26,6 +26,10 @@ from dm.syncer.table_counters import TableCounters
 
 # While one in so many lanes is at work, nothing is handed over that is no full batch.
 _LANES_PER_SMALL_BATCH = 8
+# Parts of the memory that all lanes share: what a batch may grow to, and what may be held back for all of them.
+_BATCH_SHARE = 16
+_HELD_SHARE = 4
+_LEAST_HELD = 2 << 20
 _LAST_BATCH_SECONDS = 0.5
 # How long the lanes may take for what lies before a transaction that failed.
 _BEFORE_FAILURE_SECONDS = 5.0
@@ -44,13 +48,20 @@ class Lanes:
         keyless: ApplyLane,
         *,
         batch: int,
+        largest: int,
         conflict_policy: ConflictPolicy,
         memory: MemoryQuota,
         key_bytes: int,
     ) -> None:
         self._workers = list(workers)
         self._keyless = keyless
-        self._placement = placement = Placement(len(self._workers), batch)
+        self._placement = placement = Placement(
+            len(self._workers),
+            batch,
+            largest=largest,
+            share=memory.total // _BATCH_SHARE,
+            most=max(_LEAST_HELD, memory.total // _HELD_SHARE),
+        )
         self._detector = ConflictDetector(
             len(self._workers) or 1, policy=conflict_policy, choose=lambda: placement.filling
         )
@@ -108,12 +119,14 @@ class Lanes:
         waiting = self._placement.waiting
         if not waiting:
             self.starving = False
+            self._placement.rested()
             return True
         self.starving = True  # before the lanes are looked at, so that the last one that ends sees it
         if sum([lane.queue.load > 0 for lane in self._workers]) >= self._few:
             return False
         self.starving = False
         self._hand_over_all()
+        self._placement.rested()
         self._forget_keys()
         return True
 
@@ -127,8 +140,9 @@ class Lanes:
 
     def _hand_over(self, lane: int) -> None:
         self._acquire(self._placement.cost_of(lane))
+        count = self._placement.count_of(lane)
         jobs = self._placement.take(lane)
-        self._keys.placed(jobs[0].changes[0], sum([len(job.changes) for job in jobs]))
+        self._keys.placed(jobs[0].changes[0], count)
         if not self._workers[lane].queue.put(*jobs):
             raise Stopped
 

@@ -7,11 +7,13 @@ work.
 
 - One lane is filled after the other, up to a batch: the changes of a small transaction stay together, and a backlog
   leaves in full batches. (Only changes that share a key with earlier ones go where those went.)
+- The longer the source does not rest, the larger is a batch: an eighth of what has come since, within limits. That much
+  later than with small ones the last lane is done, and round trips, commits and statements become few. Rests undo it.
 - When the reader has nothing more, what there is leaves at once, as long as few lanes are at work. When they are, it
   waits for one of them to end: what arrives meanwhile goes with it. So a single transaction goes out as it comes, and
   batches grow by themselves with the rate, before there is any backlog.
 
-What waits here is not counted by the quota, so it is little.
+What waits here is not counted by the quota, so it is a small part of it.
 """
 
 from __future__ import annotations
@@ -23,29 +25,37 @@ from dm.position import Position
 from dm.syncer.completion import Ticket
 from dm.syncer.lane import LaneJob
 
-MOST_COST: Final = 2 << 20  # memory of what is held back
+_PARTS: Final = 8
 
 
 class Placement:
-    """The jobs in the making, one list for each worker lane; belongs to the dispatcher."""
+    """The jobs in the making, one list for each worker lane; belongs to the dispatcher.
 
-    def __init__(self, lanes: int, batch: int) -> None:
+    A batch has `batch` changes at least, and in a backlog up to `largest` of them or `share` bytes of memory. All that is
+    held back takes `most` bytes at most.
+    """
+
+    def __init__(self, lanes: int, batch: int, *, largest: int, share: int, most: int) -> None:
         self._jobs: list[list[LaneJob]] = [[] for _ in range(lanes)]
         self._counts = [0] * lanes
-        self._batch = batch
-        self._most = batch * lanes
+        self._costs = [0] * lanes
+        self._batch = self._full = batch
+        self._taken = 0  # since the source rested, and half of what was before
+        self._largest = largest
+        self._share = share
+        self._most = most
         self.held = 0
         self.cost = 0
         self.filling = 0
         """The lane that takes what may go to any."""
 
     def add(self, lane: int, change: RowChange, cost: int, ticket: Ticket, end: Position) -> bool:
-        """Put one change into the lane's job of its transaction; whether something should be handed over now."""
+        """Put one change into the lane's job of its transaction; whether a lane is `ready`."""
         return self.add_all(lane, [change], cost, ticket, end)
 
     def room(self, lane: int) -> int:
         """How many more changes make a batch of the lane's; one at least."""
-        return max(1, self._batch - self._counts[lane])
+        return max(1, self._full - self._counts[lane])
 
     def add_all(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
         """Put changes, of so much memory together, into the lane's job of their transaction; as `add`."""
@@ -57,16 +67,32 @@ class Placement:
         else:
             jobs.append(LaneJob(changes, ticket, end, cost))
         self._counts[lane] = count = self._counts[lane] + len(changes)
+        self._costs[lane] = lane_cost = self._costs[lane] + cost
         self.held += len(changes)
         self.cost += cost
-        return count >= self._batch or self.held >= self._most or self.cost >= MOST_COST
+        return (count >= self._batch and (count >= self._full or lane_cost >= self._share)) or self.cost >= self._most
 
     @property
     def ready(self) -> list[int]:
-        """The lanes to hand over to: those with a full batch, all of them when together they hold too much."""
-        if self.held >= self._most or self.cost >= MOST_COST:
-            return self.waiting
-        return [lane for lane, count in enumerate(self._counts) if count >= self._batch]
+        """The lanes to hand over to: those with a full batch, that of most memory when all together take too much."""
+        if self.cost >= self._most:
+            return [max(range(len(self._costs)), key=self._costs.__getitem__)]
+        return [
+            lane
+            for lane, count in enumerate(self._counts)
+            if count >= self._batch and (count >= self._full or self._costs[lane] >= self._share)
+        ]
+
+    def rested(self) -> None:
+        """The source has nothing more for now, and nothing is held back: the next batches are smaller.
+
+        But not small at once: a reader that is about as fast as the dispatcher rests for a moment now and then.
+        """
+        self._taken //= 2
+        self._full = self._grown()
+
+    def _grown(self) -> int:
+        return min(max(self._batch, self._taken // _PARTS), self._largest)
 
     @property
     def waiting(self) -> list[int]:
@@ -75,13 +101,20 @@ class Placement:
 
     def cost_of(self, lane: int) -> int:
         """What is held back for the lane takes so much memory."""
-        return sum([job.cost for job in self._jobs[lane]])
+        return self._costs[lane]
+
+    def count_of(self, lane: int) -> int:
+        """So many changes are held back for the lane."""
+        return self._counts[lane]
 
     def take(self, lane: int) -> list[LaneJob]:
         """The lane's jobs, no longer held here; the next lane is filled from now on if it was this one's turn."""
-        self.cost -= self.cost_of(lane)
+        self.cost -= self._costs[lane]
         self.held -= self._counts[lane]
-        jobs, self._jobs[lane], self._counts[lane] = self._jobs[lane], [], 0
+        self._taken += self._counts[lane]
+        self._full = self._grown()
+        jobs, self._jobs[lane] = self._jobs[lane], []
+        self._counts[lane] = self._costs[lane] = 0
         if lane == self.filling:
             self.filling = (lane + 1) % len(self._jobs)
         return jobs

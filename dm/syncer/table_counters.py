@@ -1,7 +1,7 @@
 """What was done per target table: rows committed by kind, DDL pieces executed.
 
-One for each thread that counts, added up when somebody asks. Rows are counted in runs of one table and kind, so that a
-row costs two comparisons. Memory is bounded: tables beyond a number are counted together.
+One for each thread that counts, added up when somebody asks. Rows are counted in runs of one table, so that a row costs
+a few comparisons. Memory is bounded: tables beyond a number are counted together.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ TABLES_COUNTED: Final = 2000
 TABLES_SHOWN: Final = 50
 
 _INSERTS, _UPDATES, _DELETES, _DDL = range(4)
-_COLUMN: Final = {ChangeKind.INSERT: _INSERTS, ChangeKind.UPDATE: _UPDATES, ChangeKind.DELETE: _DELETES}
 _OTHERS: Final = TableName("", "")
 
 Parts = Callable[[], Iterable[Sequence[RowChange]]]
@@ -31,16 +30,27 @@ class TableCounters:
 
     def add(self, changes: Iterable[RowChange]) -> None:
         """These row changes were committed."""
-        plan, kind, count = None, ChangeKind.NOTHING, 0
+        plan, inserts, updates, deletes = None, 0, 0, 0
         for change in changes:
-            if change.plan is plan and change.kind is kind:
-                count += 1
-                continue
-            if plan is not None:
-                self._of(plan.target)[_COLUMN[kind]] += count
-            plan, kind, count = change.plan, change.kind, 1
+            if change.plan is not plan:
+                if plan is not None:
+                    self._count(plan.target, inserts, updates, deletes)
+                plan, inserts, updates, deletes = change.plan, 0, 0, 0
+            kind = change.kind
+            if kind is ChangeKind.UPDATE:
+                updates += 1
+            elif kind is ChangeKind.INSERT:
+                inserts += 1
+            else:
+                deletes += 1
         if plan is not None:
-            self._of(plan.target)[_COLUMN[kind]] += count
+            self._count(plan.target, inserts, updates, deletes)
+
+    def _count(self, table: TableName, inserts: int, updates: int, deletes: int) -> None:
+        counts = self._of(table)
+        counts[_INSERTS] += inserts
+        counts[_UPDATES] += updates
+        counts[_DELETES] += deletes
 
     def add_ddl(self, tables: Iterable[TableName]) -> None:
         """A piece that changed these tables was executed."""

@@ -489,6 +489,7 @@ class SyncUnit:
             [lane(worker_lane(number), ordered=False) for number in range(count)],
             lane(ATOMIC if atomic else KEYLESS, ordered=True),
             batch=batch,
+            largest=largest,
             conflict_policy=settings.conflict_policy,
             memory=self._changes,
             key_bytes=settings.memory_quota // 4,

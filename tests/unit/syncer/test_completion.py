@@ -33,14 +33,14 @@ def test_the_mark_follows_every_order_of_commits(sizes: list[int], data: st.Data
             if sizes[number] and data.draw(st.booleans()):
                 open_changes.remove(number)
                 committed[number] += 1
-                tracker.committed({0: (ticket, 1)})
+                tracker.committed([(ticket, 1)])
             tracker.close(ticket, sizes[number])
             closed[number] = True
         else:
             number = data.draw(st.sampled_from(sorted(set(open_changes))))
             open_changes.remove(number)
             committed[number] += 1
-            tracker.committed({0: (tickets[number], 1)})
+            tracker.committed([(tickets[number], 1)])
         finished = 0
         while finished < len(sizes) and closed[finished] and committed[finished] == sizes[finished]:
             finished += 1

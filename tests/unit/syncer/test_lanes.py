@@ -63,13 +63,14 @@ class IdleLane:
 class Bench:
     """Lanes that stand still."""
 
-    def __init__(self, workers: int, *, batch: int = 100, key_bytes: int = 1 << 20) -> None:
+    def __init__(self, workers: int, *, batch: int = 100, largest: int = 100, key_bytes: int = 1 << 20) -> None:
         self.workers = [IdleLane() for _ in range(workers)]
         self.memory = MemoryQuota(1 << 20)
         self.lanes = Lanes(
             [cast(ApplyLane, lane) for lane in self.workers],
             cast(ApplyLane, IdleLane()),
             batch=batch,
+            largest=max(batch, largest),
             conflict_policy="follow",
             memory=self.memory,
             key_bytes=key_bytes,
@@ -94,7 +95,7 @@ def test_one_change_leaves_when_the_source_rests() -> None:
 
 
 def test_a_batch_leaves_at_once_and_the_next_lane_is_filled() -> None:
-    bench = Bench(4, batch=3)
+    bench = Bench(4, batch=3, largest=3)
     for value in range(7):
         bench.place(value, ticket=value)
     assert bench.loads == [3, 3, 0, 0]
@@ -104,6 +105,27 @@ def test_a_batch_leaves_at_once_and_the_next_lane_is_filled() -> None:
     bench.workers[1].apply()
     assert bench.lanes.rest()
     assert bench.loads == [0, 0, 1, 0]
+
+
+def test_in_a_backlog_batches_grow_and_no_lane_is_left_out() -> None:
+    bench = Bench(4, batch=3, largest=9)
+    given = []
+    for value in range(400):
+        bench.place(value, ticket=value)
+        for at, lane in enumerate(bench.workers):
+            if lane.queue.load:
+                given.append((at, len(lane.apply())))
+    assert [at for at, _ in given] == [turn % 4 for turn in range(len(given))]
+    assert (given[0][1], given[-1][1]) == (3, 9)
+    for value in range(400, 420):
+        bench.place(value, ticket=value)
+        assert bench.lanes.rest(), "no single transaction waits, however large a batch may be"
+        for lane in bench.workers:
+            if lane.queue.load:
+                assert lane.apply()[-1] == value
+    for value in range(500, 503):
+        bench.place(value, ticket=value)
+    assert max(bench.loads) == 3, "the source has rested"
 
 
 def test_many_lanes_take_more_than_one_small_batch() -> None:
@@ -116,7 +138,7 @@ def test_many_lanes_take_more_than_one_small_batch() -> None:
 
 
 def test_a_change_follows_its_key() -> None:
-    bench = Bench(4, batch=2)
+    bench = Bench(4, batch=2, largest=2)
     for value in (1, 2, 1, 3):
         bench.place(value, ticket=value)
     assert bench.lanes.rest() is False
