@@ -27,6 +27,26 @@ class ChangeMaker:
         self, holder: dict[Any, int], changes: list[Any], at: int, most: int, free: int, follows: bool, limit: int, /
     ) -> tuple[int, int]: ...
 
+def compacted(
+    changes: Sequence[Any],
+    limit: int,
+    made: type,
+    kinds: tuple[Any, Any, Any, Any],
+    keys_of: Callable[[Any], tuple[Any, ...]],
+    absent: object,
+    wild: object,
+    /,
+) -> Sequence[Any] | None: ...
+def grouped(
+    changes: Sequence[Any],
+    limit: int,
+    made: type,
+    keys_of: Callable[[Any], tuple[Any, ...]],
+    alone: Callable[[Any], list[Any]],
+    absent: object,
+    wild: object,
+    /,
+) -> list[Any] | None: ...
 def decode(before: Layout | None, after: Layout | None, data: bytes, start: int, end: int, /) -> list[Any] | None: ...
 def decode_rows(layouts: dict[bytes, Layout], rows: tuple[Any, ...], /) -> list[Any] | None: ...
 def frames(

@@ -40,10 +40,12 @@ static PyObject *native_json_text(PyObject *self, PyObject *doc)
 }
 
 static PyMethodDef methods[] = {
+    {"compacted", (PyCFunction)(void (*)(void))native_compacted, METH_FASTCALL, "Changes, those of one row merged."},
     {"cut", (PyCFunction)(void (*)(void))native_cut, METH_FASTCALL, "A run of usual events out of packets."},
     {"decode", (PyCFunction)(void (*)(void))native_decode, METH_FASTCALL, "The row changes between two places, or None."},
     {"decode_rows", (PyCFunction)(void (*)(void))native_decode_rows, METH_FASTCALL, "The row changes of an event, or None."},
     {"frames", (PyCFunction)(void (*)(void))native_frames, METH_FASTCALL, "The events of a piece of a file."},
+    {"grouped", (PyCFunction)(void (*)(void))native_grouped, METH_FASTCALL, "Changes by the statements they share."},
     {"local_data", (PyCFunction)(void (*)(void))native_local_data, METH_FASTCALL, "Rows of columns as the data of LOAD DATA."},
     {"rows_event", (PyCFunction)(void (*)(void))native_rows_event, METH_FASTCALL, "A rows event, up to its rows."},
     {"rows_of", (PyCFunction)(void (*)(void))native_rows_of, METH_FASTCALL, "The rows events at a place of a list."},

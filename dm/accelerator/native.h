@@ -80,6 +80,8 @@ static inline const Types *types_of(PyObject *module)
 Py_ssize_t events_length(PyObject *object);
 const uint8_t *event_in(PyObject *object, Py_ssize_t at, size_t *size);
 
+PyObject *native_compacted(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_grouped(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -25,16 +25,25 @@ Whatever else is not as expected ends the attempt; the changes as they came are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
+from dm import accelerator
 from dm.binlog.value import ABSENT, Row
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import has_zero_enum, removes_others
 
+_KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE, ChangeKind.DELETE, ChangeKind.NOTHING)
+
 
 def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:
     """The changes with those of one row merged; `limit`: the bytes a statement may have without a thought."""
+    native = accelerator.native
+    if native is not None:
+        found: Sequence[RowChange] | None = native.compacted(changes, limit, RowChange, _KINDS, keys_of, ABSENT, WILD)
+        if found is not None:
+            return found
     # Mostly every row comes once; then there is nothing to merge, and this is the cheapest way to see it.
     if len({keys[0] for change in changes if (keys := keys_of(change))}) == len(changes):
         return changes

@@ -29,10 +29,11 @@ keys the row it finds may be another one, that holds one of the keys: each assig
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from dm import accelerator
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
 from dm.changes.comparison import listed
@@ -65,6 +66,7 @@ _REPLACE: Final = "replace"
 _UPDATE: Final = "update"  # INSERT .. ON DUPLICATE KEY UPDATE
 _DELETE: Final = "delete"
 _NOTHING: Final = "nothing"  # a DELETE that must find no row
+_VERBS: Final = (_INSERT, _REPLACE, _UPDATE, _DELETE, _NOTHING)  # as `dm/accelerator/grouped.c` numbers them
 
 
 @dataclass(slots=True, eq=False)
@@ -118,7 +120,7 @@ class _Batch:
         assert after is not None
         rendered = _whole(plan, after)
         if rendered is None:
-            self._append(row_statements(change), keys)
+            self._append(_alone(change), keys)
             return
         replaces = (change.safe and plan.keyed) or plan.insert_replaces
         self._join(_REPLACE if replaces else _INSERT, change, after, rendered, keys)
@@ -126,7 +128,7 @@ class _Batch:
     def _delete(self, change: RowChange, before: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
         if not plan.keyed or (not change.safe and any(before[column.at] is None for column in plan.verified)):
-            self._append(_verified_delete(change, before), keys)
+            self._append(_alone(change), keys)
             return
         self._join(_DELETE, change, before, _listed(plan, plan.key_values, before), keys)
 
@@ -138,11 +140,7 @@ class _Batch:
         )
         rendered = _whole(plan, after) if plan.keyed and (change.safe or by_insert) else None
         if rendered is None:
-            single = row_statements(change)
-            if plan.keyed and plan.verified and not change.safe:
-                sql = _with_other_keys(single[0].sql, plan, before)
-                single = [ApplyStatement(sql, single[0].expected, single[0].changes)]
-            self._append(single, keys)
+            self._append(_alone(change), keys)
         elif by_insert:
             self._join(_UPDATE, change, after, rendered, keys)
         else:
@@ -186,21 +184,30 @@ class _Batch:
         self._floor = len(self._done) - 1
 
     def statements(self) -> list[ApplyStatement]:
-        result: list[ApplyStatement] = []
-        for item in self._done:
-            if isinstance(item, _Group):
-                result.append(_statement(item))
-            else:
-                result.extend(item)
-        return result
+        return _texts(self._done)
 
 
-def grouped(changes: Iterable[RowChange], *, limit: int = DEFAULT_BYTES) -> list[ApplyStatement]:
+def grouped(changes: Sequence[RowChange], *, limit: int = DEFAULT_BYTES) -> list[ApplyStatement]:
     """The changes in as few statements as the rule allows, none much longer than `limit` bytes."""
+    native = accelerator.native
+    if native is not None:
+        found = native.grouped(changes, limit, RowChange, keys_of, _alone, ABSENT, WILD)
+        if found is not None:
+            return _texts([item if isinstance(item, list) else _Group(_VERBS[item[0]], *item[1:]) for item in found])
     batch = _Batch(limit)
     for change in changes:
         batch.add(change)
     return batch.statements()
+
+
+def _texts(done: Sequence[_Group | list[ApplyStatement]]) -> list[ApplyStatement]:
+    result: list[ApplyStatement] = []
+    for item in done:
+        if isinstance(item, _Group):
+            result.append(_statement(item))
+        else:
+            result.extend(item)
+    return result
 
 
 def _statement(group: _Group) -> ApplyStatement:
@@ -252,18 +259,13 @@ def _delete_by_index(plan: TablePlan) -> bytes:
     return f"DELETE /*+ {hint} */ FROM {table} WHERE ".encode()
 
 
-def _verified_delete(change: RowChange, before: Row) -> list[ApplyStatement]:
-    """A DELETE that a NULL in a key keeps out of the IN list."""
-    statement = row_statements(change)[0]
-    if not change.plan.keyed or change.safe:
-        return [statement]
-    sql = _with_other_keys(statement.sql, change.plan, before)
-    return [ApplyStatement(sql, statement.expected, statement.changes)]
-
-
-def _with_other_keys(sql: bytes, plan: TablePlan, before: Row) -> bytes:
-    """The statement of one row, only if that row has all the keys of the before image."""
-    return sql.removesuffix(_ONE_ROW) + b" AND " + holds(plan, plan.verified, before) + _ONE_ROW
+def _alone(change: RowChange) -> list[ApplyStatement]:
+    """The statements of a change that others may move over: only of a row that has all the keys of the before image."""
+    plan, before, single = change.plan, change.before, row_statements(change)
+    if before is None or change.safe or not (plan.keyed and plan.verified):
+        return single
+    sql = single[0].sql.removesuffix(_ONE_ROW) + b" AND " + holds(plan, plan.verified, before) + _ONE_ROW
+    return [ApplyStatement(sql, single[0].expected, single[0].changes)]
 
 
 def _whole(plan: TablePlan, row: Row) -> bytes | None:

@@ -31,8 +31,8 @@ _PARTS: Final = 8
 class Placement:
     """The jobs in the making, one list for each worker lane; belongs to the dispatcher.
 
-    A batch has `batch` changes at least, and in a backlog up to `largest` of them or `share` bytes of memory. All that is
-    held back takes `most` bytes at most.
+    A batch has `batch` changes at least, and in a backlog up to `largest` of them or `share` bytes of memory. All that
+    is held back takes `most` bytes at most.
     """
 
     def __init__(self, lanes: int, batch: int, *, largest: int, share: int, most: int) -> None:
@@ -53,9 +53,11 @@ class Placement:
         """Put one change into the lane's job of its transaction; whether a lane is `ready`."""
         return self.add_all(lane, [change], cost, ticket, end)
 
-    def room(self, lane: int) -> int:
-        """How many more changes make a batch of the lane's; one at least."""
-        return max(1, self._full - self._counts[lane])
+    def room(self, lane: int, cost: int) -> int:
+        """How many more changes, of so much memory each, make a batch of the lane's; one at least."""
+        count = self._counts[lane]
+        larger = min(self._full - count, (self._share - self._costs[lane]) // max(cost, 1))
+        return max(1, self._batch - count, larger)
 
     def add_all(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
         """Put changes, of so much memory together, into the lane's job of their transaction; as `add`."""
