@@ -26,6 +26,7 @@ from dm.relaylog.event_run import EventRun
 from dm.relaylog.index import FileIndex
 from dm.relaylog.index_builder import IndexBuilder
 from tests.testbed.decoders import compiled, outcome, running, told
+from tests.unit.accelerator.batches_at_random import any_batch, copied, made
 from tests.unit.accelerator.changes_at_random import compare
 from tests.unit.accelerator.literals_at_random import any_columns, any_value, written
 from tests.unit.accelerator.rows_at_random import damaged, document, sample
@@ -60,6 +61,14 @@ def fuzz_literals(native: ModuleType, chance: random.Random) -> None:
     columns = any_columns(chance)
     row = tuple(any_value(chance) for _ in range(len(columns) + chance.randrange(2)))
     assert written(native, columns, row) == written(None, columns, row), (columns, row)
+
+
+def fuzz_batches(native: ModuleType, chance: random.Random) -> None:
+    """Changes of a few rows, with values that no table takes."""
+    with running(native):  # the plans have its literals
+        batch = any_batch(chance)
+    limit = chance.choice((100, 1000, 1 << 20))
+    assert made(native, copied(batch), limit) == made(None, copied(batch), limit), batch
 
 
 def fuzz_json(native: ModuleType, chance: random.Random) -> None:
@@ -147,6 +156,7 @@ def main() -> None:
         fuzz_rows(native, seed + number)
         fuzz_literals(native, chance)
         compare(native, seed + number, damage=True)
+        fuzz_batches(native, chance)
         fuzz_json(native, chance)
         fuzz_packets(native, chance)
         fuzz_frames(native, chance)
