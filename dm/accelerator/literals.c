@@ -86,6 +86,8 @@ static Outcome put_quoted(Text *text, const uint8_t *bytes, size_t size, int pro
 
 static Outcome put_bytes(Text *text, const char *bytes, size_t size)
 {
+    if (size == 0)
+        return TAKEN; /* there may be no memory yet to copy nothing to */
     if (!text_reserve(text, size))
         return FAILED;
     memcpy(text->bytes + text->length, bytes, size);
