@@ -342,7 +342,7 @@ CHAPTERS: Final = (
         "How the changes of the binlog are applied.",
         {
             "worker-count": "sessions that apply changes side by side",
-            "batch": "row changes of one target transaction; without it 100, and up to 1000 while more is waiting",
+            "batch": "row changes of one target transaction; without it 100, and up to 1000 in a backlog",
             "queue-size": "row changes that wait for one session",
             "checkpoint-flush-interval": "seconds between two checkpoints at most; one is written each second anyway,"
             " since it stops nobody",
