@@ -38,10 +38,13 @@ from dm.schema.structure_text import (
 from dm.schema.table import TableSchema
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
+from dm.spark.task_group import grouped
 from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import LoadRun, take_slot
+from dm.target.progress.chunks import LoadRun, loaded_bytes, take_slot
 from dm.target.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
 from dm.target.progress.tables import SubtaskKey
+
+_FULL_BYTES = 1 << 26  # of rows: an index of them takes some seconds at most
 
 
 def put_off(targets: TargetTables, run: LoadRun, made: Iterable[TableSchema]) -> None:
@@ -101,22 +104,23 @@ class TableTask:
 
 @dataclass(frozen=True)
 class TableCompletion:
-    """Adds what a table lacks of its record."""
+    """Adds what tables lack of their records."""
 
     endpoint: Endpoint
     run: LoadRun
 
-    def __call__(self, task: TableTask) -> TableTask:
-        """Complete the table; what is there already is left alone."""
+    def __call__(self, tasks: tuple[TableTask, ...]) -> tuple[TableTask, ...]:
+        """Complete the tables, one after the other; what is there already is left alone."""
         # An ALTER of a large table says nothing for hours.
         connection = TargetConnection(self.endpoint, read_timeout=None)
         try:
             take_slot(connection, self.run.key)
-            demand_current(connection, self.run)
-            self._complete(connection, task)
+            for task in tasks:
+                demand_current(connection, self.run)
+                self._complete(connection, task)
         finally:
             connection.close()
-        return task
+        return tasks
 
     def _complete(self, connection: TargetConnection, task: TableTask) -> None:
         deferral, targets = task.deferral, TargetTables.at(connection)
@@ -150,12 +154,13 @@ def complete_tables(
     if not deferrals:
         return not stop.is_set()
     begin(len(deferrals))
-    completion = TableCompletion(endpoint, run)
+    completion, sizes = TableCompletion(endpoint, run), loaded_bytes(connection, run)
+    weighed = [(deferral, sizes.get(deferral.table, 0) / _FULL_BYTES) for deferral in deferrals]
     return all(
         run_tasks(
             spark.context(),
             completion,
-            [TableTask(deferral, last) for deferral in deferrals],
+            grouped((TableTask(deferral, last), weight) for deferral, weight in weighed),
             stop,
             lambda _: None,
             f"{run.key.task}: add {what}",

@@ -216,6 +216,16 @@ def loaded_sizes(connection: TargetConnection, run: LoadRun) -> dict[PartKey, tu
     }
 
 
+def loaded_bytes(connection: TargetConnection, run: LoadRun) -> dict[TableName, int]:
+    """How much of this source is in each table of the target."""
+    rows = connection.query(
+        f"SELECT target_schema, target_table, SUM(byte_count) FROM {run.table.sql} WHERE id = %s AND cp_schema <> ''"
+        " GROUP BY target_schema, target_table",
+        (run.key.source_id,),
+    )
+    return {TableName(str(schema), str(table)): int(size) for schema, table, size in rows}
+
+
 def _speak_text(connection: TargetConnection) -> None:
     """End what a session was set to for rows: compared as bytes, names would find no index, but each other's locks."""
     connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
