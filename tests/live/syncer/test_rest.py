@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import pytest
+from pymysql.connections import Connection
+from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
@@ -16,10 +21,11 @@ from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_unti
 pytestmark = pytest.mark.live
 
 
-def test_an_error_of_the_reader_is_told_while_all_lanes_wait_for_locks(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
-) -> None:
-    name = schema(upstream, target)
+@contextmanager
+def all_lanes_wait_for_locks(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str
+) -> Iterator[tuple[RunningSync, Connection[Cursor]]]:
+    """A unit whose lanes time out and try again, with more behind; and the session that holds what they want."""
     create(name, upstream, target)
     for server in (upstream, target):
         server.execute(f"INSERT INTO {name}.keyed (id) VALUES (1), (2), (3)")
@@ -39,14 +45,34 @@ def test_an_error_of_the_reader_is_told_while_all_lanes_wait_for_locks(
             for amount in range(20):
                 upstream.execute(f"UPDATE {name}.keyed SET amount = {amount} WHERE id = {1 + amount % 3}")
             wait_until(lambda: int(str(sync.unit.status().get("retries", 0))) > 1, "lanes that try again")
-            upstream.execute(f"XA COMMIT '{name}'")  # prepared before the task began
-            error = sync.wait_ended(25)
+            yield sync, stranger
         finally:
             stranger.close()
     finally:
         sync.stop()
+
+
+def test_a_pause_while_all_lanes_wait_for_locks(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    with all_lanes_wait_for_locks(upstream, target, name) as (sync, _):
+        sync.stop()
+        upstream.execute(f"XA ROLLBACK '{name}'")
+    assert sync.error is None
+
+
+def test_an_error_of_the_reader_is_told_behind_what_waits_for_locks(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    with all_lanes_wait_for_locks(upstream, target, name) as (sync, stranger):
+        upstream.execute(f"XA COMMIT '{name}'")  # prepared before the task began
+        stranger.rollback()
+        error = sync.wait_ended(25)
     assert isinstance(error, DMError)
     assert error.name == "xa-prepare-missing"
+    assert target.query(f"SELECT id, amount FROM {name}.keyed ORDER BY id") == ((1, 18), (2, 19), (3, 17))
 
 
 def test_a_backup_that_locks_the_target_is_waited_for(
