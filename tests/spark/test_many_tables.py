@@ -95,7 +95,7 @@ def test_a_thousand_small_tables_cost_what_a_thousand_queries_cost(
 
 
 @pytest.mark.chaos
-@pytest.mark.timeout(1800)
+@pytest.mark.timeout(3600)
 def test_ten_thousand_small_tables_are_some_dozens_of_tasks(
     mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
 ) -> None:
