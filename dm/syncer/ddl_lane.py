@@ -444,6 +444,9 @@ class DdlLane:
                 raise
             # A clean refusal: a person may correct the target, and the structure is then neither before nor after.
             self._progress.write_refusal()
+            if self._effective_meanwhile(piece, target_piece):
+                self.already_effective += 1
+                return
             if error.name == "privilege-missing":
                 error.position = str(end)
                 raise
@@ -452,6 +455,12 @@ class DdlLane:
             self.running = None
         self.executed += 1
         faults.hit("syncer.after_ddl")
+
+    def _effective_meanwhile(self, piece: Piece, target_piece: Piece) -> bool:
+        """Whether another shard's subtask has executed the same, between our look at the target and our statement."""
+        self._targets.invalidate_all()
+        now = self._structures_of(target_piece)
+        return effect.already_effective(now, target_piece, self._tracker.get(piece.table))
 
     def _refuse_other_values(self, piece: Piece, target: TableSchema | None, end: Position) -> None:
         refuse_other_values(

@@ -17,7 +17,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.unit import JSON
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -89,6 +89,40 @@ def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
     report = compare(pair_tables(list(upstreams), [name], route=lambda _, table: TableName(name, "merged")), target)
     assert report.identical, str(report)
     assert [status["ddlAlreadyEffective"] for status in statuses] == [0, 2]
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_of_two_upstreams_that_alter_at_the_same_time_one_finds_it_done(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(*upstreams, target)
+    for server in (*upstreams, target):
+        server.execute(f"CREATE TABLE {name}.{'merged' if server is target else 'shard'} (id INT PRIMARY KEY, v INT)")
+    rule = RouteRule(schema_pattern=name, table_pattern="shard", target_schema=name, target_table="merged")
+    subtasks = [
+        subtask_for(server, target, name, task=name, source_id=f"source-{number}", routes=(rule,))
+        for number, server in enumerate(upstreams)
+    ]
+    log, gate = tmp_path / "faults", tmp_path / "go"
+    with running_sync(subtasks[1]) as two:
+        one = SyncProcess(subtasks[0], faults=f"syncer.before_ddl=hang:{gate}", fault_log=log)
+        try:
+            one.wait_synced()
+            two.wait_synced()
+            for number, server in enumerate(upstreams):
+                server.execute(
+                    f"ALTER TABLE {name}.shard ADD COLUMN w INT NOT NULL DEFAULT 7 AFTER id, DROP COLUMN v",
+                    f"INSERT INTO {name}.shard VALUES ({number}, 1)",
+                )
+                if number == 0:  # it has looked at the target, where nothing is done yet
+                    wait_until(lambda: log.exists() and bool(log.read_text()), "the fault point is passed")
+            assert two.wait_synced()["ddlExecuted"] == 2
+            gate.touch()
+            assert one.wait_synced()["ddlAlreadyEffective"] == 2
+        finally:
+            one.close()
+    report = compare(pair_tables(list(upstreams), [name], route=lambda _, table: TableName(name, "merged")), target)
+    assert report.identical, str(report)
 
 
 # Before, between and behind the three pieces of one statement, and before what is stored of the whole.
