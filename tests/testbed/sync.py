@@ -184,7 +184,8 @@ def serve():
             return
         if order["unit"] == "sync":
             unit.refresh(5)
-        print(json.dumps(unit.status()), flush=True)
+        # At once: who is stopped between a line and its end leaves its reader waiting.
+        os.write(1, (json.dumps(unit.status()) + "\\n").encode())
 threading.Thread(target=serve, daemon=True).start()
 unit.run(stop)
 """
