@@ -11,9 +11,10 @@ from collections.abc import Mapping
 WITHOUT: Mapping[str, str] = {
     "conflict detector": """
 import itertools
-from dm.syncer.conflict_detector import ConflictDetector
+from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
 turn = itertools.count()
 ConflictDetector.place = lambda self, keys: next(turn) % self._workers
+ConflictDetector.place_run = lambda self, changes, at, most: (CONFLICT, at)  # each of them by `place`
 """,
     "bound": """
 from dm.target.progress.takeover import Takeover
@@ -29,14 +30,7 @@ def take_without_waiting(connection, key, names):
         lanes._insert_missing(connection, key, names, epoch=1)
     return 1, lanes.read_lanes(connection, key)
 takeover.raise_epoch = take_without_waiting
-def unguarded(self, connection, position):
-    self.batch += 1
-    values = [self.batch, *lanes.position_columns(position)] if position else [self.batch]
-    columns = ["batch", "binlog_name", "binlog_pos", "binlog_gtid", "server_uuid"][: len(values)]
-    connection.execute(
-        f"UPDATE {self.key.worker.sql} SET " + ", ".join(f"{column} = %s" for column in columns)
-        + " WHERE id = %s AND lane = %s", (*values, self.key.source_id, self.lane))
-lanes.LaneClaim.advance = unguarded
+lanes.LaneClaim.advanced = lambda self, affected: None
 """,
     "keyless position": """
 from dm.target.progress.takeover import Takeover
