@@ -3,19 +3,14 @@
  * A row change is a Python object with slots, made here without its `__init__`, which only fills them. What a key is
  * made of comes from `dm.changes.keys`, and folds are called as they are there.
  */
-#include "native.h"
-#include <structmember.h>
-
-enum { PLAN, CHANGE_KIND, BEFORE, AFTER, SAFE, UNCHECKED, KEYS, SLOTS };
-static const char *const slot_names[SLOTS] = {"plan", "kind", "before", "after", "safe", "unchecked", "keys"};
+#include "batch.h"
 
 enum { ROWS_KIND = 0, COLUMNS = 2, PRESENT = 3, PRESENT_AFTER = 4, DATA = 5, FLAGS = 8, ROWS_FIELDS = 10 };
 #define NO_FOREIGN_KEY_CHECKS 0x2
 
 typedef struct {
     PyObject_HEAD
-    PyTypeObject *change;
-    Py_ssize_t at[SLOTS];
+    Places places; /* of the type, which is held */
     Py_ssize_t factor, each; /* of memory: for each byte of an event, and for each change */
 } ChangeMaker;
 
@@ -140,17 +135,25 @@ static PyObject *change_of(const ChangeMaker *self, const Table *table, PyObject
 {
     PyObject *before = PyTuple_GET_ITEM(pair, 0), *after = PyTuple_GET_ITEM(pair, 1);
     PyObject *keys = keys_of(table->keys, before, after);
-    PyObject *change = keys == NULL ? NULL : self->change->tp_alloc(self->change, 0);
+    PyObject *change = keys == NULL ? NULL : self->places.type->tp_alloc(self->places.type, 0);
     if (change == NULL) {
         Py_XDECREF(keys);
         return NULL;
     }
-    PyObject *values[SLOTS] = {
-        Py_NewRef(table->plan), Py_NewRef(kind), Py_NewRef(before), Py_NewRef(after), PyBool_FromLong(safe),
-        PyBool_FromLong(unchecked), keys,
+    const struct {
+        Py_ssize_t place;
+        PyObject *value;
+    } fields[] = {
+        {self->places.plan, Py_NewRef(table->plan)},
+        {self->places.kind, Py_NewRef(kind)},
+        {self->places.before, Py_NewRef(before)},
+        {self->places.after, Py_NewRef(after)},
+        {self->places.safe, PyBool_FromLong(safe)},
+        {self->places.unchecked, PyBool_FromLong(unchecked)},
+        {self->places.keys, keys},
     };
-    for (int slot = 0; slot < SLOTS; slot++)
-        *(PyObject **)((char *)change + self->at[slot]) = values[slot];
+    for (size_t at = 0; at < sizeof fields / sizeof *fields; at++)
+        *(PyObject **)((char *)change + fields[at].place) = fields[at].value;
     return change;
 }
 
@@ -255,7 +258,7 @@ static PyObject *maker_assign(PyObject *object, PyObject *const *args, Py_ssize_
     PyObject *worker = NULL; /* of the run */
     for (; most > 0 && at < PyList_GET_SIZE(changes) && PyDict_GET_SIZE(holder) < limit; at++, most--) {
         PyObject *change = PyList_GET_ITEM(changes, at);
-        PyObject *keys = Py_IS_TYPE(change, self->change) ? *(PyObject **)((char *)change + self->at[KEYS]) : NULL;
+        PyObject *keys = Py_IS_TYPE(change, self->places.type) ? *(PyObject **)((char *)change + self->places.keys) : NULL;
         if (keys == NULL || !PyTuple_Check(keys))
             break;
         PyObject *wanted = NULL; /* who holds keys of it */
@@ -302,35 +305,25 @@ static PyObject *maker_new(PyTypeObject *type, PyObject *args, PyObject *named)
         return NULL;
     self->factor = factor;
     self->each = each;
-    for (int slot = 0; slot < SLOTS; slot++) {
-        PyObject *member = PyObject_GetAttrString((PyObject *)change, slot_names[slot]);
-        int usable = member != NULL && Py_IS_TYPE(member, &PyMemberDescr_Type)
-            && ((PyMemberDescrObject *)member)->d_member->type == T_OBJECT_EX
-            && PyDescr_TYPE(member) == change;
-        if (usable)
-            self->at[slot] = ((PyMemberDescrObject *)member)->d_member->offset;
-        Py_XDECREF(member);
-        if (!usable) {
-            if (!PyErr_Occurred())
-                PyErr_SetString(PyExc_TypeError, "a type of changes has slots");
-            Py_DECREF(self);
-            return NULL;
-        }
+    if (places_of(&self->places, (PyObject *)change) < 0) {
+        self->places.type = NULL; /* not held yet */
+        Py_DECREF(self);
+        return NULL;
     }
-    self->change = (PyTypeObject *)Py_NewRef(change);
+    Py_INCREF(change);
     return (PyObject *)self;
 }
 
 static int maker_traverse(PyObject *object, visitproc visit, void *arg)
 {
-    Py_VISIT(((ChangeMaker *)object)->change);
+    Py_VISIT(((ChangeMaker *)object)->places.type);
     Py_VISIT(Py_TYPE(object));
     return 0;
 }
 
 static int maker_clear(PyObject *object)
 {
-    Py_CLEAR(((ChangeMaker *)object)->change);
+    Py_CLEAR(((ChangeMaker *)object)->places.type);
     return 0;
 }
 

@@ -18,7 +18,6 @@ from pathlib import Path
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
-from dm.dumper.chunk_group import GroupReader
 from dm.dumper.chunk_reader import question_session, shared_marker
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.lock_free import LockFreeDump
@@ -105,8 +104,6 @@ class DumpUnit:
         if plan is not None and plan.finished:
             self._finish(run, planner, plan)
             return
-        # While the structures are read.
-        self._spark.prepare(GroupReader)
         if self._subtask.dump_of_one_moment:
             self._clear()
             complete = OneMomentDump(run, planner).carry_on()

@@ -119,7 +119,6 @@ class LoadUnit:
         if run.finished:
             self._clean(plan)
             return
-        self._spark.prepare(PartLoader)  # while the tables are made
         structures = DumpedStructures(plan)
         create_deferrals(connection, self._key)
         tasks, files = self._tasks(connection, plan, structures, run)

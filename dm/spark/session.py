@@ -26,9 +26,8 @@ import threading
 import time
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,7 +41,6 @@ if TYPE_CHECKING:
 
 _START_SECONDS = 120
 _STOP_SECONDS = 20
-_PREPARING_SECONDS = 150  # longer than any start takes
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
 
 
@@ -91,31 +89,6 @@ class SparkProvider:
         self._context: SparkContext | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
         self._scratch: Path | None = None
-        self._preparing: threading.Thread | None = None
-
-    def prepare(self, function: Callable[..., object]) -> None:
-        """Start Spark, and Python workers that know the function's module, while the caller does something else.
-
-        Nobody waits for it, and what goes wrong comes up again where the session is needed.
-        """
-        if not self._lock.acquire(blocking=False):
-            return  # somebody is starting it
-        try:
-            if self._context is None and (self._preparing is None or not self._preparing.is_alive()):
-                self._preparing = threading.Thread(target=self._prepare, args=(function,), name="spark-start")
-                self._preparing.daemon = True
-                self._preparing.start()
-        finally:
-            self._lock.release()
-
-    def _prepare(self, function: Callable[..., object]) -> None:
-        try:
-            context = self.context()
-            cores = context.defaultParallelism
-            # What a worker unpickles it imports, and some of that takes seconds.
-            context.parallelize(range(cores), cores).foreach(_Known(function))
-        except Exception:  # a start that fails, or a session that is closed meanwhile
-            return
 
     def context(self) -> SparkContext:
         """The running Spark context; started by the first call, and again when its JVM has died."""
@@ -143,13 +116,8 @@ class SparkProvider:
 
     def close(self) -> None:
         """Stop Spark and wait until its JVM is gone."""
-        preparing, self._preparing = self._preparing, None
         with self._lock:
             self._close()
-        if preparing is not None:
-            preparing.join(_PREPARING_SECONDS)
-            with self._lock:  # it may have been about to start
-                self._close()
 
     @property
     def _local(self) -> bool:
@@ -260,16 +228,6 @@ class SparkProvider:
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """Does nothing with an item, in a worker that had to learn of the function."""
-
-    function: Callable[..., object]
-
-    def __call__(self, _item: int) -> None:
-        """Called by Spark."""
 
 
 def _property_line(setting: tuple[str, str]) -> str:

@@ -6,9 +6,8 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 import pytest
 
@@ -18,7 +17,6 @@ from dm.spark.session import SparkProvider, spark_configuration
 
 pytestmark = pytest.mark.spark
 
-FUNCTION = PurePosixPath  # something that a worker has to import
 
 _OWN_SESSION = """
 import pathlib, sys, threading
@@ -125,39 +123,3 @@ def test_the_shim_drops_one_argument_and_keeps_all_others(tmp_path: Path) -> Non
     arguments = ["-Xmx1g", "--add-modules=jdk.incubator.vector", "a b", "", "--add-modules=other", "*"]
     printed = subprocess.run([home / "bin" / "java", *arguments], capture_output=True, text=True, check=True).stdout
     assert printed.splitlines() == ["[-Xmx1g]", "[a b]", "[]", "[--add-modules=other]", "[*]"]
-
-
-def test_a_session_that_is_prepared_is_started_once_and_has_workers_that_know_the_module(
-    spark: SparkProvider, tmp_path: Path
-) -> None:
-    spark.close()  # a process has one session at a time
-    provider = SparkProvider("local[1]", scratch=tmp_path)
-    try:
-        provider.prepare(FUNCTION)
-        provider.prepare(FUNCTION)
-        context = provider.context()
-        assert provider._preparing is not None
-        provider._preparing.join()
-        assert int(context._jsc.sc().statusStore().jobsList(None).size()) == 1
-        provider.prepare(FUNCTION)
-        assert provider.context() is context
-    finally:
-        provider.close()
-    assert provider.jvm_pid is None
-
-
-def test_a_start_under_way_ends_with_the_provider(spark: SparkProvider, tmp_path: Path) -> None:
-    spark.close()
-    provider = SparkProvider("local[1]", scratch=tmp_path)
-    provider.prepare(FUNCTION)
-    provider.close()
-    assert provider.jvm_pid is None
-    assert "spark-start" not in [thread.name for thread in threading.enumerate()]
-
-
-def test_what_goes_wrong_while_it_is_prepared_is_told_where_the_session_is_needed(tmp_path: Path) -> None:
-    provider = SparkProvider("local[1]", scratch=tmp_path, java_home=str(tmp_path / "no java"))
-    provider.prepare(FUNCTION)
-    with pytest.raises(DMError):
-        provider.context()
-    provider.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
 from typing import cast
 
@@ -11,6 +12,7 @@ from pydantic import SecretStr
 
 from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
+from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
@@ -63,18 +65,24 @@ def test_every_kind_of_ddl_between_rows(
     assert status["ddlExecuted"] == 15  # the ALTERs are split into 3, 2 and 2 pieces, the swap of names is one
 
 
-def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
-    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
-) -> None:
-    first, second = upstreams
-    name = schema(first, second, target)
+def shards_of_one_table(
+    name: str, upstreams: Sequence[ThrowawayServer], target: ThrowawayServer
+) -> list[SubtaskConfig]:
+    """The subtasks of upstreams whose table `shard` becomes the target's `merged`; the tables are made."""
     for server in (*upstreams, target):
         server.execute(f"CREATE TABLE {name}.{'merged' if server is target else 'shard'} (id INT PRIMARY KEY, v INT)")
     rule = RouteRule(schema_pattern=name, table_pattern="shard", target_schema=name, target_table="merged")
-    subtasks = [
+    return [
         subtask_for(server, target, name, task=name, source_id=f"source-{number}", routes=(rule,))
         for number, server in enumerate(upstreams)
     ]
+
+
+def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(*upstreams, target)
+    subtasks = shards_of_one_table(name, upstreams, target)
     with running_sync(subtasks[0]) as one, running_sync(subtasks[1]) as two:
         one.wait_synced()
         two.wait_synced()
@@ -96,13 +104,7 @@ def test_of_two_upstreams_that_alter_at_the_same_time_one_finds_it_done(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
     name = schema(*upstreams, target)
-    for server in (*upstreams, target):
-        server.execute(f"CREATE TABLE {name}.{'merged' if server is target else 'shard'} (id INT PRIMARY KEY, v INT)")
-    rule = RouteRule(schema_pattern=name, table_pattern="shard", target_schema=name, target_table="merged")
-    subtasks = [
-        subtask_for(server, target, name, task=name, source_id=f"source-{number}", routes=(rule,))
-        for number, server in enumerate(upstreams)
-    ]
+    subtasks = shards_of_one_table(name, upstreams, target)
     log, gate = tmp_path / "faults", tmp_path / "go"
     with running_sync(subtasks[1]) as two:
         one = SyncProcess(subtasks[0], faults=f"syncer.before_ddl=hang:{gate}", fault_log=log)
