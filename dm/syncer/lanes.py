@@ -99,13 +99,15 @@ class Lanes:
         at, count = 0, len(changes)
         placement = self._placement
         while at < count:
-            worker, behind = self._detector.place_run(changes, at, placement.room(placement.filling, cost))
+            filling = placement.filling
+            worker, behind = self._detector.place_run(changes, at, placement.room(filling, cost))
             if behind == at:
                 self.place(changes[at], cost, ticket, end)
                 at += 1
                 continue
-            run = changes[at : min(behind, at + placement.room(worker, cost))]
-            at += len(run)
+            if worker != filling:
+                behind = min(behind, at + placement.room(worker, cost))
+            run, at = changes[at:behind], behind
             if placement.add_all(worker, run, cost * len(run), ticket, end):
                 for lane in placement.ready:
                     self._hand_over(lane)

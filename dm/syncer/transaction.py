@@ -116,8 +116,7 @@ class PlainItems(MemoryItems):
         self.rows = rows
 
     def _forget(self) -> None:
-        super()._forget()
-        self.rows = []
+        self._items, self.rows = (), []
 
 
 @dataclass(slots=True)

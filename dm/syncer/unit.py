@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +50,8 @@ from dm.syncer.spool import Spool
 from dm.syncer.status import RunningParts, SyncStatus
 from dm.syncer.structures import Structures
 from dm.syncer.target_names import TargetNames
-from dm.target.connection import READ_TIMEOUT, TargetConnection
+from dm.syncer.target_sessions import TargetSessions
+from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence, lock_holder
 from dm.target.progress.lanes import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
@@ -62,7 +63,6 @@ from dm.target.target_schema import TargetSchemas
 from dm.target.weights import ServerWeights
 from dm.unit import JSON, UnitName
 
-METADATA_LOCK_SECONDS = 3
 STOP_SECONDS = 8.0  # of the 10 s a unit may take to come to rest
 
 
@@ -91,7 +91,6 @@ class SyncUnit:
         self._failure: BaseException | None = None
         self._failed_ticket: Ticket | None = None  # the earliest transaction that a lane could not apply
         self._failing = threading.Lock()
-        self._checks = False  # whether the target's sessions check foreign keys
         self._ending = threading.Event()  # something failed, it was asked for, or the run is over
         self._ended = threading.Event()  # the run is over
         # Half for what was read, a quarter for what is with the lanes, a quarter for the keys of that. One wait must
@@ -101,10 +100,9 @@ class SyncUnit:
         self._queue = TransactionQueue(self._memory)
         self._lanes: Lanes | None = None
         self._missing = MissingRows()
-        self._connections: list[TargetConnection] = []
+        self._sessions = TargetSessions(subtask.target)
         self._claim: LaneClaim | None = None  # of the control lane, once it is ours
         self._change_operators: Callable[[Request], Change] | None = None
-        self._cut = False  # the sessions were cut off on purpose: what they report is no failure
 
     # -- Unit
 
@@ -150,14 +148,13 @@ class SyncUnit:
         """
         if not isinstance(failure, DMError) or not failure.retryable or self._claim is None:
             return None
-        ours = {connection.connection_id for connection in self._connections}
         try:
             with closing(TargetConnection(self._subtask.target)) as connection:
                 self._claim.verify(connection)
                 holder = lock_holder(connection, self._claim.key, CONTROL)
         except DMError as error:
             return error if error.name == "fenced" else None
-        if holder is None or holder in ours:
+        if holder is None or holder in self._sessions.numbers:
             return None
         return self._claim.fenced()
 
@@ -170,9 +167,7 @@ class SyncUnit:
         self._ending.wait()
         self._queue.close()
         if not self._ended.wait(STOP_SECONDS):
-            self._cut = True
-            for connection in self._connections:
-                connection.abort()
+            self._sessions.cut_off()
 
     def _lane_failed(self, error: BaseException, ticket: Ticket | None) -> None:
         """Come to rest; where one transaction is to blame, the earliest one of all lanes."""
@@ -181,7 +176,9 @@ class SyncUnit:
             return
         with self._failing:
             earlier = self._failed_ticket
-            if self._cut or (self._failure is not None and (earlier is None or earlier.number < ticket.number)):
+            if self._sessions.were_cut or (
+                self._failure is not None and (earlier is None or earlier.number < ticket.number)
+            ):
                 return
             self._failure, self._failed_ticket = error, ticket
             self._lanes.end_before(ticket)
@@ -193,7 +190,7 @@ class SyncUnit:
             self._queue.nudge()
 
     def _fail(self, error: BaseException) -> None:
-        if self._failure is None and not self._cut:
+        if self._failure is None and not self._sessions.were_cut:
             self._failure = error
         self._ending.set()
         self._queue.close()
@@ -208,58 +205,34 @@ class SyncUnit:
         origin = open_origin(subtask, self._relay_directory, self._clock)
         # Where the source logs what foreign keys do, the binlog says all there is to do. Its single rows need not stand
         # up to a check then: a REPLACE of a parent is a DELETE and an INSERT, with children and no parent in between.
-        self._checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
+        sessions = self._sessions
+        sessions.foreign_key_checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
         self._status.waiting(f"connecting to target {subtask.target.address}")
-        connections = self._connect()
         try:
-            create_tables(connections[CONTROL], key)
+            control = sessions.open(CONTROL)
+            lanes = sessions.open_all(self._lane_names(), lambda: create_tables(control, key))
+            connections = {CONTROL: control, **lanes}
             self._status.target_session = connections[ATOMIC if ATOMIC in connections else KEYLESS].settings()
             fence = Fence(key, self._clock, stop, self._status.waiting)
             taken = take_over(connections, fence)
             self._claim = taken.claims[CONTROL]
             stored = None if taken.checkpoint is None else taken.checkpoint.position
             self._prepared.open(taken.claims[CONTROL].epoch, stored)
-            checkpoint = taken.checkpoint or self._first_checkpoint(connections[CONTROL], key, origin, stop)
-            writer = CheckpointWriter(connections[CONTROL], taken.claims[CONTROL])
+            checkpoint = taken.checkpoint or self._first_checkpoint(control, key, origin, stop)
+            writer = CheckpointWriter(control, taken.claims[CONTROL])
             bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
             checkpoint, taken = origin.continued(checkpoint, taken)
             store_bound(writer, checkpoint, bound)
             self._stored(checkpoint.position)
             self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)
         finally:
-            for connection in connections.values():
-                connection.close()
+            sessions.close()
 
-    def _connect(self) -> dict[str, TargetConnection]:
+    def _lane_names(self) -> Sequence[str]:
         settings = self._subtask.syncer
-        workers = [worker_lane(number) for number in range(settings.worker_count)]
-        lanes = [CONTROL, DDL, *([ATOMIC] if settings.atomic_transactions else [KEYLESS, *workers])]
-        connections: dict[str, TargetConnection] = {}
-        try:
-            for lane in lanes:
-                connections[lane] = self._target(lane)
-        except DMError:
-            for connection in connections.values():
-                connection.close()
-            raise
-        return connections
-
-    def _target(self, lane: str = CONTROL) -> TargetConnection:
-        if self._cut:
-            raise Stopped
-        silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
-        rows = lane not in (CONTROL, DDL)
-        connection = TargetConnection(
-            self._subtask.target, foreign_key_checks=self._checks, read_timeout=silence, several=rows
-        )
-        self._connections.append(connection)
-        if not rows:
-            return connection
-        # Rows give way to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits for,
-        # and wait for a row lock that it holds (MariaDB locks the tables of a foreign key on both sides). No server
-        # sees that deadlock, so the transaction is rolled back after a moment and tried again.
-        connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
-        return connection
+        if settings.atomic_transactions:
+            return (DDL, ATOMIC)
+        return (DDL, KEYLESS, *(worker_lane(number) for number in range(settings.worker_count)))
 
     def _first_checkpoint(
         self, control: TargetConnection, key: SubtaskKey, origin: Origin, stop: threading.Event
@@ -310,8 +283,8 @@ class SyncUnit:
             stored=self._stored,
         )
         self._lanes = lanes = self._open_lanes(connections, taken, completions, progress)
-        targets = TargetSchemas(self._target, foreign_key_checks=self._checks)
-        weights = ServerWeights(self._target)
+        targets = TargetSchemas(self._sessions.open, foreign_key_checks=self._sessions.foreign_key_checks)
+        weights = ServerWeights(self._sessions.open)
         tracker = origin.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
         structures = Structures(
             tracker,
@@ -333,7 +306,7 @@ class SyncUnit:
             options=PlanOptions(
                 flavor=connections[CONTROL].flavor,
                 weights=weights,
-                foreign_key_checks=self._checks,
+                foreign_key_checks=self._sessions.foreign_key_checks,
                 insert_mode=settings.insert_mode,
                 multiple_rows=bool(settings.multiple_rows),
                 compact=self._compacts(connections[CONTROL].flavor == origin.facts.flavor),
@@ -360,7 +333,7 @@ class SyncUnit:
             dumped_until=taken.bound() if taken.checkpoint is not None else None,
             forget=rows.forget,
             strict_collations=subtask.collation_compatible == "strict",
-            cascades_lost=not (self._checks or origin.facts.logs_cascades),
+            cascades_lost=not (self._sessions.foreign_key_checks or origin.facts.logs_cascades),
         )
         self._spool.wipe()
         source: EventSource = origin.event_source()
