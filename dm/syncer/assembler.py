@@ -235,7 +235,7 @@ class TransactionAssembler:
         if word.startswith(b"XA ROLLBACK"):
             return self._xa_rollback(_xid(sql, b"XA ROLLBACK"), at, timestamp)
         if not self._announced_only:
-            self._items.add(StatementItem(event, at.end_offset - at.raw.header.size))
+            self._items.add_statement(StatementItem(event, at.end_offset - at.raw.header.size))
         if self._in_transaction:
             return None
         return self._end(at, timestamp)

@@ -14,7 +14,7 @@ from dm.binlog.table_map import TableMap
 from dm.position import Position
 from dm.syncer.memory_quota import ITEM_COST, SOURCE_COST, TRANSACTION_COST, MemoryQuota
 from dm.syncer.spool import Spool, SpooledItems, SpoolPart
-from dm.syncer.transaction import Item, MemoryItems, PlainItems, RowsItem, TransactionItems
+from dm.syncer.transaction import Item, MemoryItems, PlainItems, RowsItem, StatementItem, TransactionItems
 
 LARGEST_STEP: Final = 256 << 10
 
@@ -42,15 +42,12 @@ class OpenItems:
     def __len__(self) -> int:
         return len(self._head) + self._spooled
 
-    def add(self, item: Item) -> None:
+    def add_statement(self, item: StatementItem) -> None:
         """Take one more; waits for memory, raises DMError when the disk is full."""
-        if isinstance(item, RowsItem):
-            self.add_rows(item, len(item.rows.data))
-        else:
-            self._add(item, len(item.query.sql) + ITEM_COST)
+        self._add(item, len(item.query.sql) + ITEM_COST)
 
     def add_rows(self, item: RowsItem, size: int) -> None:
-        """Take one more, of rows whose event has so many bytes."""
+        """Take one more, of rows whose event has so many bytes; as `add_statement`."""
         if self.table is None:
             self.table = item.table_map
         self._add(item, size + ITEM_COST)

@@ -153,8 +153,14 @@ class Opened:
 
     def transaction(self, items: list[Item], end: int) -> TransactionItems:
         for item in items:
-            self.items.add(item)
+            self.add(item)
         return self.items.finish(at(end), 1000)
+
+    def add(self, item: Item) -> None:
+        if isinstance(item, RowsItem):
+            self.items.add_rows(item, len(item.rows.data))
+        else:
+            self.items.add_statement(item)
 
 
 def rows_item(size: int, seed: int) -> RowsItem:
@@ -235,7 +241,7 @@ def test_one_event_larger_than_everything_goes_to_the_file(tmp_path: Path) -> No
 def test_what_is_discarded_leaves_nothing(tmp_path: Path) -> None:
     opened = Opened.under(64 << 10, tmp_path)
     for seed in range(300):
-        opened.items.add(rows_item(1000, seed))
+        opened.add(rows_item(1000, seed))
     opened.items.discard()
     assert (opened.quota.used, len(opened.items)) == (0, 0)
     opened.spool.passed(at(4))
