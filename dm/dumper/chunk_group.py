@@ -1,4 +1,4 @@
-"""Chunks and walks of many small tables in one Spark item (`dm.spark.task_group`), over one session of the source.
+"""Chunks and walks of many small tables in one Spark item (`dm.spark.task_group`), over one session of each server.
 
 What a chunk weighs is told by estimated rows, against the rows that a chunk of that table may have, which bounds bytes
 too.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
@@ -123,7 +124,7 @@ class GroupReader:
         """Read the chunks; each file is there when this returns, unless its table has changed."""
         self.reader.demand_shared()
         results = []
-        with SourceSessions(self.reader.endpoint) as sessions:
+        with SourceSessions(self.reader.endpoint) as sessions, closing(self.reader):
             for task in tasks:
                 results.append(self.reader.finished(task) or self._read(task, sessions))
                 faults.hit("dumper.chunk_written")

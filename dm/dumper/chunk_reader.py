@@ -253,6 +253,11 @@ class ChunkReader:
             return ChunkResult(task.table, task.generation, task.chunk, changed=True)
         return self._write(task, snapshot.connection, snapshot.point, snapshot.structure)
 
+    def close(self) -> None:
+        """End the session of the target, if a chunk needed one."""
+        if self.sink is not None:
+            self.sink.close()
+
     def _query(self, task: ChunkTask) -> str:
         conditions = [f"({text})" for text in (task.condition, self.where) if text and text != "1"]
         return f"{task.select} WHERE {' AND '.join(conditions)}" if conditions else task.select

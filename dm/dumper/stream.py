@@ -18,12 +18,16 @@ from dm.spark.text_rows import Batch
 
 
 class ChunkSink(Protocol):
-    """Writes a chunk on an executor; it is pickled with everything it needs."""
+    """Writes chunks on an executor, one after the other; it is pickled with everything it needs."""
 
     def write(
         self, table: TableName, generation: int, chunk: int, destination: Destination, batches: Iterable[Batch]
     ) -> tuple[int, int]:
         """Put the rows into the target, once; rows and bytes. `batches` are read only if the chunk is not there."""
+        ...
+
+    def close(self) -> None:
+        """End the session that the chunks went through; another chunk would open the next."""
         ...
 
 

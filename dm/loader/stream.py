@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow
 
@@ -48,43 +48,68 @@ from dm.target.progress.deferral import create_deferrals
 from dm.target.progress.tables import SubtaskKey
 
 
-@dataclass(frozen=True)
+@dataclass
 class ChunkWriter:
-    """Writes one chunk at a time, on an executor."""
+    """Writes one chunk after the other through one session, on an executor."""
 
     endpoint: Endpoint
     run: LoadRun
     on_duplicate: OnDuplicate
+    local_data: bool  # whether some destination takes rows by LOAD DATA LOCAL
+    _connection: TargetConnection | None = field(default=None, init=False)
 
     def write(
         self, table: TableName, generation: int, chunk: int, destination: Destination, batches: Iterable[Batch]
     ) -> tuple[int, int]:
         """Put the rows into the target, once; rows and bytes."""
         part = PartKey(table, generation, chunk, 0)
-        connection = TargetConnection(self.endpoint, local_data=destination.local_data)
+        try:
+            connection = self._connection = self._connection or self._session()
+            connection.begin()
+            if claim_part(connection, self.run, part, 0, 0, destination.target):
+                written = self._fill(connection, part, destination, batches)
+                faults.hit("loader.chunk_inserted")
+            else:
+                written = loaded_sizes(connection, self.run)[part]
+            connection.commit()
+            faults.hit("loader.chunk_committed")
+        except BaseException:
+            # What rolls back: the server does it when the session ends, whatever went wrong with it.
+            self.close()
+            raise
+        return written
+
+    def close(self) -> None:
+        """End the session, if there is one."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def _session(self) -> TargetConnection:
+        connection = TargetConnection(self.endpoint, local_data=self.local_data)
         try:
             take_slot(connection, self.run.key)
             connection.execute("SET SESSION foreign_key_checks = 0")
-            connection.begin()
-            if not claim_part(connection, self.run, part, 0, 0, destination.target):
-                return loaded_sizes(connection, self.run)[part]
-            writer = PartWriter(connection, self.run, self.on_duplicate, table, destination)
-            rows = size = 0
-            duplicates = NO_DUPLICATES
-            for batch in batches:
-                tally = writer.write(_rows(batch, destination), typed=True)
-                if tally.rows != batch.rows:
-                    raise DMError("load-rows-differ", table=destination.target, affected=tally.rows, rows=batch.rows)
-                duplicates += tally.duplicates
-                rows += batch.rows
-                size += batch.size
-            note_size(connection, self.run, part, rows, size)
-            note_duplicates(connection, self.run, part, duplicates)
-            faults.hit("loader.chunk_inserted")
-            connection.commit()
-            faults.hit("loader.chunk_committed")
-        finally:
+        except BaseException:
             connection.close()
+            raise
+        return connection
+
+    def _fill(
+        self, connection: TargetConnection, part: PartKey, destination: Destination, batches: Iterable[Batch]
+    ) -> tuple[int, int]:
+        writer = PartWriter(connection, self.run, self.on_duplicate, part.table, destination)
+        rows = size = 0
+        duplicates = NO_DUPLICATES
+        for batch in batches:
+            tally = writer.write(_rows(batch, destination), typed=True)
+            if tally.rows != batch.rows:
+                raise DMError("load-rows-differ", table=destination.target, affected=tally.rows, rows=batch.rows)
+            duplicates += tally.duplicates
+            rows += batch.rows
+            size += batch.size
+        note_size(connection, self.run, part, rows, size)
+        note_duplicates(connection, self.run, part, duplicates)
         return rows, size
 
 
@@ -152,7 +177,8 @@ class TargetStream:
     def sink(self) -> ChunkWriter:
         """What writes chunks."""
         assert self._run is not None
-        return ChunkWriter(self._subtask.target, self._run, self._subtask.loader.on_duplicate_logical)
+        local_data = any(destination.local_data for destination in self._destinations.values())
+        return ChunkWriter(self._subtask.target, self._run, self._subtask.loader.on_duplicate_logical, local_data)
 
     @property
     def writers(self) -> int:

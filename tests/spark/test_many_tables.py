@@ -75,6 +75,18 @@ def test_sixty_small_tables_are_one_job_and_a_handful_of_connections(
     assert load.report().identical
 
 
+def test_sixty_small_tables_without_files_go_through_a_handful_of_connections(
+    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
+) -> None:
+    load = full_load(mariadb, mariadb, *small_tables(60), dump_files="none")
+    told, used = counted(mariadb, spark, load.dump)
+    assert used == 1
+    assert records(load) == 40  # the others have no key
+    assert told["Connections"] <= 20  # of both sides
+    load.load()
+    assert load.report().identical
+
+
 @pytest.mark.chaos
 @pytest.mark.timeout(1200)
 def test_a_thousand_small_tables_cost_what_a_thousand_queries_cost(
