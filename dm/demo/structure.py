@@ -4,6 +4,10 @@ This is the judge of dm's work, so it shares no code with dm's own reading of st
 how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
 CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
 own.
+
+MySQL's information_schema tells an expression as the statement wrote it until the next ALTER TABLE of whatever kind,
+and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
+`_utf16'\\0<'`. SHOW CREATE TABLE tells the second form from the beginning, so expressions are taken from there.
 """
 
 from __future__ import annotations
@@ -23,6 +27,9 @@ Rename = Callable[[TableName], TableName]
 
 _INTEGER_WIDTH = re.compile(r"\b(tinyint|smallint|mediumint|int|bigint|year)\(\d+\)(?! unsigned zerofill| zerofill)")
 _NOW = re.compile(r"\b(?:current_timestamp|now)\b(\(\d+\))?(?:\(\))?", re.IGNORECASE)
+# Where one line of SHOW CREATE TABLE ends and the next begins. Newlines in literals are printed as \\n.
+_NEXT_LINE = re.compile(r",?\n(?=  (?:`|(?:PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY |CONSTRAINT )|\))")
+_INTRODUCER = re.compile(r"\b_[a-z0-9]+\\?'")
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -137,9 +144,14 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
         " WHERE table_schema = %s AND table_name = %s ORDER BY ordinal_position",
         table,
     )
+    printed = _printed(connection, table) if rows and flavor == "mysql" else []
     columns = []
     for name, type_, nullable, default, charset, collation, extra, expression, comment in rows:
         traits = extra.lower()
+        if expression:
+            expression = _as_printed(expression, printed, name, " GENERATED ALWAYS AS ")
+        if default is not None and "default_generated" in traits:
+            default = _as_printed(default, printed, name, " DEFAULT ")
         kind = "stored" if "stored" in traits or "persistent" in traits else "virtual"
         columns.append(
             ColumnFacts(
@@ -155,6 +167,23 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
             )
         )
     return tuple(columns)
+
+
+def _printed(connection: Connection[Cursor], table: TableName) -> list[str]:
+    """The lines of SHOW CREATE TABLE, one for each column and index."""
+    with connection.cursor() as cursor:
+        cursor.execute(f"SHOW CREATE TABLE {table.sql}")
+        found = cursor.fetchone()
+    return [] if found is None else [line.strip() for line in _NEXT_LINE.split(str(found[1]).partition("(\n")[2])]
+
+
+def _as_printed(expression: str, printed: Sequence[str], name: str, words: str) -> str:
+    """An expression with literals whose character set may be told in two ways, as SHOW CREATE TABLE tells it."""
+    if _INTRODUCER.search(expression):
+        for line in printed:
+            if line.startswith(start := f"{Ident(name).sql} ") and words in line:
+                return line[len(start) :].partition(words)[2]
+    return expression
 
 
 def _default(flavor: Flavor, default: str | None, *, expression: bool) -> str | None:
@@ -192,10 +221,15 @@ def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
         " ORDER BY index_name, seq_in_index",
         table,
     )
+    printed = _printed(connection, table) if any(function is not None for *_, function in rows) else []
     parts: dict[tuple[str, str], list[str]] = {}
     for name, non_unique, index_type, column, prefix, direction, function in rows:
         kind = index_type if index_type in {"FULLTEXT", "SPATIAL"} else "INDEX" if non_unique else "UNIQUE"
-        part = f"({function})" if column is None else Ident(column).sql
+        if column is None:
+            lines = [line for line in printed if f"KEY {Ident(name).sql} (" in line]
+            part = lines[0] if lines and _INTRODUCER.search(function) else f"({function})"
+        else:
+            part = Ident(column).sql
         # A spatial index reports the length of its internal prefix.
         length = "" if prefix is None or kind == "SPATIAL" else f"({prefix})"
         parts.setdefault((kind, name), []).append(part + length + (" DESC" if direction == "D" else ""))
