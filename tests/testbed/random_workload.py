@@ -12,6 +12,7 @@ import pymysql
 from pymysql.cursors import Cursor
 
 from dm.demo.installation import Flavor
+from dm.ident import Ident
 from tests.testbed.random_ddl import RandomDdl
 from tests.testbed.random_rows import RandomRows
 from tests.testbed.random_table import Column, Table, draw_table
@@ -75,6 +76,23 @@ class RandomWorkload:
             self._tables[:] = draft.tables
             for table in self._tables:
                 self._learn(table)
+            if self._flavor == "mysql" and draft.sql.startswith("ALTER TABLE"):
+                self._rebuild(draft.sql)
+
+    def _rebuild(self, altered: str) -> None:
+        """Keep MySQL from damaging its own rows, so that the source stays what the binlog says.
+
+        Once columns were added or dropped as INSTANT, a rollback of an UPDATE of a column that the primary key has a
+        prefix of leaves only that prefix in it (seen with 9.7.4: 'ABCDEF1' is 'A' afterwards). No event tells of that.
+        """
+        self._cursor.execute(
+            "SELECT DISTINCT table_name FROM information_schema.statistics"
+            " WHERE table_schema = %s AND index_name = 'PRIMARY' AND sub_part IS NOT NULL",
+            (self._schema,),
+        )
+        for (name,) in self._cursor.fetchall():
+            if Ident(name).sql in altered:
+                self._execute(f"ALTER TABLE {Ident(self._schema).sql}.{Ident(name).sql} FORCE")
 
     def _learn(self, table: Table) -> None:
         """What the operations of one statement come to together only the server knows."""
