@@ -2,13 +2,12 @@
 
 What a piece needs is decided on the source's names first (lists, event rules, points of tables that entered late), then
 its text is routed. A piece that a filter drops is not executed but tracked, because the rows behind it have the new
-structure. A piece whose effect the target already has counts as done: another upstream of a merged table, or the window
-of a dump, brought it there.
+structure. How a piece is executed stands in `dm.syncer.ddl_execution`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dm import faults
 from dm.binlog.check import mismatch
@@ -19,7 +18,6 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema import effect
-from dm.schema.collation_text import with_collations
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns
@@ -29,22 +27,20 @@ from dm.sql.inline_references import without_ignored_references
 from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
+from dm.syncer.ddl_execution import DdlExecution
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.ddl_step import Step
-from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.lanes import Lanes
-from dm.syncer.online_ddl import OnlineDdl, made
+from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.progress_writer import ProgressWriter
-from dm.syncer.rows_in_place import refuse_other_values
 from dm.syncer.structures import alike
 from dm.syncer.target_names import TargetNames
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
-from dm.target.progress.intent import Intent, Outcome
+from dm.target.progress.intent import Intent
 from dm.target.progress.operators import Operator
 from dm.target.target_schema import TargetSchemas
 
-_REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")
 _SWAPS = (RenameTable, ExchangePartition)
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 # 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
@@ -78,20 +74,17 @@ class DdlLane:
         self._targets = targets
         self._lanes = lanes
         self._progress = progress
-        self._session = session
         self._online = online
-        self._names = names
         self._context_of = context_of
         self._points = points
         self._intent = intent
         # The end of the dump's window. After a crash the bound is no further than the last DDL, so it finds none.
         self._dumped_until = dumped_until
         self._forget = forget
-        self._strict_collations = strict_collations
         self._cascades_lost = cascades_lost  # neither the source logs what foreign keys do nor will the target do it
-        self.executed = 0
-        self.already_effective = 0
-        self.running: str | None = None  # the statement under way, for the status
+        self.execution = DdlExecution(
+            rules, tracker, targets, progress, session, online, names, strict_collations=strict_collations
+        )
 
     def steps(self, query: Query, transaction: SourceTransaction, operator: Operator | None = None) -> list[Step]:
         """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
@@ -278,7 +271,7 @@ class DdlLane:
         before = set(self._tracker.tables())
         for number, step in enumerate(steps):
             if step.execute:
-                self._execute(step, number, transaction.end, intent)
+                self.execution.run(step, number, transaction.end, intent)
             self._targets.invalidate_all()
         adopted = self._adopt([step.piece for step in steps], transaction)
         self._go_on(adopted, before, transaction.begin, operator)
@@ -295,7 +288,7 @@ class DdlLane:
             if step.cut_over is not None:
                 self._online.prove(step.cut_over, end)
             if step.execute:
-                self._execute(step, number, end, intent)
+                self.execution.run(step, number, end, intent)
             self._track(step)
             self._targets.invalidate_all()
         self._go_on({table for step in steps if step.track != "no" for table in step.piece.tables}, before, point)
@@ -404,93 +397,6 @@ class DdlLane:
             self._online.changes,
         )
         self._online.stored()
-
-    def _execute(self, step: Step, number: int, end: Position, intent: Intent | None) -> None:
-        piece = step.piece
-        if intent is not None and number < intent.piece:
-            return  # a later piece was announced, so this one is done
-        refuse_renaming(piece, self._rules, end)
-        self._names.demand_apart(piece.tables, made(piece), end)
-        if self._names.only_respelt(piece):
-            self.already_effective += 1
-            return
-        collated = with_collations(piece, self._session.context) if self._strict_collations else piece
-        target_piece = collated.route(self._rules.route)
-        routed = target_piece.text
-        now = self._structures_of(target_piece)
-        if creates_shard(piece, self._rules, now, end):
-            self.already_effective += 1
-            return
-        if intent is not None and number == intent.piece and not intent.refused:
-            outcome = intent.outcome(now)
-            if outcome is Outcome.DONE:
-                return
-            if outcome is Outcome.UNCLEAR or (not effect.visible(piece) and not effect.idempotent(piece)):
-                raise DMError("ddl-outcome-unclear", statement=routed, position=end)
-        self._refuse_successor(piece, now, end)
-        if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
-            self.already_effective += 1
-            return
-        if not step.by_hand:
-            self._refuse_other_values(piece, now.get(target_piece.table), end)
-        after = effect.expected_after(now, target_piece)
-        self._progress.write_intent(Intent(end, number, routed, self._session.connection_id, now, after))
-        faults.hit("syncer.before_ddl")
-        self.running = routed
-        try:
-            self._session.execute(routed, step.query)
-        except DMError as error:
-            if error.name not in _REFUSED:
-                raise
-            # A clean refusal: a person may correct the target, and the structure is then neither before nor after.
-            self._progress.write_refusal()
-            if self._effective_meanwhile(piece, target_piece):
-                self.already_effective += 1
-                return
-            if error.name == "privilege-missing":
-                error.position = str(end)
-                raise
-            raise DMError("ddl-failed", statement=routed, position=end, cause=error.cause) from error
-        finally:
-            self.running = None
-        self.executed += 1
-        faults.hit("syncer.after_ddl")
-
-    def _effective_meanwhile(self, piece: Piece, target_piece: Piece) -> bool:
-        """Whether another shard's subtask has executed the same, between our look at the target and our statement."""
-        self._targets.invalidate_all()
-        now = self._structures_of(target_piece)
-        return effect.already_effective(now, target_piece, self._tracker.get(piece.table))
-
-    def _refuse_other_values(self, piece: Piece, target: TableSchema | None, end: Position) -> None:
-        refuse_other_values(
-            piece, target, tracker=self._tracker, rules=self._rules, session=self._session, position=end
-        )
-
-    def _refuse_successor(self, piece: Piece, now: Mapping[TableName, TableSchema | None], end: Position) -> None:
-        """A table that an online DDL moved away at the source is still at the target, with its rows."""
-        moved = self._online.moved_to(piece)
-        if moved is None:
-            return
-        real, trash = moved
-        target = self._rules.route(real)
-        if now.get(target) is not None:
-            raise DMError(
-                "online-ddl-table-moved",
-                position=end,
-                real=real,
-                trash=trash,
-                target=target,
-                target_sql=target.sql,
-                statement=piece.text,
-            )
-
-    def _structures_of(self, target_piece: Piece) -> dict[TableName, TableSchema | None]:
-        """The tables that the piece names, and the schemas whose defaults they inherit."""
-        tables = target_piece.tables
-        now = {TableName(table.schema, ""): self._session.database(table.schema) for table in tables}
-        now.update((table, self._targets.read(table)) for table in tables if table.table)
-        return now
 
 
 def _changed(piece: Piece) -> list[TableName]:

@@ -12,8 +12,10 @@ are checked where the source checked them, but for a statement that the target r
 
 from __future__ import annotations
 
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Final
 
@@ -26,6 +28,7 @@ from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.token import tokenize
+from dm.syncer.lanes import Stopped
 from dm.syncer.query_context import explicit_defaults_for_timestamp
 from dm.target.connection import TargetConnection
 from dm.upstream.facts import ServerFacts
@@ -114,6 +117,23 @@ class DdlSession:
             if self._connection.alive:
                 # Under a collation of UCS-2 even the literals of the next SET would be read otherwise.
                 self._connection.execute(f"SET SESSION collation_connection = {self._collation_connection}")
+
+    @contextmanager
+    def turn(self, table: TableName) -> Iterator[None]:
+        """Whatever is done meanwhile, no other subtask looks at this table of the target or alters it.
+
+        Waits until those that came before are done, which takes as long as their statement; raises Stopped.
+        """
+        # Locks know no schemas. Two names that differ in case only may wait for each other, which is no harm.
+        name = f"dm:ddl:{hashlib.sha256(table.sql.lower().encode()).hexdigest()[:32]}"
+        while self._connection.query("SELECT GET_LOCK(%s, 1)", (name,))[0][0] != 1:
+            if self._pause(0):
+                raise Stopped
+        try:
+            yield
+        finally:
+            if self._connection.alive:
+                self._connection.query("SELECT RELEASE_LOCK(%s)", (name,))
 
     def _run(self, statement: str) -> None:
         for left in reversed(range(LOCK_TRIES)):

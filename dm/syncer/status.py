@@ -66,7 +66,7 @@ def _doing(parts: RunningParts) -> dict[str, float]:
     """What each part of the run does at the moment."""
     reader, lanes = parts.reader, parts.lanes
     for_memory = parts.reading.waited_for
-    idle, for_lanes, ddl = reader.queue.empty_handed, lanes.waited_for, bool(parts.ddl.running)
+    idle, for_lanes, ddl = reader.queue.empty_handed, lanes.waited_for, bool(parts.ddl.execution.running)
     busy, committing = lanes.shares
     return {
         "readerWaitsForSource": float(not reader.busy),
@@ -84,7 +84,7 @@ def _doing(parts: RunningParts) -> dict[str, float]:
 def _at_rest(parts: RunningParts) -> bool:
     """Whether nothing is under way; asked in the order in which work moves on, so that it can't slip past."""
     reader, lanes = parts.reader, parts.lanes
-    if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.running:
+    if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.execution.running:
         return False
     return not lanes.queued and lanes.shares == (0.0, 0.0)
 
@@ -151,7 +151,7 @@ class SyncStatus:
             "masterBinlogGtid": str(end.position.gtid_set) if end else "",
             "syncerBinlog": str(mark.position),
             "syncerBinlogGtid": str(mark.position.gtid_set),
-            "blockingDDLs": [parts.ddl.running] if parts.ddl.running else [],
+            "blockingDDLs": [parts.ddl.execution.running] if parts.ddl.execution.running else [],
             "unresolvedGroups": [],
             "synced": parts.monitor.answered and covered(mark.position) and parts.completions.under_way == 0,
             "binlogType": parts.source.status,
@@ -182,8 +182,8 @@ class SyncStatus:
             "spooledBytes": parts.spool.bytes,
             "spooledTransactions": parts.spool.transactions,
             "undecidedXa": parts.prepared.report,
-            "ddlExecuted": parts.ddl.executed,
-            "ddlAlreadyEffective": parts.ddl.already_effective,
+            "ddlExecuted": parts.ddl.execution.executed,
+            "ddlAlreadyEffective": parts.ddl.execution.already_effective,
             "waiting": _waits(parts),
             "targetSession": dict(self.target_session),
             "timeShares": {} if self._shares is None else self._shares.report(),

@@ -100,31 +100,57 @@ def test_two_upstreams_that_run_the_same_alter_merge_into_one_table(
 
 
 @pytest.mark.ci_flavor("mariadb")
-def test_of_two_upstreams_that_alter_at_the_same_time_one_finds_it_done(
+def test_upstreams_that_alter_at_the_same_time_take_turns(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:
     name = schema(*upstreams, target)
     subtasks = shards_of_one_table(name, upstreams, target)
     log, gate = tmp_path / "faults", tmp_path / "go"
+    waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'SELECT GET_LOCK(%dm:ddl:%'"
     with running_sync(subtasks[1]) as two:
         one = SyncProcess(subtasks[0], faults=f"syncer.before_ddl=hang:{gate}", fault_log=log)
         try:
             one.wait_synced()
             two.wait_synced()
             for number, server in enumerate(upstreams):
+                # An index without a name gets another one, and is never refused, where there is one already.
                 server.execute(
-                    f"ALTER TABLE {name}.shard ADD COLUMN w INT NOT NULL DEFAULT 7 AFTER id, DROP COLUMN v",
-                    f"INSERT INTO {name}.shard VALUES ({number}, 1)",
+                    f"ALTER TABLE {name}.shard ADD INDEX (v), ADD COLUMN w INT NOT NULL DEFAULT 7 AFTER id",
+                    f"INSERT INTO {name}.shard VALUES ({number}, 1, 2)",
                 )
                 if number == 0:  # it has looked at the target, where nothing is done yet
                     wait_until(lambda: log.exists() and bool(log.read_text()), "the fault point is passed")
-            assert two.wait_synced()["ddlExecuted"] == 2
+            wait_until(lambda: target.query(waiting)[0][0] == 1, "the other one waits for its turn")
+            assert [index[2] for index in target.query(f"SHOW INDEX FROM {name}.merged")] == ["PRIMARY"]
             gate.touch()
-            assert one.wait_synced()["ddlAlreadyEffective"] == 2
+            statuses = [one.wait_synced(), two.wait_synced()]
         finally:
             one.close()
     report = compare(pair_tables(list(upstreams), [name], route=lambda _, table: TableName(name, "merged")), target)
     assert report.identical, str(report)
+    for counter in ("ddlExecuted", "ddlAlreadyEffective"):
+        assert sum(cast("int", status[counter]) for status in statuses) == 2
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_what_somebody_else_altered_just_before_the_statement_is_done(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    log, gate = tmp_path / "faults", tmp_path / "go"
+    process = SyncProcess(
+        subtask_for(upstream, target, name, task=name), faults=f"syncer.before_ddl=hang:{gate}@2", fault_log=log
+    )
+    alter = f"ALTER TABLE {name}.t ADD COLUMN w INT NOT NULL DEFAULT 7 AFTER id, DROP COLUMN v"
+    try:
+        process.wait_synced()
+        upstream.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)", alter)
+        wait_until(lambda: log.exists() and bool(log.read_text()), "the fault point is passed")
+        target.execute(alter)  # it has looked at the target, where nothing of this is done yet
+        gate.touch()
+        assert process.wait_synced()["ddlAlreadyEffective"] == 2
+    finally:
+        process.close()
 
 
 # Before, between and behind the three pieces of one statement, and before what is stored of the whole.
