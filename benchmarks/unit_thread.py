@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from dm.task import garbage
+from dm.task import garbage, heap
 from dm.unit import Unit
 
 _POLL_SECONDS = 0.01
@@ -14,7 +14,8 @@ _POLL_SECONDS = 0.01
 
 def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple[float, float]:
     """Wall and CPU seconds from the unit's start to then; raises the unit's error, or TimeoutError."""
-    garbage.settle()  # as a unit's host does
+    heap.settle()  # as a unit's host does
+    garbage.settle()
     stop = threading.Event()
     failed: list[BaseException] = []
 

@@ -67,7 +67,7 @@ class Lanes:
         )
         self._few = max(1, len(self._workers) // _LANES_PER_SMALL_BATCH)
         self.starving = False  # the dispatcher waits for the source, and for a lane to end a batch
-        self.memory = memory  # of the changes that are with the lanes
+        self.memory = memory  # of the changes that are with the lanes; of those held back as `unfinished`
         self._keys = KeyMemory(key_bytes)
         self.conflicts = 0
         self.draining = False  # the dispatcher waits for what the lanes have
@@ -80,6 +80,10 @@ class Lanes:
 
     def place(self, change: RowChange, cost: int, ticket: Ticket, end: Position) -> None:
         """Give one change of a keyed table to the lane its keys demand; `cost` is the memory it takes."""
+        self._reserve(cost)
+        self._place(change, cost, ticket, end)
+
+    def _place(self, change: RowChange, cost: int, ticket: Ticket, end: Position) -> None:
         keys = keys_of(change)
         worker = self._detector.place(keys)
         if worker == CONFLICT:
@@ -97,12 +101,13 @@ class Lanes:
         Behind each hand-over they are asked about anew: it may have been one that forgets all keys.
         """
         at, count = 0, len(changes)
+        self._reserve(cost * count)
         placement = self._placement
         while at < count:
             filling = placement.filling
             worker, behind = self._detector.place_run(changes, at, placement.room(filling, cost))
             if behind == at:
-                self.place(changes[at], cost, ticket, end)
+                self._place(changes[at], cost, ticket, end)
                 at += 1
                 continue
             if worker != filling:
@@ -141,19 +146,25 @@ class Lanes:
             self._hand_over(lane)
 
     def _hand_over(self, lane: int) -> None:
-        self._acquire(self._placement.cost_of(lane))
+        self.memory.finish(self._placement.cost_of(lane))
         count = self._placement.count_of(lane)
         jobs = self._placement.take(lane)
         self._keys.placed(jobs[0].changes[0], count)
         if not self._workers[lane].queue.put(*jobs):
             raise Stopped
 
-    def _acquire(self, cost: int) -> None:
-        # What the lanes have comes back as they commit; when they have nothing, nobody can be waited for.
-        if not self.memory.block_acquire(cost):
+    def _reserve(self, cost: int) -> None:
+        # What the lanes have comes back as they commit, what is held back only if they get it.
+        if not self.memory.block_acquire(cost, unfinished=True):
+            self._hand_over_all()
+            self._acquire(cost, unfinished=True)
+
+    def _acquire(self, cost: int, *, unfinished: bool = False) -> None:
+        # When the lanes have nothing, nobody can be waited for.
+        if not self.memory.block_acquire(cost, unfinished=unfinished):
             if self.memory.closed:
                 raise Stopped
-            self.memory.force_acquire(cost)
+            self.memory.force_acquire(cost, unfinished=unfinished)
 
     def place_keyless(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
         """Give all keyless changes of one transaction to the ordered lane, as one target transaction."""
@@ -214,7 +225,6 @@ class Lanes:
         lanes = (*self._workers, self._keyless)
         if self._ends_before:
             for number in self._placement.waiting:
-                self.memory.force_acquire(self._placement.cost_of(number))
                 self._workers[number].queue.put(*self._placement.take(number))
             for lane in lanes:
                 lane.queue.end()
@@ -234,7 +244,7 @@ class Lanes:
 
     @property
     def memory_used(self) -> int:
-        """What the changes that are with the lanes take, and the keys the detector knows."""
+        """What the changes take that are with the lanes or held back for them, and the keys the detector knows."""
         return self.memory.used + self._keys.used
 
     @property

@@ -13,7 +13,8 @@ work.
   waits for one of them to end: what arrives meanwhile goes with it. So a single transaction goes out as it comes, and
   batches grow by themselves with the rate, before there is any backlog.
 
-What waits here is not counted by the quota, so it is a small part of it.
+What waits here counts against the memory of the lanes. It comes back only if it is handed over, so it is a part of it
+that leaves the lanes enough to work with.
 """
 
 from __future__ import annotations

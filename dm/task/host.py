@@ -30,7 +30,7 @@ from dm import accelerator
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
 from dm.stop_signal import StopSignal
-from dm.task import garbage
+from dm.task import garbage, heap
 from dm.task.log import configure
 from dm.task.message import (
     AskUnit,
@@ -245,6 +245,7 @@ def main(factories: Mapping[str, Factory], close: Callable[[], None] = lambda: N
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     configure(host=name)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: the loop below ends, the units stop in order
+    heap.settle()
     garbage.settle()
     host = Host(sys.stdin.buffer, events, factories)
     at_rest = False

@@ -160,7 +160,8 @@ from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.relay.unit import RelayUnit
 from dm.syncer.unit import SyncUnit
-from dm.task import garbage
+from dm.task import garbage, heap
+heap.settle()
 garbage.settle()
 line = sys.stdin.readline()
 if not line:

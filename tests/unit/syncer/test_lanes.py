@@ -27,11 +27,12 @@ class IdleLane:
         self.ends = False
         self.ended: list[int] = []
 
-    def work(self) -> None:
+    def work(self, memory: MemoryQuota) -> None:
         """Apply everything from now on."""
 
         def run() -> None:
-            while self.queue.take(1000, whole_jobs=False):
+            while jobs := self.queue.take(1000, whole_jobs=False):
+                memory.release(sum(job.cost for job in jobs))
                 self.queue.finished()
 
         threading.Thread(target=run, daemon=True).start()
@@ -150,7 +151,7 @@ def test_a_change_follows_its_key() -> None:
 def test_the_keys_of_single_transactions_are_forgotten_in_time() -> None:
     bench = Bench(2, key_bytes=4000)
     for lane in bench.workers:
-        lane.work()
+        lane.work(bench.memory)
     most = 0
     for value in range(500):
         bench.place(value, ticket=value)
@@ -159,6 +160,22 @@ def test_the_keys_of_single_transactions_are_forgotten_in_time() -> None:
     bench.lanes.drain()
     bench.lanes.give_up()
     assert most < 2 * 4000
+
+
+def test_what_is_held_back_is_counted_and_leaves_when_nobody_else_could_make_room() -> None:
+    bench = Bench(2, batch=1000, largest=1000)
+    for value in range(3):
+        bench.lanes.place(insert(TABLE, value), 400 << 10, Ticket(END, 0, number=value), END)
+        assert bench.memory.used <= bench.memory.total
+        if value == 1:
+            assert bench.memory.used == 800 << 10, "nothing was handed over yet"
+            assert bench.loads == [0, 0]
+            for lane in bench.workers:
+                lane.work(bench.memory)
+    bench.lanes.drain()
+    bench.lanes.give_up()
+    assert bench.memory.used == 0
+    assert bench.memory.peak <= bench.memory.total
 
 
 def test_what_was_held_back_before_a_failure_is_still_handed_over() -> None:
