@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Final, Generic, NamedTuple, TypeVar
@@ -47,7 +48,7 @@ from dm.binlog.mariadb_compression import decompress_event
 from dm.binlog.payload import TransactionPayload
 from dm.binlog.query import Query
 from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
-from dm.binlog.table_map import TableMap, parse_table_map
+from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
 from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid, uuid_texts
 from dm.errors import DMError
 from dm.gtid import Flavor, Gtid
@@ -96,7 +97,7 @@ Event = (
 )
 
 _DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
-_TABLE_MAPS_KEPT: Final = 4096
+_TABLE_MAPS_KEPT: Final = 16384  # one of each table: fewer than a source has would be none of all
 _TYPE: Final = 1  # of a header's fields, by number because this is the way of every event
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
@@ -141,6 +142,7 @@ class EventParser:
         self._checksum: bool | None = None
         self._flavor: Flavor = "mysql"
         self._table_maps: dict[bytes, TableMap] = {}
+        self._same_tables: dict[bytes, TableMap] = {}  # the same by what is behind the table's id
         handlers: dict[int, _Handler] = {
             EventType.QUERY: self._query,
             EventType.MARIADB_QUERY_COMPRESSED: self._compressed_query,
@@ -306,7 +308,7 @@ class EventParser:
         if found.checksum and self._verify and not verify_crc(raw.data):
             raise DMError("checksum-mismatch", event=type_name(raw.header.type), end=raw.header.end)
         if found.flavor != self._flavor:
-            self._table_maps.clear()
+            self._forget_table_maps()
         self.format, self._checksum, self._flavor = found, found.checksum, found.flavor
         return found
 
@@ -336,11 +338,23 @@ class EventParser:
         body = data[at:end]
         known = self._table_maps.get(body)
         if known is None:
-            known = parse_table_map(ByteCursor(body), self._flavor)
+            known = self._with_new_id(body) or parse_table_map(ByteCursor(body), self._flavor)
             if len(self._table_maps) >= _TABLE_MAPS_KEPT:
-                self._table_maps.clear()
-            self._table_maps[body] = known
+                self._forget_table_maps()
+            self._table_maps[body] = self._same_tables[known.behind_id] = known
         return known
+
+    def _with_new_id(self, body: bytes) -> TableMap | None:
+        """The map of a table that is known by another id, which goes: a table has a new one each time it is opened."""
+        before = self._same_tables.get(body[TABLE_ID_SIZE:])
+        if before is None:
+            return None
+        del self._table_maps[before.body]
+        return replace(before, table_id=int.from_bytes(body[:TABLE_ID_SIZE], "little"), body=body)
+
+    def _forget_table_maps(self) -> None:
+        self._table_maps.clear()
+        self._same_tables.clear()
 
     def _rows(self, data: bytes, at: int, end: int, header: EventHeader) -> Rows | Ignorable:
         if data[at : at + 6] == _NO_TABLE:

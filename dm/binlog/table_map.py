@@ -7,11 +7,14 @@ made of the bytes, and the same bytes give the same object. Decoders are cached 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.optional_metadata import OptionalMetadata, parse_optional_metadata
 from dm.binlog.wire_type import UnknownType, WireType, resolve
 from dm.gtid import Flavor
+
+TABLE_ID_SIZE: Final = 6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,6 +35,11 @@ class TableMap:
         return f"{self.schema}.{self.table}"
 
     @property
+    def behind_id(self) -> bytes:
+        """All that it says but the table's id, which is another one each time the source opens the table."""
+        return self.body[TABLE_ID_SIZE:]
+
+    @property
     def column_types(self) -> tuple[int, ...]:
         """Type codes, ENUM and SET resolved."""
         return tuple(column.code for column in self.columns)
@@ -45,7 +53,7 @@ class TableMap:
 def parse_table_map(cursor: ByteCursor, flavor: Flavor) -> TableMap:
     """Read a table map's body."""
     body = cursor.data[cursor.at : cursor.end]
-    table_id = cursor.uint(6)
+    table_id = cursor.uint(TABLE_ID_SIZE)
     cursor.take(2)  # flags, no reader needs them
     schema = cursor.short_bytes().decode()
     cursor.nul()

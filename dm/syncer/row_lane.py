@@ -6,6 +6,8 @@ which kinds of events are wanted, the decoder, the plan of the conversion, the r
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import TableMap
 from dm.changes.constant import constant_columns
@@ -30,7 +32,7 @@ from dm.syncer.target_names import TargetNames
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.target_schema import TargetSchemas
 
-_TABLES_KEPT = 8192
+_TABLES_KEPT = 16384
 
 
 class RowLane:
@@ -67,6 +69,7 @@ class RowLane:
         self._atomic_done = atomic_done
         self._oracle = oracle
         self._tables: dict[int, SourceTable] = {}
+        self._same_tables: dict[bytes, SourceTable] = {}  # the same by what their table maps say behind the table's id
         self._maker = None if atomic else change_maker(DECODED_FACTOR, CHANGE_COST)
         self._direct: dict[int, DirectTable] = {}  # of these tables, those that the compiled loop takes
         # Of the transaction under way, behind its last DDL.
@@ -77,9 +80,13 @@ class RowLane:
 
     def forget(self) -> None:
         """Drop everything derived from structures; called behind every DDL."""
-        self._tables.clear()
-        self._direct.clear()
+        self._forget_tables()
         self._names.forget()
+
+    def _forget_tables(self) -> None:
+        self._tables.clear()
+        self._same_tables.clear()
+        self._direct.clear()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
         """Place the changes that go to any lane among these row events, collect those of the ordered one.
@@ -170,6 +177,12 @@ class RowLane:
             # Rows from before the table's own point may still have the structure from before a DDL in that window, and
             # a table that vanished in it has no structure any more. Both end before the point.
             return None
+        known = self._same_tables.get(table_map.behind_id)
+        if known is not None:
+            # The source has opened it again. Its old id does not come any more, or else it is learned anew.
+            del self._tables[id(known.table_map)]
+            self._direct.pop(id(known.table_map), None)
+            return self._keep(replace(known, table_map=table_map))
         schema = self._structures.at(table_map, position)
         wire = wire_columns(schema, self._flavor)
         self._names.demand_own(name, position)
@@ -187,10 +200,13 @@ class RowLane:
             raise
         table = SourceTable(table_map, wire, RowDecoder(table_map, wire), plan, wanted, row_filter, point)
         if len(self._tables) >= _TABLES_KEPT:
-            self._tables.clear()
-            self._direct.clear()
-        self._tables[id(table_map)] = table
+            self._forget_tables()
+        return self._keep(table)
+
+    def _keep(self, table: SourceTable) -> SourceTable:
+        key = id(table.table_map)
+        self._tables[key] = self._same_tables[table.table_map.behind_id] = table
         direct = table.direct()
         if direct is not None:
-            self._direct[id(table_map)] = direct
+            self._direct[key] = direct
         return table

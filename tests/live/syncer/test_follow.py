@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
+from dm.changes.plan import TablePlan, build_plan
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.gtid import Flavor
+from dm.syncer import row_lane
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for
 
@@ -59,6 +61,31 @@ def test_inserts_updates_deletes_and_key_moves_arrive(
         assert shares["readerWaitsForSource"] > 0
         assert all(0 <= share <= 1 for share in shares.values())
         assert status["secondsBehindMaster"] == 0
+    identical(upstream, target, name)
+
+
+def test_a_table_that_the_source_opens_again_is_not_learned_again(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    learned = []
+
+    def counted(*given: Any) -> TablePlan:
+        learned.append(given)
+        return build_plan(*given)
+
+    monkeypatch.setattr(row_lane, "build_plan", counted)
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        for number in range(5):
+            upstream.execute(
+                f"INSERT INTO {name}.keyed VALUES ({number}, {number}, 'again', 1.5, NULL)",
+                f"INSERT INTO {name}.keyless VALUES ({number}, 'x', 0.1)",
+                "FLUSH LOCAL TABLES",  # the next row of each has another table id
+            )
+            sync.wait_synced()
+    assert len(learned) == 2
     identical(upstream, target, name)
 
 
