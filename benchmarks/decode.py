@@ -7,7 +7,7 @@ from the socket in it, ours the reading from the page cache.
 
 from __future__ import annotations
 
-from benchmarks.measure import Comparison, Series, run_python
+from benchmarks.measure import Comparison, Series, in_turn, run_python
 from benchmarks.recording import SCHEMA, Recording
 from dm import accelerator
 from dm.demo.servers import ThrowawayServer
@@ -21,14 +21,15 @@ GOALS = PURE_GOALS if accelerator.native is None else COMPILED_GOALS
 
 
 def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Comparison:
-    """Both, one after the other, in each round."""
+    """Both, one after the other, in each round; who is first changes."""
     ours = Series("dm", "rows per CPU second")
     peer = Series("mysql-replication", "rows per CPU second")
-    for _ in range(rounds):
-        for series, module, order in (
-            (ours, "benchmarks.decode_ours", order_of_ours(source, recording)),
-            (peer, "benchmarks.decode_peer", _order(source, recording)),
-        ):
+    sides = (
+        (ours, "benchmarks.decode_ours", order_of_ours(source, recording)),
+        (peer, "benchmarks.decode_peer", _order(source, recording)),
+    )
+    for number in range(rounds):
+        for series, module, order in in_turn(sides, number):
             answer = run_python(module, order)
             assert isinstance(answer, dict)
             if answer["rows"] != recording.rows:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks import catch_up, full
-from benchmarks.measure import Comparison, Cost, Series
+from benchmarks.measure import Comparison, Cost, Series, in_turn
 from benchmarks.pull import pull_ours
 from benchmarks.recording import Recording, record
 from benchmarks.workload import WORKLOADS
@@ -41,16 +41,18 @@ class _Growth:
         return Comparison(f"growth.{self._key}", what, whole, half, GOAL, judged_by="limit", notes=notes)
 
 
-def measure(source: ThrowawayServer, scale: float, full_scale: float, rounds: int) -> Iterator[Comparison]:
+def measure(
+    source: ThrowawayServer, target: ThrowawayServer, scale: float, full_scale: float, rounds: int
+) -> Iterator[Comparison]:
     """Catch-up, dump and load, the smaller and the larger one in turn."""
-    yield _catch_up(source, scale, rounds)
+    yield _catch_up(source, target, scale, rounds)
     rows = int(full.SYSBENCH.rows * full_scale * _SHARE)
     sizes = (rows // 2, rows // 2 * 2)
     dump, load = _Growth("dump", "dump", sizes), _Growth("load", "load", sizes)
     with full.place() as where:
         tables = [full.fill(where.source, full.SYSBENCH, size) for size in sizes]
-        for _ in range(rounds):
-            for twice, filled in enumerate(tables):
+        for number in range(rounds):
+            for twice, filled in in_turn(tuple(enumerate(tables)), number):
                 cost, directory = where.dump(filled)
                 _book(dump.book, twice, cost)
                 _book(load.book, twice, where.load(filled, directory))
@@ -62,7 +64,7 @@ def _book(book: Callable[[int, float, float, float], None], twice: int, cost: Co
     book(twice, cost.client, cost.server, cost.wall)
 
 
-def _catch_up(source: ThrowawayServer, scale: float, rounds: int) -> Comparison:
+def _catch_up(source: ThrowawayServer, target: ThrowawayServer, scale: float, rounds: int) -> Comparison:
     workload = WORKLOADS[_WORKLOAD]
     recordings: list[Recording] = []
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as place:
@@ -73,11 +75,10 @@ def _catch_up(source: ThrowawayServer, scale: float, rounds: int) -> Comparison:
             pull_ours(source, recording, directory / recording.table)
             recordings.append(recording)
         growth = _Growth("catch-up", f"catch-up {_WORKLOAD}", (recordings[0].rows, recordings[1].rows))
-        with catch_up.target_server(directory) as target:
-            for number in range(rounds):
-                for twice, recording in enumerate(recordings):
-                    relay, work = directory / recording.table, directory / f"{number}-{twice}"
-                    seconds, cost = catch_up.run_ours(source, target, recording, work, relay)
-                    rows = recording.rows / 1e6
-                    growth.book(twice, cost["client"] * rows, cost["server"] * rows, seconds)
+        for number in range(rounds):
+            for twice, recording in in_turn(tuple(enumerate(recordings)), number):
+                relay, work = directory / recording.table, directory / f"{number}-{twice}"
+                seconds, cost = catch_up.run_ours(source, target, recording, work, relay)
+                rows = recording.rows / 1e6
+                growth.book(twice, cost["client"] * rows, cost["server"] * rows, seconds)
     return growth.comparison()

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import Comparison, Series, process_seconds
-from benchmarks.recording import SCHEMA, TARGET_OPTIONS
+from benchmarks.recording import SCHEMA
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.daemon import Daemon
@@ -21,11 +21,10 @@ _TASK = "idle"
 _SETTLE_SECONDS = 3.0
 
 
-def measure(source: ThrowawayServer, seconds: float) -> Comparison:
+def measure(source: ThrowawayServer, target: ThrowawayServer, seconds: float) -> Comparison:
     """One task for so many seconds."""
     with (
         tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
-        ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=TARGET_OPTIONS) as target,
         Daemon(Path(directory) / "daemon") as daemon,
     ):
         for server in (source, target):

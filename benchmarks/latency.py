@@ -17,26 +17,27 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from benchmarks.measure import Comparison, Series
-from benchmarks.recording import SCHEMA, TARGET_OPTIONS
+from benchmarks.measure import Comparison, Series, in_turn
+from benchmarks.recording import SCHEMA
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.sync import SyncProcess, UnitProcess, subtask_for
 
 GOALS = {"p50": 3.0, "p99": 15.0}  # milliseconds more than the peer's
+_TASK = "latency"
 _INTERVAL = 0.02
-_WARM_UP = 50
+_WARM_UP = 25
 _VISIBLE_SECONDS = 30.0
 
 
-def measure(source: ThrowawayServer, rounds: int, samples: int) -> list[Comparison]:
-    """Both in each round; the figures are the medians of the rounds' p50 and p99."""
+def measure(source: ThrowawayServer, target: ThrowawayServer, rounds: int, samples: int) -> list[Comparison]:
+    """Both in each round, in turn; the figures are the medians of the rounds' p50 and p99."""
     series = {(way, which): Series(way, "ms") for way in ("dm", "mysql-replication + pymysql") for which in GOALS}
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
         for number in range(rounds):
-            for way, follow in (("dm", _ours), ("mysql-replication + pymysql", _peer)):
+            for way, follow in in_turn((("dm", _ours), ("mysql-replication + pymysql", _peer)), number):
                 place = Path(directory) / f"{number}-{way.split()[0]}"
                 place.mkdir()
-                found = sorted(follow(source, place, samples))
+                found = sorted(follow(source, target, place, samples))
                 series[way, "p50"].values.append(statistics.median(found))
                 series[way, "p99"].values.append(found[min(len(found) - 1, round(len(found) * 0.99))])
     return [
@@ -59,46 +60,45 @@ def _table(source: ThrowawayServer, target: ThrowawayServer) -> None:
             f"DROP TABLE IF EXISTS {SCHEMA}.latency",
             f"CREATE TABLE {SCHEMA}.latency (id INT PRIMARY KEY, v VARCHAR(40))",
         )
+    target.execute(f"DROP DATABASE IF EXISTS meta_{_TASK}")
 
 
-def _ours(source: ThrowawayServer, directory: Path, samples: int) -> list[float]:
-    with ThrowawayServer("mysql", directory / "target", server_id=72, options=TARGET_OPTIONS) as target:
-        _table(source, target)
-        subtask = subtask_for(source, target, SCHEMA, task="latency", workers=16)
-        relay = directory / "relay"
-        pulling = UnitProcess("relay", subtask.source.to_wire(), relay)
+def _ours(source: ThrowawayServer, target: ThrowawayServer, directory: Path, samples: int) -> list[float]:
+    _table(source, target)
+    subtask = subtask_for(source, target, SCHEMA, task=_TASK, workers=16)
+    relay = directory / "relay"
+    pulling = UnitProcess("relay", subtask.source.to_wire(), relay)
+    try:
+        process = SyncProcess(subtask, relay_directory=relay, work_directory=directory / "work")
         try:
-            process = SyncProcess(subtask, relay_directory=relay, work_directory=directory / "work")
-            try:
-                process.wait_synced()
-                return _samples(source, target, samples, lambda: process.ended)
-            finally:
-                process.close()
+            process.wait_synced()
+            return _samples(source, target, samples, lambda: process.ended)
         finally:
-            pulling.close()
+            process.close()
+    finally:
+        pulling.close()
 
 
-def _peer(source: ThrowawayServer, directory: Path, samples: int) -> list[float]:
-    with ThrowawayServer("mysql", directory / "target", server_id=72, options=TARGET_OPTIONS) as target:
-        _table(source, target)
-        file, position = source.query("SHOW BINARY LOG STATUS")[0][:2]
-        order = {
-            "source": {"host": source.host, "port": source.port, "user": source.user, "passwd": source.password},
-            "target": {"host": target.host, "port": target.port, "user": target.user, "password": target.password},
-            "file": file,
-            "position": position,
-        }
-        process = subprocess.Popen(
-            [sys.executable, "-m", "benchmarks.latency_peer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        try:
-            assert process.stdin is not None
-            process.stdin.write(json.dumps(order) + "\n")
-            process.stdin.flush()
-            return _samples(source, target, samples, lambda: process.poll() is not None)
-        finally:
-            process.kill()
-            process.communicate()
+def _peer(source: ThrowawayServer, target: ThrowawayServer, directory: Path, samples: int) -> list[float]:
+    _table(source, target)
+    file, position = source.query("SHOW BINARY LOG STATUS")[0][:2]
+    order = {
+        "source": {"host": source.host, "port": source.port, "user": source.user, "passwd": source.password},
+        "target": {"host": target.host, "port": target.port, "user": target.user, "password": target.password},
+        "file": file,
+        "position": position,
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "benchmarks.latency_peer"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(order) + "\n")
+        process.stdin.flush()
+        return _samples(source, target, samples, lambda: process.poll() is not None)
+    finally:
+        process.kill()
+        process.communicate()
 
 
 def _samples(source: ThrowawayServer, target: ThrowawayServer, samples: int, ended: Callable[[], bool]) -> list[float]:

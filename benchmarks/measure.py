@@ -11,10 +11,12 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import Literal, TypeVar
 
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
+
+Side = TypeVar("Side")
 
 RunPython = Callable[[str, JSON], JSON]
 """Runs a module of ours with an order and gives its answer."""
@@ -29,6 +31,12 @@ class Cost:
     wall: float  # seconds
     client: float = 0.0  # CPU seconds of the program
     server: float = 0.0  # CPU seconds of the server that is written to
+
+
+def in_turn(sides: Sequence[Side], number: int) -> Sequence[Side]:
+    """Who comes when in a round: each side is first as often as the others, and behind each other one."""
+    first = number % len(sides)
+    return [*sides[first:], *sides[:first]]
 
 
 def process_seconds(pid: int) -> float:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measure import Comparison, Series
-from benchmarks.recording import SCHEMA, TARGET_OPTIONS
+from benchmarks.recording import SCHEMA
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.memory import ROW, begin_peak_anew, insert_rows, memory_of
@@ -27,13 +27,10 @@ _SYNCED_SECONDS = 600.0
 _MB = 1e6
 
 
-def measure(source: ThrowawayServer, scale: float) -> Iterator[Comparison]:
+def measure(source: ThrowawayServer, target: ThrowawayServer, scale: float) -> Iterator[Comparison]:
     """One syncer, which reads from the source itself: the transaction first, the standing target then."""
     size = max(int(SIZE * scale), 2 * QUOTA)
-    with (
-        tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
-        ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=TARGET_OPTIONS) as target,
-    ):
+    with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
         for server in (source, target):
             server.execute(
                 f"CREATE DATABASE IF NOT EXISTS {SCHEMA}",

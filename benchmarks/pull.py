@@ -11,7 +11,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from benchmarks.measure import Comparison, Series, run_program, run_python
+from benchmarks.measure import Comparison, Series, in_turn, run_program, run_python
 from benchmarks.recording import Recording
 from dm.demo.servers import ThrowawayServer
 
@@ -20,14 +20,13 @@ _MB = 1e6
 
 
 def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Comparison:
-    """Both, one after the other, in each round."""
+    """Both, one after the other, in each round; who is first changes."""
     ours = Series("dm relay", "MB per CPU second")
     peer = Series("mysqlbinlog --raw", "MB per CPU second")
-    for _ in range(rounds):
-        with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
-            ours.values.append(recording.size / _MB / pull_ours(source, recording, Path(directory)))
-        with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
-            peer.values.append(recording.size / _MB / _pull_peer(source, recording, Path(directory)))
+    for number in range(rounds):
+        for series, pull in in_turn(((ours, pull_ours), (peer, _pull_peer)), number):
+            with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
+                series.values.append(recording.size / _MB / pull(source, recording, Path(directory)))
     name = recording.workload.name
     return Comparison(f"pull.{name}", f"relay pull {name}", ours, peer, GOALS[name])
 

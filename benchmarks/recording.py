@@ -7,10 +7,15 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from pymysql.constants import CLIENT
+
 from benchmarks.workload import Workload, play
 from dm.demo.servers import Option, ThrowawayServer
+from tests.testbed.sync import wait_until
 
 SCHEMA = "bench"
+_FEW_PAGES = 100  # the server's own tables always have some
+_WRITTEN_SECONDS = 120.0
 # Both sides and all peers: commits reach the operating system, not the disk; what differs is said where it does.
 OPTIONS: Mapping[str, Option] = {
     "innodb_buffer_pool_size": "1G",
@@ -39,7 +44,7 @@ class Recording:
 
 def create_table(server: ThrowawayServer, workload: Workload, table: str, scale_rows: int) -> None:
     """The table as it is before the workload, in no binlog."""
-    with closing(server.connect(autocommit=True)) as connection:
+    with closing(server.connect(client_flag=CLIENT.MULTI_STATEMENTS)) as connection:
         with connection.cursor() as cursor:
             cursor.execute("SET SESSION sql_log_bin = 0")
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {SCHEMA}")
@@ -56,15 +61,25 @@ def record(source: ThrowawayServer, workload: Workload, scale: float, table: str
     source.execute("FLUSH BINARY LOGS")
     file = str(source.query("SHOW BINARY LOG STATUS")[0][0])
     before = _gtids(source)
-    with closing(source.connect(autocommit=True)) as connection:
+    with closing(source.connect(client_flag=CLIENT.MULTI_STATEMENTS)) as connection:
         rows = play(connection, f"{SCHEMA}.{table}", workload.transactions(scale_rows))
     after = _gtids(source)
     now = str(source.query("SHOW BINARY LOG STATUS")[0][0])
     if now != file:
         raise RuntimeError(f"workload {workload.name} does not fit into one binlog file")
     source.execute("FLUSH BINARY LOGS")
+    _write_out(source)
     path = source.data / file
     return Recording(workload, table, scale_rows, rows, file, path, path.stat().st_size, before, after)
+
+
+def _write_out(server: ThrowawayServer) -> None:
+    """Have all changed pages written now: later the server would do so beside whoever is measured first."""
+    names = ("innodb_max_dirty_pages_pct", "innodb_max_dirty_pages_pct_lwm")
+    server.execute(*(f"SET GLOBAL {name} = 0" for name in reversed(names)))
+    status = "SHOW GLOBAL STATUS LIKE 'Innodb_buffer_pool_pages_dirty'"
+    wait_until(lambda: int(server.query(status)[0][1]) <= _FEW_PAGES, "all pages written", _WRITTEN_SECONDS)
+    server.execute(*(f"SET GLOBAL {name} = DEFAULT" for name in names))
 
 
 def _gtids(source: ThrowawayServer) -> str:

@@ -56,14 +56,18 @@ class Workload:
 
 
 def play(connection: Connection[Cursor], table: str, transactions: Iterator[Transaction]) -> int:
-    """Execute the transactions on the table; gives the affected rows."""
+    """Execute the transactions on the table; gives the affected rows.
+
+    The connection commits by itself; for transactions of several statements it is one with MULTI_STATEMENTS.
+    """
     affected = 0
     with connection.cursor() as cursor:
         for transaction in transactions:
-            cursor.execute("BEGIN")
-            for statement in transaction:
-                affected += cursor.execute(statement.replace("{name}", table))
-            cursor.execute("COMMIT")
+            statements = [statement.replace("{name}", table) for statement in transaction]
+            whole = statements if len(statements) == 1 else ["BEGIN", *statements, "COMMIT"]
+            affected += cursor.execute(";".join(whole))
+            while cursor.nextset():
+                affected += cursor.rowcount
     return affected
 
 
