@@ -288,7 +288,7 @@ class _Table:
             "megabytes": {name: series.to_json() for name, series in self.sizes.items()},
             "microseconds": {name: each for name, each in self.costs.items() if name.startswith("dump")},
             "settings": {
-                "dm": f"mode full, spark.master local[*], threads {_THREADS}, rows {self.filled.chunk}, Parquet",
+                "dm": f"mode full, spark.master by default, threads {_THREADS}, rows {self.filled.chunk}, Parquet",
                 "mydumper": f"--threads={_THREADS} --rows={self.filled.chunk}, with and without --compress",
             },
         }
@@ -305,7 +305,7 @@ class _Table:
             "myloader's table is the source's to the bit": self.same,
             "microseconds": {name: each for name, each in self.costs.items() if name.startswith("load")},
             "settings": {
-                "dm": "pool-size 16, spark.master local[*], of its own dump, by LOAD DATA (local_infile=ON)",
+                "dm": "pool-size 16, spark.master by default, of its own dump, by LOAD DATA (local_infile=ON)",
                 "myloader": f"--threads={_THREADS} --enable-binlog, of mydumper's dump without compression",
             },
         }

@@ -12,6 +12,8 @@ import threading
 import time
 from pathlib import Path
 
+from dm.config.dumper import DumperConfig
+from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.unit import DumpUnit
 from dm.loader.unit import LoadUnit
@@ -27,7 +29,7 @@ def _begin(_: int) -> None:
 def main() -> None:
     """Serve until stdin ends; the first line says that the session is there."""
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as scratch:
-        spark = SparkProvider(scratch=Path(scratch))
+        spark = SparkProvider(SparkConfig().master_for(DumperConfig().threads), scratch=Path(scratch))
         workers = spark.context().defaultParallelism
         spark.context().parallelize(range(workers), workers).foreach(_begin)
         print("ready", flush=True)

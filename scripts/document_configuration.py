@@ -391,7 +391,8 @@ CHAPTERS: Final = (
         SparkConfig,
         "Ours. The session in which dump and load run; one per task.",
         {
-            "master": "Spark's master; `local[4]` uses four cores of this machine",
+            "master": "Spark's master; `local[4]` has four workers on this machine. Without it there are as many as"
+            " cores, or as many as `threads` where these are more, up to two for each core",
             "conf": "Spark's own settings, name: value; they win over the keys below",
             "packages": "Maven coordinates of jars (`spark.jars.packages`)",
             "archives": "archives that are unpacked beside each executor (`spark.archives`), such as a packed Python"
@@ -411,6 +412,7 @@ CHAPTERS: Final = (
             "dump-format": "`parquet`, or `sql`: files as dumpling writes them, for other tools",
         },
         {
+            "master": "this machine",
             "python": "the path of the Python that runs dm",
             "num-executors": "the cluster's",
             "executor-cores": "the cluster's",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
@@ -30,7 +31,7 @@ class SparkConfig(Section):
     """Where Spark runs and with what."""
 
     place: ClassVar = "under `spark`"
-    master: Text = "local[*]"
+    master: Text = ""  # empty: see `master_for`
     conf: dict[str, Text] = Field(default_factory=dict)
     packages: tuple[Text, ...] = ()  # Maven coordinates
     archives: tuple[Text, ...] = ()  # unpacked beside each executor
@@ -58,6 +59,15 @@ class SparkConfig(Section):
         if self.num_executors and self.executor_cores and self.master.startswith("spark://"):
             named["spark.cores.max"] = str(self.num_executors * self.executor_cores)  # standalone counts cores only
         return {name: value for name, value in named.items() if value} | self.conf
+
+    def master_for(self, threads: int) -> str:
+        """The master; where the task names none, this machine with room for so many sessions of a server.
+
+        Who reads or writes waits for a server much of the time, so few cores get up to twice as many workers as they
+        are; not more, since each is a process of some 100 MB.
+        """
+        cores = len(os.sched_getaffinity(0))
+        return self.master or (f"local[{min(threads, 2 * cores)}]" if cores < threads else "local[*]")
 
     def check(self) -> Iterator[Issue]:
         """What can not be as it is written."""

@@ -78,7 +78,7 @@ class Factories:
                 shutil.rmtree(payload.scratch, ignore_errors=True)  # what a killed process left; of no use to anybody
                 spark = payload.config.spark
                 self._spark = SparkProvider(
-                    spark.master,
+                    spark.master_for(payload.config.dumper.threads),
                     spark.settings,
                     payload.scratch,
                     driver_memory=spark.driver_memory,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.config import ConfigErrors, read_task
+from dm.config.spark import SparkConfig
 from tests.unit.config.texts import SOURCE, TASK, source, source_problems, task, task_problems
 
 
@@ -54,7 +55,7 @@ def test_task_defaults_are_dms() -> None:
     )
     validator = subtask.validator
     assert (validator.mode, validator.worker_count, validator.max_pending_row_size) == ("none", 4, 500 << 20)
-    assert subtask.spark.master == "local[*]"
+    assert subtask.spark.master == ""
 
 
 EVERY_SOURCE_KEY = """\
@@ -318,3 +319,21 @@ def test_tls_files_are_found_beside_the_file() -> None:
         problem.code for problem in task_problems(TASK.replace("  user: dm", "  user: dm\n  security: {ssl-cert: x}"))
     ]
     assert codes == [20917]
+
+
+@pytest.mark.parametrize(
+    ("master", "cores", "threads", "used"),
+    [
+        ("", 2, 4, "local[4]"),
+        ("", 2, 3, "local[3]"),
+        ("", 1, 64, "local[2]"),
+        ("", 4, 4, "local[*]"),
+        ("local[*]", 2, 4, "local[*]"),
+        ("yarn", 2, 4, "yarn"),
+    ],
+)
+def test_few_cores_get_more_workers_where_no_master_is_named(
+    master: str, cores: int, threads: int, used: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    assert SparkConfig(master=master).master_for(threads) == used
