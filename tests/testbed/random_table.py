@@ -17,6 +17,7 @@ from tests.live.binlog.types import MARIADB_TYPES, MYSQL_TYPES, TYPES
 
 _LONG = re.compile(r"\d{4,}\)")  # REPEAT('x', 17000000) has tests of its own
 _PLAIN = re.compile(r"'[ -~]*'|-?\d+(\.\d+)?")
+_WIDE_UNITS = re.compile(r"CHARACTER SET (?:ucs2|utf16|utf16le|utf32)\b")
 _NAMES = ("c{}", "c{}", "c{}", "Ä {}", "a`{}", "per%s{}", "group {}", "q'\"{}")
 
 _WORDS = ("''", "'a'", "'A'", "'b'", "'B '", "'ß'", "'ss'", "'ä'", "'Ä'", "'a '", "'ab'", "'aB'", "'z%'", "'\\\\'")
@@ -249,7 +250,10 @@ def _expressions(columns: Sequence[Column]) -> Iterator[tuple[str, str]]:
         if kind in ("INT", "TINYINT", "SMALLINT"):
             yield "BIGINT", f"{name} * 2 + 1"
         elif kind in ("VARCHAR", "CHAR"):
-            yield "VARCHAR(300) CHARACTER SET utf8mb4", f"CONCAT('<', {name}, '>')"
+            # Once a table was altered, MySQL keeps literals beside such a column as `_utf16'\\0<'`, and sessions with
+            # NO_BACKSLASH_ESCAPES compute something else from them (seen with 9.7.4).
+            if not _WIDE_UNITS.search(column.type):
+                yield "VARCHAR(300) CHARACTER SET utf8mb4", f"CONCAT('<', {name}, '>')"
             yield "BINARY(16)", f"UNHEX(MD5({name}))"
         elif kind == "DECIMAL":
             yield "INT", f"SIGN({name})"
