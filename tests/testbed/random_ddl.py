@@ -219,7 +219,9 @@ class RandomDdl:
 
     def _default(self, table: Table) -> str | None:
         column = self._chance.choice(table.writable)
-        return f"ALTER COLUMN {Ident(column.name).sql} " + self._chance.choice(("DROP DEFAULT", "SET DEFAULT NULL"))
+        # Without a default IGNORE stores an empty vector in MySQL, also where NULL is allowed. No statement writes one.
+        choices = ("SET DEFAULT NULL",) if column.without_text else ("DROP DEFAULT", "SET DEFAULT NULL")
+        return f"ALTER COLUMN {Ident(column.name).sql} " + self._chance.choice(choices)
 
     def _comment(self, table: Table) -> str | None:
         return self._chance.choice(("COMMENT = 'it''s 100 %'", "DEFAULT CHARSET = utf8mb4", "ROW_FORMAT = DYNAMIC"))

@@ -90,6 +90,11 @@ class Column:
         default = f" DEFAULT {self.default}" if self.default else ""
         return f"{Ident(self.name).sql} {kind} {null}{default}{self.extra}"
 
+    @property
+    def without_text(self) -> bool:
+        """Whether only functions give its values: geometries and vectors."""
+        return bool(self.values) and self.values[0].startswith(("POINT", "ST_", "TO_V"))
+
     def draw(self, chance: random.Random) -> str:
         """A value to write."""
         if self.nullable and chance.random() < 0.15:
@@ -236,7 +241,7 @@ def _add_prefix_key(table: Table, kind: str, chance: random.Random, *, nullable:
 def _with_attributes(column: Column, chance: random.Random) -> Column:
     plain = [value for value in column.values if _PLAIN.fullmatch(value)]
     # What a geometry or a vector has by default, where NULL is not allowed, no statement can write.
-    nullable = chance.random() < 0.6 or column.values[0].startswith(("POINT", "ST_", "TO_V"))
+    nullable = chance.random() < 0.6 or column.without_text
     default = chance.choice(plain) if plain and chance.random() < 0.4 else ""
     return replace(column, nullable=nullable, default=default)
 
