@@ -50,6 +50,8 @@ from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
 
 _BEGIN = (b"BEGIN", b"begin")
 QUOTA_BYTES = 64 << 20  # where none is given
+# A table has another id each time the source opens it, so ids come without end. Between transactions none is needed.
+MAPS_KEPT = 16384
 
 
 class TransactionAssembler:
@@ -317,6 +319,8 @@ class TransactionAssembler:
         size, self._size = self._size if plain is None else plain.size, 0
         self._gtid = None
         self._in_transaction = self._open = False
+        if len(self._maps) > MAPS_KEPT:
+            self._maps.clear()
         # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
         # too, since the stream is in order. So nothing is applied, and the position moves behind it.
         # What is no transaction (a file's start) stands where the stream has led us, also where the source's `log_bin`

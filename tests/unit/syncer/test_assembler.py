@@ -7,6 +7,9 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
+import dm.syncer.assembler
 from dm.binlog.event import RawEvent
 from dm.binlog.event_source import SourceEvent
 from dm.binlog.header import parse_header
@@ -143,3 +146,23 @@ def test_a_transaction_that_a_file_ends_inside_of_is_none() -> None:
     assert [len(transaction.items) for transaction in found] == [1, 0]
     assert found[-1].end.file == "bin.000002"
     assert found[-1].end.gtid_set == GtidSet.parse(f"{UUID}:1")
+
+
+def test_ids_of_tables_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dm.syncer.assembler, "MAPS_KEPT", 2)
+    asked: list[TableName] = []
+
+    def wanted(table: TableName) -> bool:
+        asked.append(table)
+        return True
+
+    stream = Stream()
+    assembler = TransactionAssembler(start(), wanted, NO_XA)
+    opened = [1, 1, 2, 3, 1]  # with the third id the first is let go, and not only the first
+    events = [stream.format]
+    for number, table_id in enumerate(opened, 1):
+        events += [stream.gtid(number), stream.query("BEGIN"), stream.table_map(table_id, f"t{table_id}")]
+        events += [stream.write_rows(table_id), stream.xid()]
+    transactions = list(assembled(assembler, events))
+    assert [len(transaction.items) for transaction in transactions] == [1] * len(opened)
+    assert [table.table for table in asked] == ["t1", "t2", "t3", "t1"]
