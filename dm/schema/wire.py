@@ -16,8 +16,10 @@ from dm.sql.context import Flavor
 # A name that no target column has: who maps columns knows by it that there is nothing to copy.
 _HIDDEN: Final = "!hidden!DB_ROW_HASH_"
 _LARGEST_KEY: Final = 3072  # bytes of an InnoDB index entry (row formats DYNAMIC and COMPRESSED)
+# A POINT has one: its 25 bytes.
 _WITHOUT_LIMIT: Final = frozenset(
-    {"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"},
+    {"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"}
+    | {"geometry", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"},
 )
 _HASH_ENGINES: Final = frozenset({"memory", "heap"})
 
