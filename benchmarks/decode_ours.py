@@ -1,11 +1,15 @@
-"""`python -m benchmarks.decode_ours`: decode a binlog file; stdin says which, stdout how many rows in how much CPU."""
+"""`python -m benchmarks.decode_ours`: decode a binlog file; stdin says which, stdout how many rows in how much CPU.
+
+Once through takes some hundredths of a second, in which the first touch of everything counts; so it is done anew, from
+the reading of the file on, until that is a second, and what is told is the time of one.
+"""
 
 from __future__ import annotations
 
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from dm.binlog.decode import RowDecoder
@@ -16,9 +20,11 @@ from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.position import MAGIC_SIZE
 from dm.schema.parse import parse_create_table
+from dm.schema.table import Column
 from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
 
+_LEAST_SECONDS = 1.0
 _PIECE = 1 << 15  # so much is cut at once; more events at a time are work for the garbage collector
 
 
@@ -34,14 +40,9 @@ def _raw_events(data: bytes, parser: EventParser) -> Iterator[RawEvent]:
             at += header.size
 
 
-def main() -> None:
-    """Decode everything once."""
-    order = json.load(sys.stdin)
-    columns = wire_columns(
-        parse_create_table(order["structure"], SourceContext("mysql", order["version"], order["schema"])), "mysql"
-    )
-    began = time.process_time()
-    data = Path(order["file"]).read_bytes()
+def _decode(path: Path, columns: Sequence[Column]) -> int:
+    """Decode everything once; gives the rows."""
+    data = path.read_bytes()
     parser = EventParser()
     maps: dict[int, TableMap] = {}
     decoders: dict[int, RowDecoder] = {}
@@ -53,7 +54,21 @@ def main() -> None:
         elif isinstance(event, TableMap) and maps.get(event.table_id) is not event:
             maps[event.table_id] = event
             decoders[event.table_id] = RowDecoder(event, columns)
-    print(json.dumps({"rows": rows, "seconds": time.process_time() - began}))
+    return rows
+
+
+def main() -> None:
+    """Decode the file as often as it takes."""
+    order = json.load(sys.stdin)
+    columns = wire_columns(
+        parse_create_table(order["structure"], SourceContext("mysql", order["version"], order["schema"])), "mysql"
+    )
+    times = rows = 0
+    began = time.process_time()
+    while not times or time.process_time() - began < _LEAST_SECONDS:
+        rows = _decode(Path(order["file"]), columns)
+        times += 1
+    print(json.dumps({"rows": rows, "seconds": (time.process_time() - began) / times}))
 
 
 if __name__ == "__main__":
