@@ -75,6 +75,10 @@ class Position:
             raise DMError("position-incomparable", ours=str(self), theirs=str(other))
         return self.gtid_set >= other.gtid_set
 
+    def is_behind(self, point: Position) -> bool:
+        """Whether nothing behind here is processed by `point`, whose GTID set may know more than its place."""
+        return self.covers(point) and (not point.gtid_set or self.gtid_set >= point.gtid_set)
+
     def join(self, other: Position) -> Position:
         """The smallest position that covers both; file and offset stay on the later of one server."""
         later = self if self.covers(other) else other

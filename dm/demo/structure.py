@@ -8,6 +8,8 @@ own.
 MySQL's information_schema tells an expression as the statement wrote it until the next ALTER TABLE of whatever kind,
 and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
 `_utf16'\\0<'`. SHOW CREATE TABLE tells the second form from the beginning, so expressions are taken from there.
+It also tells a TIMESTAMP's default in the zone of who asks, information_schema as the session wrote it that altered the
+table last.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ _NOW = re.compile(r"\b(?:current_timestamp|now)\b(\(\d+\))?(?:\(\))?", re.IGNORE
 # Where one line of SHOW CREATE TABLE ends and the next begins. Newlines in literals are printed as \\n.
 _NEXT_LINE = re.compile(r",?\n(?=  (?:`|(?:PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY |CONSTRAINT )|\))")
 _INTRODUCER = re.compile(r"\b_[a-z0-9]+\\?'")
+_DEFAULT_LITERAL = re.compile(r" DEFAULT '([^']*)'")
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -152,6 +155,8 @@ def _columns(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
             expression = _as_printed(expression, printed, name, " GENERATED ALWAYS AS ")
         if default is not None and "default_generated" in traits:
             default = _as_printed(default, printed, name, " DEFAULT ")
+        elif default is not None and printed and type_.startswith("timestamp"):
+            default = _printed_literal(printed, name) or default
         kind = "stored" if "stored" in traits or "persistent" in traits else "virtual"
         columns.append(
             ColumnFacts(
@@ -184,6 +189,12 @@ def _as_printed(expression: str, printed: Sequence[str], name: str, words: str) 
             if line.startswith(start := f"{Ident(name).sql} ") and words in line:
                 return line[len(start) :].partition(words)[2]
     return expression
+
+
+def _printed_literal(printed: Sequence[str], name: str) -> str | None:
+    line = next(line for line in printed if line.startswith(f"{Ident(name).sql} "))
+    found = _DEFAULT_LITERAL.search(line)
+    return None if found is None else found[1]
 
 
 def _default(flavor: Flavor, default: str | None, *, expression: bool) -> str | None:

@@ -206,6 +206,7 @@ class DdlLane:
         return self._on_real(piece, text, transaction)
 
     def _on_real(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[Step]:
+        self._pass_on_points(piece, transaction)
         changed = _changed(piece)
         behind = self._all_behind(changed, transaction)
         if changed and len(behind) == len(changed):
@@ -220,6 +221,19 @@ class DdlLane:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
             return [Step(part, self._executed(part, text)) for part in separate(piece)]
         return [Step(piece, self._executed(piece, text))]
+
+    def _pass_on_points(self, piece: Piece, transaction: SourceTransaction) -> None:
+        """A table that got a name which the dump never saw keeps the point of its old one.
+
+        When the dump took that point it looked at all tables, and each it found has a point of its own since. So the
+        new name was given up again before. A name that the plan had at P0 is known for ever (`write_handover`): which
+        table the dump read under it is not known.
+        """
+        for each in piece.operations:
+            for old, new in each.pairs if isinstance(each, RenameTable) else ():
+                if new not in self._points and self._tracker.get(new) is None and self._read_behind(old, transaction):
+                    self._points[new] = self._points[old]
+                    self._progress.write_found(new, TablePoint(None, self._points[old]))
 
     def _beside(self, piece: Piece, changed: Sequence[TableName], behind: frozenset[TableName]) -> list[Step]:
         """What is left of a statement, some of whose tables the dump read behind it.
@@ -386,13 +400,17 @@ class DdlLane:
         faults.hit("syncer.after_ddl_record")
         self._forget()
         changed = {table: schema for table in touched if (schema := self._tracker.get(table)) is not None}
-        gone = [table for table in before | touched if self._tracker.get(table) is None]
-        for table in gone:
-            self._points.pop(table, None)
+        gone = {table for table in before | touched if self._tracker.get(table) is None}
+        tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
+        if all(point.is_behind(other) for other in self._points.values()):
+            for table in gone:
+                self._points.pop(table, None)
+        else:  # points are still asked about, also those of names that are no longer there
+            tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
         self._progress.write_structures(
             point,
-            {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()},
-            gone,
+            tables,
+            gone - tables.keys(),
             injected,
             self._online.changes,
         )

@@ -121,11 +121,14 @@ class Origin:
         def here(position: Position) -> Position:
             return position if position.server_uuid == self.facts.server_uuid else self._placed(position)
 
+        beginning = here(start)
         tables = {
-            name: replace(table, point=None if table.point is None or start.covers(table.point) else here(table.point))
+            name: replace(table, point=beginning if start.is_behind(table.point) else here(table.point))
+            if table.point is not None
+            else table
             for name, table in checkpoint.tables.items()
         }
-        return replace(checkpoint, position=here(start), tables=tables), taken.with_exact_lanes(here)
+        return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(here)
 
     def _placed(self, start: Position) -> Position:
         """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the place."""

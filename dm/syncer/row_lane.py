@@ -177,6 +177,8 @@ class RowLane:
             # Rows from before the table's own point may still have the structure from before a DDL in that window, and
             # a table that vanished in it has no structure any more. Both end before the point.
             return None
+        if point is not None and transaction.begin.is_behind(point):
+            point = None  # it was passed
         known = self._same_tables.get(table_map.behind_id)
         if known is not None:
             # The source has opened it again. Its old id does not come any more, or else it is learned anew.

@@ -286,15 +286,15 @@ class SyncUnit:
         targets = TargetSchemas(self._sessions.open, foreign_key_checks=self._sessions.foreign_key_checks)
         weights = ServerWeights(self._sessions.open)
         tracker = origin.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
+        points = checkpoint.points_ahead()
         structures = Structures(
             tracker,
             origin.facts.flavor,
             origin.read_structure,
             lambda table: targets.read(rules.route(table)),
-            lambda schema: progress.write_found(schema.name, TablePoint(schema)),
+            lambda schema: progress.write_found(schema.name, TablePoint(schema, points.get(schema.name))),
         )
         names = TargetNames(tracker, rules, folded=connections[CONTROL].folds_names)
-        points = {table: point.point for table, point in checkpoint.tables.items() if point.point is not None}
         rows = RowLane(
             rules,
             structures,

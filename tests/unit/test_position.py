@@ -20,6 +20,14 @@ def test_files_order_by_number_beyond_six_digits() -> None:
     assert not at(999_999, 5_000_000_000).covers(at(1_000_000, 4))
 
 
+def test_a_point_whose_set_knows_more_than_its_place_is_not_passed_by_the_place_alone() -> None:
+    point = at(1, 100, f"{UUID}:1-9")  # gtid_executed ran ahead of the offset that was asked for
+    assert not at(1, 500, f"{UUID}:1-8").is_behind(point)
+    assert at(1, 500, f"{UUID}:1-9").is_behind(point)
+    assert not at(1, 99, f"{UUID}:1-9").is_behind(point)
+    assert at(1, 100).is_behind(at(1, 100))
+
+
 def test_offsets_of_two_servers_are_never_compared() -> None:
     ours, theirs = at(9, 900, f"{UUID}:1-5"), at(2, 4, f"{UUID}:1-6", server="b")
     assert theirs.covers(ours)

@@ -39,6 +39,11 @@ class Checkpoint:
     bound: Position | None = None  # B; None when L covers everything committed
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
 
+    def points_ahead(self) -> dict[TableName, Position]:
+        """All tables' own points, as long as L has not come past every one of them; then there are none any more."""
+        points = {table: each.point for table, each in self.tables.items() if each.point is not None}
+        return {} if all(self.position.is_behind(point) for point in points.values()) else points
+
 
 def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
     """Whether syncing has begun, or may begin, from a stored point."""

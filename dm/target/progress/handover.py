@@ -3,7 +3,8 @@
 P0 becomes the global point, P1 the bound: between them the syncer works in safe mode, since chunks were read at any
 moment in between (invariant I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered
 while the dump ran) carries this point; one that vanished while the dump ran carries the point behind its end, so that
-its earlier changes are not missed by anybody.
+its earlier changes are not missed by anybody. All others carry P0, which tells names that the dump has read from those
+it never saw.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class Handover:
 def write_handover(connection: TargetConnection, key: SubtaskKey, handover: Handover) -> bool:
     """Store the handover in one transaction; False when a checkpoint is there already (a repeated last step)."""
     create_tables(connection, key)
-    tables = {table: TablePoint(schema, point) for table, (schema, point) in handover.tables.items()}
+    tables = {table: TablePoint(schema, point or handover.p0) for table, (schema, point) in handover.tables.items()}
     for table, point in handover.vanished.items():
         tables[table] = TablePoint(None, point)
     bound = None if handover.p0.order == handover.p1.order else handover.p1

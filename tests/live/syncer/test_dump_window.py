@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from dm import faults
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import question_session
 from dm.errors import DMError
@@ -140,6 +141,70 @@ def test_tables_that_vanished_or_came_under_a_new_name(
     run(["CREATE TABLE dropped (other VARCHAR(3) PRIMARY KEY)", "INSERT INTO dropped VALUES ('a')"])
     dump.finish()
     follow(dump)
+
+
+def test_names_that_only_the_window_saw(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)"])
+    dump = Dump(upstream, target, name)
+    run(
+        [
+            "RENAME TABLE t TO middle",
+            "INSERT INTO middle VALUES (2)",
+            "ALTER TABLE middle ADD COLUMN v INT, RENAME TO later",
+            "INSERT INTO later VALUES (3, 3)",
+            "RENAME TABLE later TO arrived",
+            "INSERT INTO arrived VALUES (4, 4)",
+        ]
+    )
+    dump.vanished("t")
+    dump.load("arrived", dump.point())
+    run(["CREATE TABLE middle (id INT PRIMARY KEY)", "INSERT INTO middle VALUES (5)"])
+    dump.finish()
+    run(["INSERT INTO middle VALUES (6)", "INSERT INTO arrived VALUES (7, 7)"])
+    follow(dump)
+
+
+@pytest.mark.parametrize("fault", ["syncer.after_ddl_record", "syncer.before_commit"])
+def test_names_that_only_the_window_saw_are_remembered_by_the_next_run(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run, fault: str
+) -> None:
+    run(["CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)"])
+    dump = Dump(upstream, target, name)
+    dump.load("u")
+    run(
+        [
+            "RENAME TABLE t TO middle",
+            "ALTER TABLE u ADD COLUMN v INT",
+            "INSERT INTO u VALUES (1, 1)",
+            "INSERT INTO middle VALUES (2)",
+            "DROP TABLE middle",
+        ]
+    )
+    dump.vanished("t")
+    dump.finish()
+    faults.arm(f"{fault}=error")
+    try:
+        ended = RunningSync(subtask_for(upstream, target, name, task=name), None).wait_ended()
+    finally:
+        faults.arm("")
+    assert ended is not None
+    follow(dump)
+
+
+def test_a_name_that_the_dump_read_and_another_table_took_pauses(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE b (id INT PRIMARY KEY)", "INSERT INTO a VALUES (1)"])
+    dump = Dump(upstream, target, name)
+    run(["DROP TABLE b", "RENAME TABLE a TO b"])
+    dump.vanished("a")
+    dump.load("b")  # it looks like the one that was planned
+    dump.finish()
+    error = RunningSync(subtask_for(upstream, target, name, task=name), None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-within-dump"
 
 
 def test_a_keyless_table_altered_in_the_window_is_applied_exactly_once(
