@@ -7,7 +7,7 @@ CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo lint test chaos bench bench-quick profile lock clean
+.PHONY: help install demo lint test chaos bench bench-quick bench-large profile lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
@@ -15,6 +15,7 @@ help:
 	@echo "make test      linters, types, layers, all tests but the long ones"
 	@echo "make chaos     the long tests, and crash loops for ten minutes (CHAOS_FLAGS=--minutes=60)"
 	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
+	@echo "make bench-large   catching up with more rows, and 1,000 and 10,000 tables; into the same page"
 	@echo "make profile   where a row's microseconds go, by module and thread (PROFILE_FLAGS=--workload=A)"
 	@echo "make lock      write requirements.lock anew after a change of pyproject.toml"
 	@echo "make clean     delete what the above made, servers and environment included"
@@ -44,7 +45,10 @@ chaos: install
 
 bench: install
 	-@scripts/install.sh /usr/bin/mydumper:mydumper
-	$(BIN)/python -m benchmarks.run --keep $(BENCH_FLAGS)
+	$(BIN)/python -m benchmarks.run --keep=bench $(BENCH_FLAGS)
+
+bench-large: install
+	$(BIN)/python -m benchmarks.run --scale 1 --part catch-up --part tables --keep=bench-large $(BENCH_FLAGS)
 
 bench-quick: install
 	$(BIN)/python -m benchmarks.run --scale 0.1 --full-scale 0.03 --rounds 1 \

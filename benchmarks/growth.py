@@ -16,7 +16,7 @@ from dm.unit import JSON
 
 GOAL = 1.15
 _WORKLOAD = "B"
-_SHARE = 0.5  # of the rows that are dumped and loaded beside the peers
+_SHARE = 0.2  # of the rows that are dumped and loaded beside the peers
 
 
 class _Growth:

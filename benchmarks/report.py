@@ -1,4 +1,4 @@
-"""The results of a run: JSON, and the table in docs/performance.md, between two marks."""
+"""The results of a command: JSON, and its table in docs/performance.md, between two marks of its own."""
 
 from __future__ import annotations
 
@@ -10,9 +10,14 @@ from benchmarks.measure import Comparison
 from dm.unit import JSON
 
 _DOCS = Path(__file__).resolve().parents[1] / "docs"
-RESULT = _DOCS / "performance.json"
 PAGE = _DOCS / "performance.md"
-BEGIN, END = "<!-- make bench writes from here -->", "<!-- to here -->"
+RESULTS = {"bench": _DOCS / "performance.json", "bench-large": _DOCS / "performance-large.json"}
+"""Where the figures of the make targets go that keep them."""
+
+
+def marks(target: str) -> tuple[str, str]:
+    """Between which the page has the table of a make target."""
+    return f"<!-- make {target} writes from here -->", f"<!-- make {target} writes to here -->"
 
 
 def table(comparisons: Sequence[Comparison]) -> list[str]:
@@ -40,15 +45,17 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.2f}"
 
 
-def write(comparisons: Sequence[Comparison], conditions: Mapping[str, JSON], result: Path, page: Path) -> None:
-    """Store the figures and put the table into the page."""
+def write(
+    comparisons: Sequence[Comparison], conditions: Mapping[str, JSON], target: str, result: Path, page: Path
+) -> None:
+    """Store the figures of a make target and put its table into the page."""
     found: dict[str, JSON] = {**conditions, "comparisons": [each.to_json() for each in comparisons]}
-    result.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     text = page.read_text(encoding="utf-8")
-    before, begun, rest = text.partition(BEGIN)
-    _, ended, after = rest.partition(END)
+    begin, end = marks(target)
+    before, begun, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
     if not begun or not ended:
-        raise ValueError(f"{page} has no place for the table")
+        raise ValueError(f"{page} has no place for the table of {target}")
     said = [f"- {name}: {value}" for name, value in conditions.items()]
-    body = "\n".join([BEGIN, "", *said, "", *table(comparisons), "", END])
-    page.write_text(before + body + after, encoding="utf-8")
+    result.write_text(json.dumps(found, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    page.write_text(before + "\n".join([begin, "", *said, "", *table(comparisons), "", end]) + after, encoding="utf-8")

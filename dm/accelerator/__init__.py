@@ -9,12 +9,16 @@ Nothing loads an extension from inside a zip file, which is how the package come
 lies beside the archive (`dm.spark.session`), under the name that says for which Python and platform it is; others do
 not find it.
 
+An extension that is older or newer than the C files beside it (a checkout of another commit) knows other functions than
+the Python around it calls, so it is left out, too, until it is built again.
+
 `native` is the extension or None; `state` says in a few words which of the two runs.
 """
 
 from __future__ import annotations
 
 import os
+import zlib
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +26,14 @@ from typing import Final
 
 VARIABLE: Final = "DM_ACCELERATOR"
 _OFF: Final = frozenset({"off", "0", "no", "false"})
+
+
+def sources_sum() -> int | None:
+    """A sum over the C files that the extension is made of; None where the package has none."""
+    found = None
+    for source in sorted(Path(__file__).parent.glob("*.[ch]")):
+        found = zlib.crc32(source.read_bytes(), found or 0)
+    return found
 
 
 def _look_beside_archive() -> None:
@@ -35,10 +47,13 @@ def _loaded() -> tuple[ModuleType | None, str]:
         return None, f"off: {VARIABLE} says so"
     _look_beside_archive()
     try:
-        return import_module(f"{__name__}._native"), "on"
+        found = import_module(f"{__name__}._native")
     except ImportError as error:
         missing = isinstance(error, ModuleNotFoundError)
         return None, "off: it was not built" if missing else f"off: it can't be loaded ({error})"
+    if sources_sum() not in (None, getattr(found, "sources", None)):
+        return None, "off: it is made of other sources than those beside it (python -m dm.accelerator.build)"
+    return found, "on"
 
 
 native, state = _loaded()

@@ -1,6 +1,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+sources: int
+
 class Layout:
     def __init__(
         self, steps: tuple[tuple[int, int, int, int, Callable[[bytes], Any] | None] | None, ...], absent: object, /
@@ -23,9 +25,17 @@ class ChangeMaker:
     def __call__(
         self, items: list[Any], at: int, tables: dict[int, tuple[Any, ...]], safe: bool, /
     ) -> tuple[list[Any], int, int]: ...
-    def assign(
-        self, holder: dict[Any, int], changes: list[Any], at: int, most: int, free: int, follows: bool, limit: int, /
-    ) -> tuple[int, int]: ...
+    def spread(
+        self,
+        holder: dict[Any, int],
+        changes: list[Any],
+        at: int,
+        free: int,
+        follows: bool,
+        limit: int,
+        room: tuple[list[int], list[int], int, int, int, int, int],
+        /,
+    ) -> tuple[list[tuple[int, list[Any]]], int]: ...
 
 def compacted(
     changes: Sequence[Any],

@@ -17,6 +17,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from dm import accelerator
+
 SOURCES: Final = Path(__file__).parent
 NAME: Final = "_native"
 _OPTIONS: Final = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra")
@@ -32,11 +34,16 @@ def target(directory: Path = SOURCES) -> Path:
 
 
 def current() -> bool:
-    """Whether the extension is there and nothing it is made of is newer."""
+    """Whether the extension is there, made of the C files as they are now, and not older than how it is built."""
     made = target()
-    if not made.exists():
+    if not made.exists() or made.stat().st_mtime < Path(__file__).stat().st_mtime:
         return False
-    return all(source.stat().st_mtime <= made.stat().st_mtime for source in _inputs())
+    question = f"import {__package__} as package; print(package.state)"
+    environment = {**os.environ, accelerator.VARIABLE: "on"}
+    done = subprocess.run(
+        [sys.executable, "-c", question], env=environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() == "on"
 
 
 def build(directory: Path = SOURCES, options: Sequence[str] = ()) -> Path:
@@ -56,7 +63,8 @@ def build(directory: Path = SOURCES, options: Sequence[str] = ()) -> Path:
     sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
     # Some compilers of interpreters link an extension in a way of their own (macOS).
     shared = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
-    arguments = [compiler, *_OPTIONS, *options, *shared, f"-I{headers}", *sources, "-o", str(written)]
+    made_of = f"-DDM_SOURCES={accelerator.sources_sum()}L"
+    arguments = [compiler, *_OPTIONS, made_of, *options, *shared, f"-I{headers}", *sources, "-o", str(written)]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -67,10 +75,6 @@ def build(directory: Path = SOURCES, options: Sequence[str] = ()) -> Path:
     finally:
         written.unlink(missing_ok=True)
     return made
-
-
-def _inputs() -> list[Path]:
-    return [*SOURCES.glob("*.c"), *SOURCES.glob("*.h"), Path(__file__)]
 
 
 def main() -> int:

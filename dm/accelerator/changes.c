@@ -236,58 +236,126 @@ static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
     return Py_BuildValue("(Nnn)", found, cost, at);
 }
 
-/* maker.assign(holder, changes, at, most, free, follows, limit) -> (worker, end): the run of changes, at least none and
- * at most so many, that go to one worker; recorded as its own. As `ConflictDetector.place` does for one whose keys are
- * all known. */
-static PyObject *maker_assign(PyObject *object, PyObject *const *args, Py_ssize_t count)
+/* A lane of `spread`: what it gets now, with what it had before. */
+typedef struct {
+    PyObject *part;
+    Py_ssize_t count, cost;
+} Lane;
+
+/* Who holds keys of a change, borrowed: `free` where nobody does, NULL where no one worker may have it. */
+static PyObject *holder_of(PyObject *holder, PyObject *keys, PyObject *free, int follows)
+{
+    PyObject *wanted = NULL;
+    for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(keys); number++) {
+        PyObject *held = PyDict_GetItemWithError(holder, PyTuple_GET_ITEM(keys, number));
+        if (held == NULL && PyErr_Occurred())
+            return NULL;
+        if (held == NULL)
+            continue;
+        if (!follows || !PyLong_Check(held) || (wanted != NULL && PyLong_AsSsize_t(held) != PyLong_AsSsize_t(wanted)))
+            return NULL;
+        wanted = held;
+    }
+    return wanted == NULL ? free : wanted;
+}
+
+static Py_ssize_t number_at(PyObject *list, Py_ssize_t at)
+{
+    return PyLong_AsSsize_t(PyList_GET_ITEM(list, at));
+}
+
+/* The parts as [(lane, changes), ...], taken from the lanes. */
+static PyObject *parts_of(Lane *lanes, Py_ssize_t count)
+{
+    PyObject *parts = PyList_New(0);
+    for (Py_ssize_t at = 0; parts != NULL && at < count; at++) {
+        if (lanes[at].part == NULL)
+            continue;
+        PyObject *pair = Py_BuildValue("(nO)", at, lanes[at].part);
+        if (pair == NULL || PyList_Append(parts, pair) < 0)
+            Py_CLEAR(parts);
+        Py_XDECREF(pair);
+    }
+    return parts;
+}
+
+/* maker.spread(holder, changes, at, free, follows, limit, (counts, costs, cost, batch, full, share, most))
+ * -> ([(lane, changes), ...], end): the changes from a place on, each to the lane of its keys' holder, as
+ * `ConflictDetector.place` finds it for one whose keys are all known. It ends behind the change that fills a lane's
+ * batch (`Placement.add_all`), behind `most` changes, and before one that needs `place`. */
+static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_t count)
 {
     const ChangeMaker *self = (ChangeMaker *)object;
-    if (count != 7 || !PyDict_Check(args[0]) || !PyList_Check(args[1]) || !PyLong_Check(args[4])) {
-        PyErr_SetString(PyExc_TypeError, "assign(holder, changes, at, most, free, follows, limit)");
+    PyObject *counts, *costs;
+    Py_ssize_t cost, batch, full, share, most;
+    if (count != 7 || !PyDict_Check(args[0]) || !PyList_Check(args[1]) || !PyLong_Check(args[3]) || !PyTuple_Check(args[6])) {
+        PyErr_SetString(PyExc_TypeError, "spread(holder, changes, at, free, follows, limit, room)");
         return NULL;
     }
-    PyObject *holder = args[0], *changes = args[1], *free_worker = args[4];
-    Py_ssize_t at = PyLong_AsSsize_t(args[2]), most = PyLong_AsSsize_t(args[3]), limit = PyLong_AsSsize_t(args[6]);
-    int follows = PyObject_IsTrue(args[5]);
+    if (!PyArg_ParseTuple(args[6], "O!O!nnnnn", &PyList_Type, &counts, &PyList_Type, &costs, &cost, &batch, &full, &share, &most))
+        return NULL;
+    PyObject *holder = args[0], *changes = args[1], *free_lane = args[3];
+    Py_ssize_t at = PyLong_AsSsize_t(args[2]), limit = PyLong_AsSsize_t(args[5]), known = PyList_GET_SIZE(counts);
+    int follows = PyObject_IsTrue(args[4]);
     if (PyErr_Occurred())
         return NULL;
-    if (at < 0 || most < 0) {
-        PyErr_SetString(PyExc_ValueError, "a place outside of the changes");
+    if (at < 0 || PyList_GET_SIZE(costs) != known) {
+        PyErr_SetString(PyExc_ValueError, "a place outside of the changes, or lanes without costs");
         return NULL;
     }
-    PyObject *worker = NULL; /* of the run */
-    for (; most > 0 && at < PyList_GET_SIZE(changes) && PyDict_GET_SIZE(holder) < limit; at++, most--) {
-        PyObject *change = PyList_GET_ITEM(changes, at);
-        PyObject *keys = Py_IS_TYPE(change, self->places.type) ? *(PyObject **)((char *)change + self->places.keys) : NULL;
-        if (keys == NULL || !PyTuple_Check(keys))
+    Lane *lanes = PyMem_Calloc((size_t)known + 1, sizeof(Lane));
+    if (lanes == NULL)
+        return PyErr_NoMemory();
+    PyObject *parts = NULL, *wanted = NULL, *change = NULL, *keys = NULL;
+    for (; most > 0 && at < PyList_GET_SIZE(changes) && PyDict_GET_SIZE(holder) < limit; most--) {
+        change = Py_NewRef(PyList_GET_ITEM(changes, at));
+        keys = Py_IS_TYPE(change, self->places.type) ? *(PyObject **)((char *)change + self->places.keys) : NULL;
+        if (keys == NULL || !PyTuple_Check(keys)) {
+            keys = NULL;
             break;
-        PyObject *wanted = NULL; /* who holds keys of it */
-        int apart = 0;
-        for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(keys) && !apart; number++) {
-            PyObject *held = PyDict_GetItemWithError(holder, PyTuple_GET_ITEM(keys, number));
-            if (held == NULL && PyErr_Occurred())
-                goto failed;
-            if (held == NULL)
-                continue;
-            apart = !follows || !PyLong_Check(held)
-                || (wanted != NULL && PyLong_AsSsize_t(held) != PyLong_AsSsize_t(wanted));
-            wanted = held;
         }
-        if (apart)
+        Py_INCREF(keys);
+        wanted = Py_XNewRef(holder_of(holder, keys, free_lane, follows));
+        if (wanted == NULL && PyErr_Occurred())
+            goto end;
+        if (wanted == NULL)
             break;
-        wanted = wanted == NULL ? free_worker : wanted;
-        if (worker != NULL && PyLong_AsSsize_t(worker) != PyLong_AsSsize_t(wanted))
+        Py_ssize_t number = PyLong_AsSsize_t(wanted);
+        if (number < 0 || number >= known || PyList_GET_SIZE(counts) != known || PyList_GET_SIZE(costs) != known) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "a lane that there is not");
+            goto end;
+        }
+        for (Py_ssize_t key = 0; key < PyTuple_GET_SIZE(keys); key++)
+            if (PyDict_SetItem(holder, PyTuple_GET_ITEM(keys, key), wanted) < 0)
+                goto end;
+        Lane *lane = &lanes[number];
+        if (lane->part == NULL) {
+            lane->count = number_at(counts, number);
+            lane->cost = number_at(costs, number);
+            if (PyErr_Occurred() || (lane->part = PyList_New(0)) == NULL)
+                goto end;
+        }
+        if (PyList_Append(lane->part, change) < 0)
+            goto end;
+        at++;
+        lane->count++;
+        lane->cost += cost;
+        if (lane->count >= batch && (lane->count >= full || lane->cost >= share))
             break;
-        if (worker == NULL)
-            worker = Py_NewRef(wanted);
-        for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(keys); number++)
-            if (PyDict_SetItem(holder, PyTuple_GET_ITEM(keys, number), worker) < 0)
-                goto failed;
+        Py_CLEAR(wanted);
+        Py_CLEAR(keys);
+        Py_CLEAR(change);
     }
-    return worker == NULL ? Py_BuildValue("(On)", free_worker, at) : Py_BuildValue("(Nn)", worker, at);
-failed:
-    Py_XDECREF(worker);
-    return NULL;
+    parts = parts_of(lanes, known);
+end:
+    Py_XDECREF(wanted);
+    Py_XDECREF(keys);
+    Py_XDECREF(change);
+    for (Py_ssize_t number = 0; number < known; number++)
+        Py_XDECREF(lanes[number].part);
+    PyMem_Free(lanes);
+    return parts == NULL ? NULL : Py_BuildValue("(Nn)", parts, at);
 }
 
 /* ChangeMaker(type of changes, memory for each byte, memory for each change) */
@@ -337,7 +405,7 @@ static void maker_dealloc(PyObject *object)
 }
 
 static PyMethodDef maker_methods[] = {
-    {"assign", (PyCFunction)(void (*)(void))maker_assign, METH_FASTCALL, "The changes from a place on that go to one worker."},
+    {"spread", (PyCFunction)(void (*)(void))maker_spread, METH_FASTCALL, "Changes to the lanes of their keys' holders."},
     {NULL, NULL, 0, NULL},
 };
 

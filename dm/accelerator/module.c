@@ -72,7 +72,9 @@ static int prepare(PyObject *module)
         return -1;
     if (PyModule_AddType(module, state->literals) < 0 || PyModule_AddType(module, state->events) < 0)
         return -1;
-    return PyModule_AddType(module, state->change_maker);
+    if (PyModule_AddType(module, state->change_maker) < 0)
+        return -1;
+    return PyModule_AddIntConstant(module, "sources", DM_SOURCES); /* what `dm.accelerator` compares */
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)

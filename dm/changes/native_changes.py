@@ -24,6 +24,14 @@ DirectTable = tuple[
 keys join it, and what its keys are read from."""
 
 
+Part = tuple[int, list[RowChange]]
+"""Changes for one worker, in order."""
+
+Room = tuple[list[int], list[int], int, int, int, int, int]
+"""What workers have (changes, and their memory), the memory of each further change, how many changes make a batch that
+has grown and how many that takes, or memory, and how many may be given at most: see `dm.syncer.placement`."""
+
+
 class ChangeMaker(Protocol):
     """The compiled loop."""
 
@@ -33,18 +41,18 @@ class ChangeMaker(Protocol):
         """The changes of the events from a place on, the memory they take, and the place of the first it declines."""
         ...
 
-    def assign(
+    def spread(
         self,
         holder: dict[Key, int],
         changes: list[RowChange],
         at: int,
-        most: int,
         free: int,
         follows: bool,
         limit: int,
+        room: Room,
         /,
-    ) -> tuple[int, int]:
-        """The worker of the changes from a place on, recorded as theirs, and the place of the first that is not its."""
+    ) -> tuple[list[Part], int]:
+        """The changes from a place on, by worker, recorded as theirs, and the place of the first that was not given."""
         ...
 
 

@@ -133,9 +133,10 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
     return found
 
 
-def _rows(connection: Connection[Cursor], query: str, table: TableName) -> Sequence[tuple[Any, ...]]:
+def _rows(connection: Connection[Cursor], query: str, table: TableName, times: int = 1) -> Sequence[tuple[Any, ...]]:
+    """The answer to a question that names the table's schema and the table, so many times."""
     with connection.cursor() as cursor:
-        cursor.execute(query, (table.schema, table.table))
+        cursor.execute(query, (table.schema, table.table) * times)
         return cursor.fetchall()
 
 
@@ -255,9 +256,11 @@ def _foreign_keys(connection: Connection[Cursor], table: TableName, rename: Rena
         " FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r"
         " ON r.constraint_schema = k.constraint_schema AND r.constraint_name = k.constraint_name"
         " AND r.table_name = k.table_name"
-        " WHERE k.table_schema = %s AND k.table_name = %s AND k.referenced_table_name IS NOT NULL"
-        " ORDER BY k.constraint_name, k.ordinal_position",
+        # Of both, or MariaDB opens every table of the server for the second one.
+        " WHERE k.table_schema = %s AND k.table_name = %s AND r.constraint_schema = %s AND r.table_name = %s"
+        " AND k.referenced_table_name IS NOT NULL ORDER BY k.constraint_name, k.ordinal_position",
         table,
+        times=2,
     )
     keys: dict[str, tuple[list[str], list[str], str]] = {}
     for name, column, parent_schema, parent, parent_column, on_update, on_delete in rows:

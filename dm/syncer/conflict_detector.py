@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dm.changes.keys import WILD, Key
-from dm.changes.native_changes import change_maker
+from dm.changes.native_changes import Part, Room, change_maker
 from dm.changes.row_change import RowChange
 from dm.config.syncer import ConflictPolicy
 
@@ -80,17 +80,17 @@ class ConflictDetector:
         self.placed[worker] += 1
         return worker
 
-    def place_run(self, changes: list[RowChange], at: int, most: int) -> tuple[int, int]:
-        """The worker of the changes from a place on, at most so many, and the place of the first that needs `place`.
+    def place_all(self, changes: list[RowChange], at: int, room: Room) -> tuple[Sequence[Part], int]:
+        """The changes from a place on by worker, and the place of the first that needs `place`, or has no room.
 
         For changes of the compiled loop: their keys are known, and none is unknown.
         """
         if self._maker is None or self._alone:
-            return CONFLICT, at
-        worker, end = self._maker.assign(self._holder, changes, at, most, self._choose(), self._follows, self._limit)
-        if end > at:
-            self.placed[worker] += end - at
-        return worker, end
+            return (), at
+        parts, end = self._maker.spread(self._holder, changes, at, self._choose(), self._follows, self._limit, room)
+        for worker, part in parts:
+            self.placed[worker] += len(part)
+        return parts, end
 
     def clear(self) -> None:
         """Forget everything; only when all workers are idle."""

@@ -90,7 +90,7 @@ class Lanes:
             self.conflicts += 1
             self._drain_workers()
             worker = self._detector.place(keys)
-        if self._placement.add(worker, change, cost, ticket, end):
+        if self._placement.add(worker, [change], cost, ticket, end):
             for lane in self._placement.ready:
                 self._hand_over(lane)
             self._forget_keys()
@@ -104,16 +104,16 @@ class Lanes:
         self._reserve(cost * count)
         placement = self._placement
         while at < count:
-            filling = placement.filling
-            worker, behind = self._detector.place_run(changes, at, placement.room(filling, cost))
+            parts, behind = self._detector.place_all(changes, at, placement.room(cost))
             if behind == at:
                 self._place(changes[at], cost, ticket, end)
                 at += 1
                 continue
-            if worker != filling:
-                behind = min(behind, at + placement.room(worker, cost))
-            run, at = changes[at:behind], behind
-            if placement.add_all(worker, run, cost * len(run), ticket, end):
+            at = behind
+            full = False
+            for lane, part in parts:
+                full |= placement.add(lane, part, cost * len(part), ticket, end)
+            if full:
                 for lane in placement.ready:
                     self._hand_over(lane)
                 self._forget_keys()

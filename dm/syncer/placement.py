@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from dm.changes.native_changes import Room
 from dm.changes.row_change import RowChange
 from dm.position import Position
 from dm.syncer.completion import Ticket
@@ -50,18 +51,13 @@ class Placement:
         self.filling = 0
         """The lane that takes what may go to any."""
 
-    def add(self, lane: int, change: RowChange, cost: int, ticket: Ticket, end: Position) -> bool:
-        """Put one change into the lane's job of its transaction; whether a lane is `ready`."""
-        return self.add_all(lane, [change], cost, ticket, end)
+    def room(self, cost: int) -> Room:
+        """How much the lanes take of changes that need so much memory each, until one is `ready`."""
+        most = max(1, -(-(self._most - self.cost) // max(cost, 1)))
+        return self._counts, self._costs, cost, self._batch, self._full, self._share, most
 
-    def room(self, lane: int, cost: int) -> int:
-        """How many more changes, of so much memory each, make a batch of the lane's; one at least."""
-        count = self._counts[lane]
-        larger = min(self._full - count, (self._share - self._costs[lane]) // max(cost, 1))
-        return max(1, self._batch - count, larger)
-
-    def add_all(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
-        """Put changes, of so much memory together, into the lane's job of their transaction; as `add`."""
+    def add(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
+        """Put changes, of so much memory together, into the lane's job of their transaction; whether one is `ready`."""
         jobs = self._jobs[lane]
         if jobs and jobs[-1].ticket is ticket:
             job = jobs[-1]

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 WITHOUT: Mapping[str, str] = {
     "conflict detector": """
 import itertools
-from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
+from dm.syncer.conflict_detector import ConflictDetector
 turn = itertools.count()
 ConflictDetector.place = lambda self, keys: next(turn) % self._workers
-ConflictDetector.place_run = lambda self, changes, at, most: (CONFLICT, at)  # each of them by `place`
+ConflictDetector.place_all = lambda self, changes, at, room: ((), at)  # each of them by `place`
 """,
     "bound": """
 from dm.target.progress.takeover import Takeover

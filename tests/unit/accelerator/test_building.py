@@ -51,6 +51,23 @@ def test_the_environment_turns_it_off() -> None:
         assert state(root, DM_ACCELERATOR="on") == "on"
 
 
+@pytest.mark.usefixtures("_possible")
+def test_one_of_other_sources_is_left_out_and_built_anew(tmp_path: Path) -> None:
+    package = Path(build.__file__).parents[1]
+    shutil.copytree(package, tmp_path / "dm", ignore=shutil.ignore_patterns("__pycache__"))
+    make = [sys.executable, "-m", "dm.accelerator.build"]
+    subprocess.run(make, cwd=tmp_path, check=True)
+    assert state(tmp_path, PYTHONPATH=str(tmp_path), DM_ACCELERATOR="on") == "on"
+    source = tmp_path / "dm/accelerator/json.c"
+    before = source.stat()
+    source.write_text(source.read_text() + "\n", encoding="utf-8")
+    os.utime(source, ns=(before.st_atime_ns, before.st_mtime_ns))  # as a checkout or a copy may leave it
+    said = state(tmp_path, PYTHONPATH=str(tmp_path), DM_ACCELERATOR="on")
+    assert said.startswith("off: it is made of other sources")
+    subprocess.run(make, cwd=tmp_path, check=True, env={**os.environ, "PYTHONPATH": str(tmp_path)})
+    assert state(tmp_path, PYTHONPATH=str(tmp_path), DM_ACCELERATOR="on") == "on"
+
+
 def test_what_is_missing_is_said_in_a_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(build.NotBuilt, match="there is no C compiler"):

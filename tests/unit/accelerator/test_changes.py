@@ -7,6 +7,7 @@ from types import ModuleType
 from typing import cast
 
 from dm.changes.keys import Key
+from dm.changes.native_changes import Room
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
@@ -38,29 +39,50 @@ def some_changes(chance: random.Random) -> list[RowChange]:
     return made
 
 
-def placed(detector: ConflictDetector, changes: list[RowChange], runs: random.Random | None) -> list[int]:
-    """The worker of each change, with CONFLICT in front of those that waited for all workers."""
-    found: list[int] = []
-    at = 0
+BATCH, FULL, SHARE, MOST, COST = 3, 7, 50, 40, 10
+
+
+def room(held: list[list[RowChange]], most: int) -> Room:
+    counts = [len(changes) for changes in held]
+    return counts, [COST * count for count in counts], COST, BATCH, FULL, SHARE, most
+
+
+def placed(
+    detector: ConflictDetector, changes: list[RowChange], chance: random.Random | None
+) -> tuple[list[list[RowChange]], int]:
+    """What each worker got, and how often all of them were waited for; with `chance`, by `place_all` where it can."""
+    held: list[list[RowChange]] = [[] for _ in range(4)]
+    at = waited = 0
     while at < len(changes):
-        if runs is not None:
-            worker, end = detector.place_run(changes, at, runs.randrange(10))
-            found += [worker] * (end - at)
+        if chance is not None:
+            most = chance.randrange(1, 30)
+            before = room(held, most)
+            parts, end = detector.place_all(changes, at, before)
+            filled = []
+            for worker, part in parts:
+                held[worker] += part
+                count = len(held[worker])
+                assert before[0][worker] + len(part) == count
+                if count >= BATCH and (count >= FULL or COST * count >= SHARE):
+                    filled.append(worker)
+                    assert part[-1] is changes[end - 1], "it went on behind a full batch"
+            assert len(filled) <= 1
+            assert end - at == sum(len(part) for _, part in parts) <= most
             at = end
         if at == len(changes):
             break
         keys = changes[at].keys
         assert keys is not None
         if (worker := detector.place(keys)) == CONFLICT:
-            found.append(CONFLICT)
+            waited += 1
             detector.clear()
             worker = detector.place(keys)
-        found.append(worker)
+        held[worker].append(changes[at])
         at += 1
-    return found
+    return held, waited
 
 
-def test_runs_of_changes_go_to_the_workers_that_each_would_go_to_alone(native: ModuleType) -> None:
+def test_changes_go_to_the_workers_that_each_would_go_to_alone(native: ModuleType) -> None:
     seed = random.SystemRandom().randrange(1 << 32)
     print("seed", seed)
     chance = random.Random(seed)

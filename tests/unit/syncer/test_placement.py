@@ -17,7 +17,7 @@ def placed(*, lanes: int, batch: int, largest: int, share: int = MOST_COST) -> P
 
 
 def place(placement: Placement, lane: int, ticket: Ticket, cost: int = 1) -> bool:
-    return placement.add(lane, CHANGE, cost, ticket, END)
+    return placement.add(lane, [CHANGE], cost, ticket, END)
 
 
 def test_one_lane_is_filled_after_the_other() -> None:
