@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dm.task import garbage, heap
 from dm.unit import Unit
 
-_POLL_SECONDS = 0.01
+_POLL_SECONDS = 0.02  # each look takes the interpreter for a moment
 
 
 def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple[float, float]:

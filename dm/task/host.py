@@ -198,7 +198,9 @@ class Host:
 
     def _report_regularly(self) -> None:
         pause = self._interval
+        collector = garbage.Collector(self._clock)
         while not self._clock.wait(self._over, pause):
+            collector.pass_by()
             with self._lock:
                 runs = list(self._runs.values())
             changed = [self._report(run) for run in runs]

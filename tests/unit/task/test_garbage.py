@@ -1,0 +1,61 @@
+"""When a unit host looks for cycles: by the clock, the young often and everything seldom."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from dm.task.garbage import Collector
+from tests.testbed.fake_clock import FakeClock
+
+
+@pytest.fixture
+def collected() -> Iterator[list[int]]:
+    """The generations that were looked at; nothing is by itself."""
+    generations: list[int] = []
+
+    def note(phase: str, facts: dict[str, int]) -> None:
+        if phase == "start":
+            generations.append(facts["generation"])
+
+    gc.disable()
+    gc.callbacks.append(note)
+    yield generations
+    gc.callbacks.remove(note)
+    gc.enable()
+
+
+def test_the_young_every_half_minute_and_older_ones_every_tenth_time(collected: list[int]) -> None:
+    clock = FakeClock()
+    collector = Collector(clock)
+    for _ in range(2 * 100 * 30):
+        clock.now += 0.5
+        collector.pass_by()
+    assert len(collected) == 100
+    assert [number for number, generation in enumerate(collected, 1) if generation == 1] == list(range(10, 100, 10))
+    assert collected[-1] == 2
+
+
+def test_a_cycle_is_freed_by_the_clock(collected: list[int]) -> None:
+    class Node:
+        other: Node | None = None
+
+    freed: list[str] = []
+
+    class Loud(Node):
+        def __del__(self) -> None:
+            freed.append("freed")
+
+    one = Loud()
+    one.other = Node()
+    one.other.other = one
+    del one
+    clock = FakeClock()
+    collector = Collector(clock)
+    collector.pass_by()
+    assert not freed
+    clock.now += 31
+    collector.pass_by()
+    assert freed == ["freed"]
