@@ -208,6 +208,6 @@ WORKLOADS = {
         Workload("A", "OLTP, one row per event", _NARROW, _oltp_first, _oltp, 120_000),
         Workload("B", "bulk, 500 rows per statement", _NARROW, _nothing, _bulk, 250_000),
         Workload("C", "20 mixed columns with JSON", _WIDE, _nothing, _wide, 200_000),
-        Workload("H", "zipf hot keys, 10 updates per transaction", _NARROW, _hot_first, _hot, 60_000),
+        Workload("H", "zipf hot keys, 10 updates per transaction", _NARROW, _hot_first, _hot, 150_000),
     )
 }

@@ -61,6 +61,7 @@ class Lanes:
             largest=largest,
             share=memory.total // _BATCH_SHARE,
             most=max(_LEAST_HELD, memory.total // _HELD_SHARE),
+            idle=lambda number: self._workers[number].queue.load == 0,
         )
         self._detector = ConflictDetector(
             len(self._workers) or 1, policy=conflict_policy, choose=lambda: placement.filling

@@ -7,6 +7,9 @@ work.
 
 - One lane is filled after the other, up to a batch: the changes of a small transaction stay together, and a backlog
   leaves in full batches. (Only changes that share a key with earlier ones go where those went.)
+- The next one to fill is the first that has nothing to do, else the one behind. So there are no more lanes at work than
+  it takes to keep the target busy, and changes of one row, or of one transaction, meet in one of them more often: fewer
+  jobs, and more that one statement says. A target far away keeps lanes waiting, so more of them are filled.
 - The longer the source does not rest, the larger is a batch: an eighth of what has come since, within limits. That much
   later than with small ones the last lane is done, and round trips, commits and statements become few. Rests undo it.
 - When the reader has nothing more, what there is leaves at once, as long as few lanes are at work. When they are, it
@@ -19,6 +22,7 @@ that leaves the lanes enough to work with.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from dm.changes.native_changes import Room
@@ -37,7 +41,9 @@ class Placement:
     is held back takes `most` bytes at most.
     """
 
-    def __init__(self, lanes: int, batch: int, *, largest: int, share: int, most: int) -> None:
+    def __init__(
+        self, lanes: int, batch: int, *, largest: int, share: int, most: int, idle: Callable[[int], bool]
+    ) -> None:
         self._jobs: list[list[LaneJob]] = [[] for _ in range(lanes)]
         self._counts = [0] * lanes
         self._costs = [0] * lanes
@@ -46,6 +52,7 @@ class Placement:
         self._largest = largest
         self._share = share
         self._most = most
+        self._idle = idle
         self.held = 0
         self.cost = 0
         self.filling = 0
@@ -107,7 +114,7 @@ class Placement:
         return self._counts[lane]
 
     def take(self, lane: int) -> list[LaneJob]:
-        """The lane's jobs, no longer held here; the next lane is filled from now on if it was this one's turn."""
+        """The lane's jobs, no longer held here; another lane is filled from now on if it was this one's turn."""
         self.cost -= self._costs[lane]
         self.held -= self._counts[lane]
         self._taken += self._counts[lane]
@@ -115,5 +122,10 @@ class Placement:
         jobs, self._jobs[lane] = self._jobs[lane], []
         self._counts[lane] = self._costs[lane] = 0
         if lane == self.filling:
-            self.filling = (lane + 1) % len(self._jobs)
+            self.filling = self._next(lane)
         return jobs
+
+    def _next(self, lane: int) -> int:
+        lanes = len(self._jobs)
+        free = (each for each in range(lanes) if each != lane and self._idle(each))
+        return next(free, (lane + 1) % lanes)

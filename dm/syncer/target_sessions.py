@@ -32,10 +32,16 @@ class TargetSessions:
         self._target = target
         self._lock = threading.Lock()
         self._opened: list[TargetConnection] = []
+        self._spare: TargetConnection | None = None  # opened with the lanes', for the first structure
         self._were_cut = False
 
     def open(self, lane: str = CONTROL) -> TargetConnection:
         """A session as the lane needs it; raises DMError, or Stopped when all were cut off."""
+        if lane == CONTROL:
+            with self._lock:
+                spare, self._spare = self._spare, None
+            if spare is not None:
+                return spare
         silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
         rows = lane not in (CONTROL, DDL)
         connection = TargetConnection(
@@ -58,7 +64,9 @@ class TargetSessions:
         """A session for each lane, while something else is done in this thread; raises what the first failure was."""
         with ThreadPoolExecutor(_OPENED_TOGETHER, thread_name_prefix="login") as pool:
             opening = [pool.submit(self.open, lane) for lane in lanes]
+            one_more = pool.submit(self.open)
             meanwhile()
+        self._spare = one_more.result()
         return {lane: opened.result() for lane, opened in zip(lanes, opening, strict=True)}
 
     @property

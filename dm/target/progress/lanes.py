@@ -86,10 +86,11 @@ def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[s
 
 
 def _insert_missing(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str], epoch: int) -> None:
-    for lane in lanes:
+    if lanes:
         connection.execute(
-            f"INSERT IGNORE INTO {key.worker.sql} (id, lane, epoch, binlog_gtid) VALUES (%s, %s, %s, '')",
-            (key.source_id, lane, epoch),
+            f"INSERT IGNORE INTO {key.worker.sql} (id, lane, epoch, binlog_gtid)"
+            " VALUES " + ", ".join(["(%s, %s, %s, '')"] * len(lanes)),
+            tuple(value for lane in lanes for value in (key.source_id, lane, epoch)),
         )
 
 

@@ -108,7 +108,17 @@ def test_a_batch_leaves_at_once_and_the_next_lane_is_filled() -> None:
     assert bench.loads == [0, 0, 1, 0]
 
 
-def test_in_a_backlog_batches_grow_and_no_lane_is_left_out() -> None:
+def test_lanes_that_are_not_done_leave_the_next_batch_to_others() -> None:
+    bench = Bench(4, batch=3, largest=3)
+    for value in range(12):
+        bench.place(value, ticket=value)
+    assert bench.loads == [3, 3, 3, 3]
+    for value in range(12, 15):
+        bench.place(value, ticket=value)
+    assert bench.loads == [6, 3, 3, 3]
+
+
+def test_in_a_backlog_batches_grow_and_two_lanes_do_for_a_target_that_is_done_at_once() -> None:
     bench = Bench(4, batch=3, largest=9)
     given = []
     for value in range(400):
@@ -116,7 +126,7 @@ def test_in_a_backlog_batches_grow_and_no_lane_is_left_out() -> None:
         for at, lane in enumerate(bench.workers):
             if lane.queue.load:
                 given.append((at, len(lane.apply())))
-    assert [at for at, _ in given] == [turn % 4 for turn in range(len(given))]
+    assert [at for at, _ in given] == [turn % 2 for turn in range(len(given))]
     assert (given[0][1], given[-1][1]) == (3, 9)
     for value in range(400, 420):
         bench.place(value, ticket=value)

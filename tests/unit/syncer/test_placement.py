@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from dm.changes.row_change import RowChange
 from dm.position import Position
 from dm.syncer.completion import Ticket
@@ -12,8 +14,16 @@ CHANGE: RowChange = RowChange.__new__(RowChange)
 MOST_COST = 1 << 20
 
 
-def placed(*, lanes: int, batch: int, largest: int, share: int = MOST_COST) -> Placement:
-    return Placement(lanes, batch, largest=largest, share=share, most=MOST_COST)
+def placed(
+    *,
+    lanes: int,
+    batch: int,
+    largest: int,
+    share: int = MOST_COST,
+    idle: Container[int] = (),
+) -> Placement:
+    """Lanes that are all at work but for the idle ones."""
+    return Placement(lanes, batch, largest=largest, share=share, most=MOST_COST, idle=lambda lane: lane in idle)
 
 
 def place(placement: Placement, lane: int, ticket: Ticket, cost: int = 1) -> bool:
@@ -31,6 +41,19 @@ def test_one_lane_is_filled_after_the_other() -> None:
             filled.append((lane, [job.ticket.number for job in placement.take(lane)]))
     assert filled == [(0, [0, 1]), (1, [2, 3]), (2, [4, 5])]
     assert (placement.filling, placement.held, placement.cost) == (0, 0, 0)
+
+
+def test_a_lane_that_is_done_is_filled_before_one_that_was_not_needed_yet() -> None:
+    idle = {1, 3}
+    placement = placed(lanes=4, batch=1, largest=1, idle=idle)
+    filled = []
+    for number in range(5):
+        if number == 2:
+            idle.clear()  # then they take turns
+        assert place(placement, placement.filling, Ticket(END, 0, number=number))
+        filled.append(placement.filling)
+        placement.take(placement.filling)
+    assert filled == [0, 1, 3, 0, 1]
 
 
 def test_changes_of_one_transaction_are_one_job_of_a_lane() -> None:
