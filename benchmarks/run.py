@@ -26,10 +26,11 @@ from dm.unit import JSON
 from tests.testbed.loop_result import commit
 
 PARTS = ("decode", "pull", "catch-up", "full", "growth", "latency", "memory", "idle", "tables")
-_SAMPLES = 300
+_SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
 _DECODED = {"A": 0.15, "B": 0.25, "C": 0.15}
-_FULL_ROUNDS = 2  # of what is dumped and loaded at most: mydumper and myloader need a minute for each
+_FULL_ROUNDS = 2  # at most, of what is dumped and loaded: mydumper and myloader need a minute for each
+_LARGE = 0.6  # of the scale, of what is more than a quota of memory
 _IDLE_SECONDS = 10.0
 
 
@@ -93,11 +94,11 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
         if "full" in parts:
             yield from full.measure(given.full_scale, min(rounds, _FULL_ROUNDS))
         if "growth" in parts:
-            yield from growth.measure(source, target, scale, given.full_scale, rounds)
+            yield from growth.measure(source, target, scale, given.full_scale, min(rounds, _FULL_ROUNDS))
         if "latency" in parts:
             yield from latency.measure(source, target, rounds, _SAMPLES)
         if "memory" in parts:
-            yield from memory.measure(source, target, scale)
+            yield from memory.measure(source, target, scale * _LARGE)
         if "idle" in parts:
             yield idle.measure(source, target, _IDLE_SECONDS)
     if "tables" in parts:
