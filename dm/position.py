@@ -76,7 +76,12 @@ class Position:
         return self.gtid_set >= other.gtid_set
 
     def is_behind(self, point: Position) -> bool:
-        """Whether nothing behind here is processed by `point`, whose GTID set may know more than its place."""
+        """Whether nothing behind here is processed by `point`, whose GTID set may know more than its place.
+
+        Sets only grow: a point without one lies before every position that has one, on whatever server.
+        """
+        if not self.same_files(point) and not point.gtid_set and self.gtid_set:
+            return True
         return self.covers(point) and (not point.gtid_set or self.gtid_set >= point.gtid_set)
 
     def join(self, other: Position) -> Position:

@@ -33,7 +33,7 @@ def sources_sum() -> int | None:
     found = None
     for source in sorted(Path(__file__).parent.glob("*.[ch]")):
         found = zlib.crc32(source.read_bytes(), found or 0)
-    return found
+    return None if found is None else found & 0x7FFFFFFF  # a C long may have 32 bits
 
 
 def _look_beside_archive() -> None:

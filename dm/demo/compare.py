@@ -153,7 +153,9 @@ class _Sessions:
 
     def plain(self, server: Server) -> Connection[Cursor]:
         if id(server) not in self._plain:
-            self._plain[id(server)] = server.connect()
+            self._plain[id(server)] = connection = server.connect()
+            with connection.cursor() as cursor:  # in which SHOW CREATE TABLE says the same on both sides
+                cursor.execute("SET SESSION time_zone = '+00:00', sql_mode = ''")
         return self._plain[id(server)]
 
     def raw(self, server: Server) -> Connection[Cursor]:

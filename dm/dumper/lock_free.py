@@ -145,7 +145,8 @@ class LockFreeDump:
         settled = settle(run.connection, run.rules.wanted, self._point, known)
         entries: list[DumpedTable] = []
         vanished = dict(plan.vanished)
-        for name in sorted(moved & settled.structures.keys()):  # who is still moving is found again by the next round
+        new = settled.structures.keys() - known  # some came since the structures were read
+        for name in sorted((moved | new) & settled.structures.keys()):  # who still moves is found by the next round
             structure = settled.structures[name]
             run.changed.discard(name)
             if structure is not None:

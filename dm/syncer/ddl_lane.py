@@ -8,6 +8,7 @@ structure. How a piece is executed stands in `dm.syncer.ddl_execution`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from dm import faults
 from dm.binlog.check import mismatch
@@ -133,6 +134,7 @@ class DdlLane:
         for piece in pieces:
             if not any(self._rules.followed(table) for table in piece.tables):
                 continue
+            self._pass_on_points(piece, transaction)
             behind = self._all_behind(_changed(piece), transaction)
             step = Step(piece, execute=False, track="if possible")
             if self._online.concerns(piece):
@@ -225,9 +227,9 @@ class DdlLane:
     def _pass_on_points(self, piece: Piece, transaction: SourceTransaction) -> None:
         """A table that got a name which the dump never saw keeps the point of its old one.
 
-        When the dump took that point it looked at all tables, and each it found has a point of its own since. So the
-        new name was given up again before. A name that the plan had at P0 is known for ever (`write_handover`): which
-        table the dump read under it is not known.
+        The dump ended with a look at all tables behind every point, and read each that it did not know with a point of
+        its own. So the new name was given up before that look, and its rows went with it or stand under a later name.
+        A name that the plan had at P0 is known for ever (`write_handover`): which table the dump read under it is not.
         """
         for each in piece.operations:
             for old, new in each.pairs if isinstance(each, RenameTable) else ():
@@ -403,8 +405,9 @@ class DdlLane:
         gone = {table for table in before | touched if self._tracker.get(table) is None}
         tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
         if all(point.is_behind(other) for other in self._points.values()):
-            for table in gone:
-                self._points.pop(table, None)
+            gone.update(table for table in self._points if self._tracker.get(table) is None)
+            self._points.clear()
+            tables = {table: replace(each, point=None) for table, each in tables.items()}
         else:  # points are still asked about, also those of names that are no longer there
             tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
         self._progress.write_structures(

@@ -7,7 +7,8 @@ work.
 
 - One lane is filled after the other, up to a batch: the changes of a small transaction stay together, and a backlog
   leaves in full batches. (Only changes that share a key with earlier ones go where those went.)
-- The next one to fill is the first that has nothing to do, else the one behind. So there are no more lanes at work than
+- The next one to fill is one that has nothing to do: one that something is held back for, which would wait for company
+  otherwise, else the first; and where all have to do, the one behind. So there are no more lanes at work than
   it takes to keep the target busy, and changes of one row, or of one transaction, meet in one of them more often: fewer
   jobs, and more that one statement says. A target far away keeps lanes waiting, so more of them are filled.
 - The longer the source does not rest, the larger is a batch: an eighth of what has come since, within limits. That much
@@ -127,5 +128,9 @@ class Placement:
 
     def _next(self, lane: int) -> int:
         lanes = len(self._jobs)
-        free = (each for each in range(lanes) if each != lane and self._idle(each))
-        return next(free, (lane + 1) % lanes)
+        turn = [(lane + number) % lanes for number in range(1, lanes)]
+        idle = [each for each in turn if self._idle(each)]
+        held = next((each for each in idle if self._counts[each]), None)
+        if held is not None:
+            return held
+        return min(idle) if idle else (lane + 1) % lanes

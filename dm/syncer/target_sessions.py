@@ -40,7 +40,7 @@ class TargetSessions:
         if lane == CONTROL:
             with self._lock:
                 spare, self._spare = self._spare, None
-            if spare is not None:
+            if spare is not None and spare.alive and not self._were_cut:
                 return spare
         silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
         rows = lane not in (CONTROL, DDL)

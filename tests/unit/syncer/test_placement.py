@@ -56,6 +56,18 @@ def test_a_lane_that_is_done_is_filled_before_one_that_was_not_needed_yet() -> N
     assert filled == [0, 1, 3, 0, 1]
 
 
+def test_what_followed_a_key_to_another_lane_does_not_wait_for_ever() -> None:
+    placement = placed(lanes=4, batch=2, largest=2, idle=range(4))
+    place(placement, 2, Ticket(END, 0))
+    place(placement, 3, Ticket(END, 0))
+    gone = []
+    for number in range(8):
+        if place(placement, placement.filling, Ticket(END, 0, number=number)):
+            gone.append(placement.ready[0])
+            placement.take(gone[-1])
+    assert gone == [0, 2, 3, 0, 1]
+
+
 def test_changes_of_one_transaction_are_one_job_of_a_lane() -> None:
     placement = placed(lanes=2, batch=10, largest=10)
     one, other = Ticket(END, 0), Ticket(END, 0)
