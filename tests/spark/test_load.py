@@ -92,7 +92,7 @@ def test_the_syncer_gets_points_and_structures(
     # Where nothing was written meanwhile there is nothing to be safe from.
     assert found.bound == (plan.p1 if plan.p1 != plan.p0 else None)
     keyed = found.tables[TableName(load.schema, "keyed")]
-    assert keyed.point is None
+    assert keyed.point == plan.p0, "by which the syncer knows that the dump read something under this name"
     assert keyed.schema is not None
     assert [column.name for column in keyed.schema.columns] == ["id", "v"]
     keyless = found.tables[TableName(load.schema, "keyless")]
