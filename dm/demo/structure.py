@@ -133,10 +133,9 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
     return found
 
 
-def _rows(connection: Connection[Cursor], query: str, table: TableName, times: int = 1) -> Sequence[tuple[Any, ...]]:
-    """The answer to a question that names the table's schema and the table, so many times."""
+def _rows(connection: Connection[Cursor], query: str, table: TableName) -> Sequence[tuple[Any, ...]]:
     with connection.cursor() as cursor:
-        cursor.execute(query, (table.schema, table.table) * times)
+        cursor.execute(query, (table.schema, table.table))
         return cursor.fetchall()
 
 
@@ -249,6 +248,9 @@ def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
 
 
 def _foreign_keys(connection: Connection[Cursor], table: TableName, rename: Rename) -> frozenset[str]:
+    usage = "information_schema.key_column_usage WHERE table_schema = %s AND table_name = %s"
+    if not _rows(connection, f"SELECT 1 FROM {usage} AND referenced_table_name IS NOT NULL LIMIT 1", table):
+        return frozenset()  # the question below has MariaDB open every table of the server
     rows = _rows(
         connection,
         "SELECT k.constraint_name, k.column_name, k.referenced_table_schema, k.referenced_table_name,"
@@ -256,11 +258,9 @@ def _foreign_keys(connection: Connection[Cursor], table: TableName, rename: Rena
         " FROM information_schema.key_column_usage k JOIN information_schema.referential_constraints r"
         " ON r.constraint_schema = k.constraint_schema AND r.constraint_name = k.constraint_name"
         " AND r.table_name = k.table_name"
-        # Of both, or MariaDB opens every table of the server for the second one.
-        " WHERE k.table_schema = %s AND k.table_name = %s AND r.constraint_schema = %s AND r.table_name = %s"
-        " AND k.referenced_table_name IS NOT NULL ORDER BY k.constraint_name, k.ordinal_position",
+        " WHERE k.table_schema = %s AND k.table_name = %s AND k.referenced_table_name IS NOT NULL"
+        " ORDER BY k.constraint_name, k.ordinal_position",
         table,
-        times=2,
     )
     keys: dict[str, tuple[list[str], list[str], str]] = {}
     for name, column, parent_schema, parent, parent_column, on_update, on_delete in rows:
