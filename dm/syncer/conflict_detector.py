@@ -49,7 +49,6 @@ class ConflictDetector:
         self._alone = False  # a change with an unknown key is out: nothing may be placed beside it
         self.conflicts = 0
         self.overflows = 0
-        self.placed = [0] * workers
 
     def place(self, keys: Sequence[Key]) -> int:
         """The worker for a change with these keys, now recorded as theirs, or CONFLICT (nothing recorded)."""
@@ -77,7 +76,6 @@ class ConflictDetector:
             worker = self._choose()
         for key in keys:
             holder[key] = worker
-        self.placed[worker] += 1
         return worker
 
     def place_all(self, changes: list[RowChange], at: int, room: Room) -> tuple[Sequence[Part], int]:
@@ -87,10 +85,7 @@ class ConflictDetector:
         """
         if self._maker is None or self._alone:
             return (), at
-        parts, end = self._maker.spread(self._holder, changes, at, self._choose(), self._follows, self._limit, room)
-        for worker, part in parts:
-            self.placed[worker] += len(part)
-        return parts, end
+        return self._maker.spread(self._holder, changes, at, self._choose(), self._follows, self._limit, room)
 
     def clear(self) -> None:
         """Forget everything; only when all workers are idle."""

@@ -8,7 +8,6 @@ structure. How a piece is executed stands in `dm.syncer.ddl_execution`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 
 from dm import faults
 from dm.binlog.check import mismatch
@@ -403,13 +402,12 @@ class DdlLane:
         self._forget()
         changed = {table: schema for table in touched if (schema := self._tracker.get(table)) is not None}
         gone = {table for table in before | touched if self._tracker.get(table) is None}
-        tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
         if all(point.is_behind(other) for other in self._points.values()):
             gone.update(table for table in self._points if self._tracker.get(table) is None)
             self._points.clear()
-            tables = {table: replace(each, point=None) for table, each in tables.items()}
-        else:  # points are still asked about, also those of names that are no longer there
-            tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
+        tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
+        # As long as points are asked about, also those of names that are no longer there.
+        tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
         self._progress.write_structures(
             point,
             tables,

@@ -22,6 +22,7 @@ from dm.target.progress.tables import SubtaskKey
 from dm.upstream.facts import read_facts, read_structure
 from dm.upstream.snapshot import lower_bound, upper_bound
 from tests.live.syncer.test_follow import identical
+from tests.live.syncer.test_operators import ask, place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
 
@@ -190,6 +191,21 @@ def test_names_that_only_the_window_saw_are_remembered_by_the_next_run(
     finally:
         faults.arm("")
     assert ended is not None
+    follow(dump)
+
+
+def test_a_rename_to_such_a_name_may_be_skipped(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    run(["CREATE TABLE t (id INT PRIMARY KEY)", "CREATE TABLE u (id INT PRIMARY KEY)"])
+    dump = Dump(upstream, target, name)
+    dump.load("u")
+    renamed = place(upstream)
+    run(["RENAME TABLE t TO middle", "INSERT INTO middle VALUES (2)", "DROP TABLE middle"])
+    dump.vanished("t")
+    run(["INSERT INTO u VALUES (1)"])
+    dump.finish()
+    ask(subtask_for(upstream, target, name, task=name), "skip", renamed)
     follow(dump)
 
 

@@ -26,6 +26,7 @@ from dm.relaylog.event_run import EventRun
 from dm.relaylog.index import FileIndex
 from dm.relaylog.index_builder import IndexBuilder
 from tests.testbed.decoders import compiled, outcome, running, told
+from tests.unit.accelerator import placing_at_random
 from tests.unit.accelerator.batches_at_random import any_batch, copied, made
 from tests.unit.accelerator.changes_at_random import compare
 from tests.unit.accelerator.literals_at_random import any_columns, any_value, written
@@ -157,6 +158,8 @@ def main() -> None:
         fuzz_literals(native, chance)
         compare(native, seed + number, damage=True)
         fuzz_batches(native, chance)
+        placing_at_random.agree(native, chance)
+        placing_at_random.give_nonsense(native, chance)
         fuzz_json(native, chance)
         fuzz_packets(native, chance)
         fuzz_frames(native, chance)
