@@ -8,7 +8,9 @@
 #define END_OR_LONG 0xFE
 #define ERROR_OR_NOTHING 0xFF
 #define NULL_VALUE 0xFB
-#define FIRST_ROOM 4096
+#define FIRST_ROWS 1024
+#define FIRST_BYTES 4096
+#define SHORT 16
 
 typedef struct {
     const uint8_t *bytes; /* NULL: the value is NULL */
@@ -17,33 +19,29 @@ typedef struct {
 
 typedef struct {
     PyObject *values;  /* a bytes object of which `length` are used */
-    PyObject *offsets; /* the same, int32 per row and one more */
+    PyObject *offsets; /* the same, an int32 per row and one more */
     PyObject *valid;   /* the same, a bit per row; NULL as long as no value is NULL */
     size_t length;
     size_t nulls;
+    size_t expected; /* bytes that the rows before had */
 } Column;
 
 typedef struct {
     PyObject_HEAD
     Py_ssize_t width;
     size_t rows;
+    size_t room; /* for how many rows there are offsets and bits */
     Column *columns;
     Value *row; /* the values of the row that is looked at */
 } TextRows;
 
-/* Make a bytes object that nobody else knows at least as large as needed; `room` is doubled, so that this is rare. */
-static int roomy(PyObject **bytes, size_t needed)
+/* Make a bytes object that nobody else knows exactly so large; 0 with an exception. */
+static int resized(PyObject **bytes, size_t size)
 {
-    size_t room = *bytes == NULL ? 0 : (size_t)PyBytes_GET_SIZE(*bytes);
-    if (room >= needed)
-        return 1;
-    room = room ? room : FIRST_ROOM;
-    while (room < needed)
-        room *= 2; /* needed is below 2 GiB */
     if (*bytes == NULL)
-        *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)room);
+        *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)size);
     else
-        _PyBytes_Resize(bytes, (Py_ssize_t)room);
+        _PyBytes_Resize(bytes, (Py_ssize_t)size);
     return *bytes != NULL;
 }
 
@@ -77,66 +75,118 @@ static int split(const TextRows *rows, const uint8_t *bytes, size_t size)
     return bytes == end;
 }
 
-/* The bitmap of a column that has had no NULL so far. */
-static int begin_nulls(Column *column, size_t rows)
+static size_t bitmap_size(size_t rows)
 {
-    if (!roomy(&column->valid, rows / 8 + 1))
+    return (rows + 7) / 8;
+}
+
+/* A bitmap for so many rows in which whatever is new is no NULL. */
+static int valid_for(Column *column, size_t rows)
+{
+    size_t known = column->valid == NULL ? 0 : (size_t)PyBytes_GET_SIZE(column->valid);
+    if (!resized(&column->valid, bitmap_size(rows)))
         return 0;
-    memset(PyBytes_AS_STRING(column->valid), 0xFF, rows / 8 + 1);
+    memset(PyBytes_AS_STRING(column->valid) + known, 0xFF, bitmap_size(rows) - known);
     return 1;
 }
 
-/* Append a value as that of row number `row`; 0 with an exception where there is no memory. */
-static int append(Column *column, const Value *value, size_t row)
+/* Room for more rows, twice as many as there were. */
+static int more_rows(TextRows *rows)
 {
-    if (value->size > INT32_MAX - column->length) {
-        PyErr_SetString(PyExc_OverflowError, "a column of a batch has 2 GiB");
-        return 0;
-    }
-    if (!roomy(&column->offsets, (row + 2) * sizeof(int32_t)) || !roomy(&column->values, column->length + value->size))
-        return 0;
-    if (value->bytes == NULL && column->valid == NULL && !begin_nulls(column, row))
-        return 0;
-    if (column->valid != NULL) {
-        if (!roomy(&column->valid, row / 8 + 1))
+    size_t room = FIRST_ROWS;
+    while (room <= rows->rows)
+        room *= 2;
+    rows->room = 0; /* none, where there is no memory for all of it */
+    for (Py_ssize_t at = 0; at < rows->width; at++) {
+        Column *column = &rows->columns[at];
+        if (!resized(&column->offsets, (room + 1) * sizeof(int32_t)))
             return 0;
-        uint8_t *byte = (uint8_t *)PyBytes_AS_STRING(column->valid) + row / 8, bit = (uint8_t)(1 << row % 8);
-        uint8_t before = row % 8 ? *byte : 0;
-        *byte = value->bytes == NULL ? before & (uint8_t)~bit : before | bit;
-        column->nulls += value->bytes == NULL;
+        if (column->valid != NULL && !valid_for(column, room))
+            return 0;
     }
-    if (value->size)
-        memcpy(PyBytes_AS_STRING(column->values) + column->length, value->bytes, value->size);
-    column->length += value->size;
-    int32_t end = (int32_t)column->length;
-    memcpy(PyBytes_AS_STRING(column->offsets) + (row + 1) * sizeof end, &end, sizeof end);
+    rows->room = room;
     return 1;
 }
 
-static int append_row(TextRows *rows)
+/* Room for more bytes of a column, which begins with what the rows before took; `needed` is below 2 GiB. */
+static int more_bytes(Column *column, size_t needed)
 {
-    for (Py_ssize_t column = 0; column < rows->width; column++)
-        if (!append(&rows->columns[column], &rows->row[column], rows->rows))
-            return 0;
+    size_t room = column->values == NULL ? 0 : (size_t)PyBytes_GET_SIZE(column->values);
+    room = room ? 2 * room : column->expected + FIRST_BYTES;
+    while (room < needed)
+        room *= 2;
+    return resized(&column->values, room);
+}
+
+/* Copy a value. Most are short: where there is room on both sides, 16 bytes are copied whatever its size. */
+static inline void copy_value(uint8_t *to, size_t room, const Value *value, const uint8_t *end)
+{
+    if (value->size <= SHORT && room >= SHORT && (size_t)(end - value->bytes) >= SHORT)
+        memcpy(to, value->bytes, SHORT);
+    else if (value->size)
+        memcpy(to, value->bytes, value->size);
+}
+
+/* Append the row that was split, of bytes up to `end`; 0 with an exception, after which the rows are of no use. */
+static int append_row(TextRows *rows, const uint8_t *end)
+{
+    size_t row = rows->rows;
+    if (row >= rows->room && !more_rows(rows))
+        return 0;
+    for (Py_ssize_t at = 0; at < rows->width; at++) {
+        Column *column = &rows->columns[at];
+        const Value *value = &rows->row[at];
+        if (value->bytes == NULL) {
+            if (column->valid == NULL && !valid_for(column, rows->room))
+                return 0;
+            PyBytes_AS_STRING(column->valid)[row / 8] &= (char)~(1 << row % 8);
+            column->nulls++;
+        } else {
+            size_t room = column->values == NULL ? 0 : (size_t)PyBytes_GET_SIZE(column->values) - column->length;
+            if (room < value->size) {
+                if (value->size > INT32_MAX - column->length) {
+                    PyErr_SetString(PyExc_OverflowError, "a column of a batch has 2 GiB");
+                    return 0;
+                }
+                if (!more_bytes(column, column->length + value->size))
+                    return 0;
+                room = (size_t)PyBytes_GET_SIZE(column->values) - column->length;
+            }
+            if (value->size)
+                copy_value((uint8_t *)PyBytes_AS_STRING(column->values) + column->length, room, value, end);
+            column->length += value->size;
+        }
+        int32_t behind = (int32_t)column->length;
+        memcpy(PyBytes_AS_STRING(column->offsets) + (row + 1) * sizeof behind, &behind, sizeof behind);
+    }
     rows->rows++;
     return 1;
 }
 
-static int place_of(PyObject *const *args, Py_ssize_t *start, Py_ssize_t *end)
+/* Bytes that a caller gives, a bytes object or a bytearray, from a place to a place in it. */
+static const uint8_t *place_of(PyObject *const *args, Py_ssize_t *start, Py_ssize_t *end)
 {
-    if (!PyBytes_Check(args[0])) {
+    const char *data = NULL;
+    Py_ssize_t size = 0;
+    if (PyBytes_Check(args[0])) {
+        data = PyBytes_AS_STRING(args[0]);
+        size = PyBytes_GET_SIZE(args[0]);
+    } else if (PyByteArray_Check(args[0])) {
+        data = PyByteArray_AS_STRING(args[0]);
+        size = PyByteArray_GET_SIZE(args[0]);
+    } else {
         PyErr_SetString(PyExc_TypeError, "the bytes are not bytes");
-        return 0;
+        return NULL;
     }
     *start = PyLong_AsSsize_t(args[1]);
     *end = PyLong_AsSsize_t(args[2]);
     if (PyErr_Occurred())
-        return 0;
-    if (*start < 0 || *end < *start || *end > PyBytes_GET_SIZE(args[0])) {
+        return NULL;
+    if (*start < 0 || *end < *start || *end > size) {
         PyErr_SetString(PyExc_ValueError, "a place outside of the bytes");
-        return 0;
+        return NULL;
     }
-    return 1;
+    return (const uint8_t *)data;
 }
 
 /* run(data, start, end, rows, size) -> (place, rows, size): whole packets with a row each, until there are so many rows
@@ -149,12 +199,12 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "run(data, start, end, rows, size)");
         return NULL;
     }
-    if (!place_of(args, &start, &stop))
+    const uint8_t *data = place_of(args, &start, &stop);
+    if (data == NULL)
         return NULL;
     Py_ssize_t most_rows = PyLong_AsSsize_t(args[3]), most_size = PyLong_AsSsize_t(args[4]), size = 0, taken = 0;
     if (PyErr_Occurred())
         return NULL;
-    const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(args[0]);
     size_t at = (size_t)start, end = (size_t)stop;
     while (taken < most_rows && size < most_size && end - at > PACKET_HEAD) {
         size_t length = (size_t)little(data + at, 3);
@@ -162,7 +212,7 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         if (length == 0 || length == FULL_PACKET || end - at - PACKET_HEAD < length || *row == ERROR_OR_NOTHING
             || (*row == END_OR_LONG && length < 9) || !split(rows, row, length))
             break;
-        if (!append_row(rows))
+        if (!append_row(rows, data + end))
             return NULL;
         at += PACKET_HEAD + length;
         size += (Py_ssize_t)length;
@@ -180,17 +230,18 @@ static PyObject *row(PyObject *self, PyObject *const *args, Py_ssize_t count)
         PyErr_SetString(PyExc_TypeError, "row(data, start, end)");
         return NULL;
     }
-    if (!place_of(args, &start, &end))
+    const uint8_t *data = place_of(args, &start, &end);
+    if (data == NULL)
         return NULL;
-    if (!split(rows, (const uint8_t *)PyBytes_AS_STRING(args[0]) + start, (size_t)(end - start)))
+    if (!split(rows, data + start, (size_t)(end - start)))
         Py_RETURN_FALSE;
-    return append_row(rows) ? Py_NewRef(Py_True) : NULL;
+    return append_row(rows, data + end) ? Py_NewRef(Py_True) : NULL;
 }
 
 /* The used part of a buffer, which is the caller's from here on. */
 static PyObject *given_away(PyObject **bytes, size_t used)
 {
-    if (!roomy(bytes, used ? used : 1) || _PyBytes_Resize(bytes, (Py_ssize_t)used) < 0)
+    if (!resized(bytes, used))
         return NULL;
     PyObject *given = *bytes;
     *bytes = NULL;
@@ -201,13 +252,15 @@ static PyObject *column_of(Column *column, size_t rows)
 {
     Py_ssize_t nulls = (Py_ssize_t)column->nulls;
     int32_t first = 0;
-    if (!roomy(&column->offsets, sizeof first))
+    if (column->offsets == NULL && !resized(&column->offsets, sizeof first))
         return NULL;
     memcpy(PyBytes_AS_STRING(column->offsets), &first, sizeof first);
-    PyObject *valid = nulls ? given_away(&column->valid, (rows + 7) / 8) : Py_NewRef(Py_None);
+    if (nulls && rows % 8) /* bits behind the last row are 0, so that the same rows are the same bytes */
+        PyBytes_AS_STRING(column->valid)[rows / 8] &= (char)((1 << rows % 8) - 1);
+    PyObject *valid = nulls ? given_away(&column->valid, bitmap_size(rows)) : Py_NewRef(Py_None);
     PyObject *offsets = given_away(&column->offsets, (rows + 1) * sizeof(int32_t));
     PyObject *values = given_away(&column->values, column->length);
-    Py_CLEAR(column->valid);
+    column->expected = column->length + column->length / 8;
     column->length = column->nulls = 0;
     if (valid == NULL || offsets == NULL || values == NULL) {
         Py_XDECREF(valid);
@@ -231,7 +284,7 @@ static PyObject *take(PyObject *self, PyObject *nothing)
         else
             PyList_SET_ITEM(found, column, made);
     }
-    rows->rows = 0;
+    rows->rows = rows->room = 0;
     return found;
 }
 

@@ -39,8 +39,10 @@ from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import TableSnapshot
 
-_ROW_GROUP_ROWS = 1 << 16
-_ROW_GROUP_BYTES = 1 << 24
+# Of a Parquet file: what a processor's cache holds, and little enough that the source goes on writing into the socket
+# while a group is compressed. A stream writes each batch by one statement, so larger ones pay.
+_ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 1 << 14, 1 << 22
+_STREAMED_ROWS, _STREAMED_BYTES = 1 << 16, 1 << 24
 _READ_TIMEOUT = 900.0
 _IDLE_SECONDS = 2147483  # the largest value that every platform takes
 
@@ -262,15 +264,12 @@ class ChunkReader:
         conditions = [f"({text})" for text in (task.condition, self.where) if text and text != "1"]
         return f"{task.select} WHERE {' AND '.join(conditions)}" if conditions else task.select
 
-    def _batches(self, connection: Connection, task: ChunkTask) -> Iterator[Batch]:
-        return read_batches(connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES)
-
     def _stream(self, task: ChunkTask, destination: Destination, connection: Connection) -> ChunkResult:
         assert self.sink is not None
 
         def batches() -> Iterator[Batch]:
             rows = size = 0
-            for batch in self._batches(connection, task):
+            for batch in read_batches(connection, self._query(task), rows=_STREAMED_ROWS, size=_STREAMED_BYTES):
                 yield batch
                 rows += batch.rows
                 size += batch.size
@@ -283,13 +282,14 @@ class ChunkReader:
         self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
     ) -> ChunkResult:
         temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
+        batches = read_batches(connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES)
         rows = size = 0
         with writing_to(self.directory):
             try:
                 with temporary.open("xb") as file:
                     hashed = HashedFile(file)
                     with open_chunk_file(hashed, task.columns, task.sql) as chunk:
-                        for batch in self._batches(connection, task):
+                        for batch in batches:
                             chunk.add(batch)
                             rows += batch.rows
                             size += batch.size

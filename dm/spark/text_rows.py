@@ -20,7 +20,7 @@ import struct
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from types import ModuleType
-from typing import BinaryIO, Protocol, cast
+from typing import Protocol, cast
 
 import pyarrow
 import pymysql
@@ -45,10 +45,31 @@ class Batch:
     size: int  # bytes on the wire
 
 
+class Incoming(Protocol):
+    """A socket."""
+
+    def readinto(self, buffer: memoryview, /) -> int | None:
+        """Wait for bytes and take those that are there; none at the end."""
+        ...
+
+
+class BufferedIncoming(Protocol):
+    """The same behind a buffer, as pymysql reads from it."""
+
+    @property
+    def raw(self) -> Incoming:
+        """What is behind the buffer."""
+        ...
+
+    def read1(self, size: int, /) -> bytes:
+        """What is in the buffer; where it is empty, what comes next."""
+        ...
+
+
 class RowColumns(Protocol):
     """Rows on their way into columns."""
 
-    def run(self, data: bytes, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
+    def run(self, data: bytearray, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
         """Take whole packets with a row each until there are so many rows or bytes, or something else comes.
 
         Gives the place where it stopped, and how many rows and bytes it took.
@@ -71,23 +92,24 @@ class ColumnLists:
         self._columns: list[list[bytes | None]] = [[] for _ in range(width)]
         self._appends = [column.append for column in self._columns]
 
-    def run(self, data: bytes, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
+    def run(self, data: bytearray, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
         """As the protocol has it."""
-        at, taken, total, appends = start, 0, 0, self._appends
+        known = bytes(memoryview(data)[start:end])  # whose slices are values that may be kept
+        at, end, taken, total, appends = 0, len(known), 0, 0, self._appends
         while taken < rows and total < size and end - at > _HEAD:
-            length = data[at] | data[at + 1] << 8 | data[at + 2] << 16
+            length = known[at] | known[at + 1] << 8 | known[at + 2] << 16
             row, behind = at + _HEAD, at + _HEAD + length
-            if not length or length == _LARGEST_PACKET or behind > end or _is_word(data[row], length):
+            if not length or length == _LARGEST_PACKET or behind > end or _is_word(known[row], length):
                 break
             try:
-                if split_row(data, row, appends) != behind:
+                if split_row(known, row, appends) != behind:
                     raise _malformed()
             except (IndexError, struct.error):
                 raise _malformed() from None
             at = behind
             total += length
             taken += 1
-        return at, taken, total
+        return start + at, taken, total
 
     def row(self, data: bytes, start: int, end: int, /) -> bool:
         """As the protocol has it."""
@@ -168,7 +190,7 @@ def read_batches(connection: Connection, sql: str, *, rows: int, size: int) -> I
     """Run the query and give its rows in batches of at most `rows` rows and about `size` bytes."""
     try:
         width = _send(connection, sql)
-        yield from _batches(cast("BinaryIO", connection._rfile), width, rows, size)  # type: ignore[attr-defined]
+        yield from _batches(cast("BufferedIncoming", connection._rfile), width, rows, size)  # type: ignore[attr-defined]
     except (pymysql.err.Error, OSError) as error:
         user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""
         raise server_error(
@@ -192,29 +214,34 @@ def _send(connection: Connection, sql: str) -> int:
     return int(width)
 
 
-def _batches(source: BinaryIO, width: int, row_limit: int, size_limit: int) -> Iterator[Batch]:
-    read = source.read1  # type: ignore[attr-defined]
+def _batches(source: BufferedIncoming, width: int, row_limit: int, size_limit: int) -> Iterator[Batch]:
     columns = row_columns(width)
-    buffer = b""
+    # Beginning with what was read together with the columns' definitions. From then on the buffer is passed by: its
+    # `readinto1` would wait for more, however much it has already.
+    begun = source.read1(_BLOCK)
+    receive = source.raw.readinto
+    buffer = bytearray(_BLOCK)
+    buffer[: len(begun)] = begun
     at = 0
-    end = 0
+    end = len(begun)
 
     def more(needed: int) -> None:
-        """Have at least `needed` bytes behind `at`; a large packet is read in one piece, not block by block."""
-        nonlocal buffer, at, end
+        """Have at least `needed` bytes behind `at`."""
+        nonlocal at, end
         if end - at >= needed:
             return
-        parts = [buffer[at:end]]
-        have = end - at
-        while have < needed:
-            missing = needed - have
-            part = source.read(missing) if missing > _BLOCK else read(_BLOCK)
-            if not part:
-                raise pymysql.err.OperationalError(CR.CR_SERVER_LOST, "Lost connection to MySQL server during query")
-            parts.append(part)
-            have += len(part)
-        buffer = b"".join(parts)
-        at, end = 0, len(buffer)
+        buffer[: end - at] = buffer[at:end]
+        at, end = 0, end - at
+        if needed > len(buffer):
+            buffer.extend(bytes(needed - len(buffer)))
+        with memoryview(buffer) as room:
+            while end < needed:
+                part = receive(room[end:])
+                if not part:
+                    raise pymysql.err.OperationalError(
+                        CR.CR_SERVER_LOST, "Lost connection to MySQL server during query"
+                    )
+                end += part
 
     def packet() -> int:
         """The length of the packet at `at`, all of which is there then."""
@@ -236,7 +263,7 @@ def _batches(source: BinaryIO, width: int, row_limit: int, size_limit: int) -> I
                 if first == _ERROR:
                     if length < 3:  # without a number
                         raise _malformed()
-                    raise_mysql_exception(buffer[at + _HEAD : at + _HEAD + length])
+                    raise_mysql_exception(bytes(buffer[at + _HEAD : at + _HEAD + length]))
                 if rows:
                     yield Batch(columns.arrays(rows), rows, size)
                 return

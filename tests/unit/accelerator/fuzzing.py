@@ -123,7 +123,8 @@ def fuzz_text_rows(chance: random.Random) -> None:
     if chance.random() < 0.9:
         data = damaged(chance, data)
     with contextlib.suppress(pymysql.err.Error):
-        read(data, chance.choice((1, 7, 300, 5000)), width, chance.randrange(1, 20), chance.randrange(1, 2000))
+        drip = chance.choice((1, 7, 300, 5000))
+        read(data, drip, width, chance.randrange(1, 20), chance.randrange(1, 2000), ends=True)
 
 
 def fuzz_local_data(native: ModuleType, chance: random.Random) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import struct
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pymysql
 import pytest
@@ -14,6 +15,9 @@ from hypothesis import strategies as st
 
 from dm.spark.text_rows import Batch, _batches
 from tests.testbed.decoders import compiled, running
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 FULL = 0xFFFFFF
 EOF_PACKET = b"\xfe\x00\x00\x02\x00"
@@ -46,26 +50,41 @@ def stream(rows: Sequence[Sequence[bytes | None]], end: bytes = EOF_PACKET) -> b
     return b"".join(packets(b"".join(map(encoded, row))) for row in rows) + packets(end)
 
 
-class Dripping(io.BytesIO):
-    """A socket's file that gives what has arrived, some bytes at a time."""
+class Dripping(io.RawIOBase):
+    """A socket that gives what has arrived, some bytes at a time; behind the content it is silent, or ends."""
 
-    def __init__(self, content: bytes, drip: int) -> None:
-        super().__init__(content)
-        self.drip = drip
+    def __init__(self, content: bytes, drip: int, *, ends: bool) -> None:
+        super().__init__()
+        self._content = io.BytesIO(content)
+        self._drip = drip
+        self._ends = ends
 
-    def read1(self, size: int | None = -1, /) -> bytes:
-        return super().read1(self.drip if size is None or size < 0 else min(size, self.drip))
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer, /) -> int:
+        part = self._content.read(min(self._drip, memoryview(buffer).nbytes))
+        assert part or self._ends, "this read would wait for ever"
+        memoryview(buffer)[: len(part)] = part
+        return len(part)
 
 
-def read(content: bytes, drip: int, width: int, rows: int, size: int) -> list[Batch]:
-    """The batches, which the compiled way and Python's agree on; raises what both raise."""
+def read(
+    content: bytes, drip: int, width: int, rows: int, size: int, *, ends: bool = False, before: int = 0
+) -> list[Batch]:
+    """The batches, which the compiled way and Python's agree on; raises what both raise.
+
+    `before` bytes at the beginning are the columns' definitions, which were read already.
+    """
     ways: list[tuple[object, list[Batch], pymysql.err.Error | None]] = []
     for native in {None, compiled()}:
         found: list[Batch] = []
         failure: pymysql.err.Error | None = None
+        source = io.BufferedReader(Dripping(content, drip, ends=ends))
+        source.read(before)
         with running(native):
             try:
-                found.extend(_batches(Dripping(content, drip), width, rows, size))
+                found.extend(_batches(source, width, rows, size))
             except pymysql.err.Error as error:
                 failure = error
         for batch in found:
@@ -92,12 +111,14 @@ values = st.none() | st.binary(max_size=300) | st.sampled_from([b"\xfe" * 8, b"\
     drip=st.integers(1, 5000),
     row_limit=st.integers(1, 5),
     size_limit=st.integers(1, 1000),
+    before=st.sampled_from([0, 1, 100, 9000]),
 )
 def test_rows_come_back_whatever_the_packets_and_limits(
-    rows: list[tuple[bytes | None, ...]], drip: int, row_limit: int, size_limit: int
+    rows: list[tuple[bytes | None, ...]], drip: int, row_limit: int, size_limit: int, before: int
 ) -> None:
+    """None of the reads waits for more than the answer has."""
     width = len(rows[0]) if rows else 1
-    batches = read(stream(rows), drip, width, row_limit, size_limit)
+    batches = read(bytes(before) + stream(rows), drip, width, row_limit, size_limit, before=before)
     assert rows_of(batches) == rows
     assert all(0 < batch.rows <= row_limit for batch in batches)
     assert sum(batch.rows for batch in batches) == len(rows)
@@ -120,7 +141,7 @@ def test_an_error_among_the_rows_is_raised() -> None:
 def test_an_end_without_an_end_packet_is_a_lost_connection() -> None:
     content = stream([(b"12345",)])[:7]
     with pytest.raises(pymysql.err.OperationalError) as caught:
-        read(content, 100, 1, 10, 1000)
+        read(content, 100, 1, 10, 1000, ends=True)
     assert caught.value.args[0] == 2013
 
 
@@ -139,4 +160,4 @@ def test_a_packet_that_is_not_the_rows_values_is_an_error(payload: bytes) -> Non
 @given(payloads=st.lists(st.binary(max_size=40), max_size=6), width=st.integers(1, 4), drip=st.integers(1, 200))
 def test_both_ways_agree_whatever_the_bytes_are(payloads: list[bytes], width: int, drip: int) -> None:
     with contextlib.suppress(pymysql.err.Error):
-        read(b"".join(map(packets, payloads)), drip, width, 3, 100)
+        read(b"".join(map(packets, payloads)), drip, width, 3, 100, ends=True)
