@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 _START_SECONDS = 120
 _STOP_SECONDS = 20
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
+_LONGEST_SOCKET_PATH = 107  # bytes (unix(7), sun_path)
+_SOCKET_NAME = "/.00000000-0000-0000-0000-000000000000.sock"
 
 
 def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> dict[str, str]:
@@ -63,6 +65,13 @@ def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> 
             "spark.driver.extraJavaOptions": _SMALL_JVM,
             "spark.local.dir": str(scratch),  # of all hosts, so not for a cluster
         }
+        if len(f"{scratch}{_SOCKET_NAME}".encode()) <= _LONGEST_SOCKET_PATH:
+            # The JVM and its workers write to each other in small pieces. Over TCP each waits up to 40 ms for the other
+            # side's acknowledgement, at the beginning of every task.
+            settings |= {
+                "spark.python.unix.domain.socket.enabled": "true",
+                "spark.python.unix.domain.socket.dir": str(scratch),
+            }
     fixed = {"spark.master": master, "spark.speculation": "false"}
     return settings | {str(key): str(value) for key, value in conf.items()} | fixed
 

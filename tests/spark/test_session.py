@@ -83,6 +83,22 @@ def test_user_settings_win_over_ours_but_not_over_the_master() -> None:
     assert settings["spark.master"] == "local[3]"
 
 
+@pytest.mark.parametrize(
+    ("master", "scratch", "by_file"),
+    [
+        ("local[3]", "/tmp/scratch", True),
+        ("local[3]", "/tmp/" + "s" * 60, False),
+        ("spark://host:7077", "/tmp/x", False),
+    ],
+)
+def test_workers_of_this_host_are_reached_through_a_file_where_its_path_is_short_enough(
+    master: str, scratch: str, by_file: bool
+) -> None:
+    settings = spark_configuration(master, {}, Path(scratch))
+    assert (settings.get("spark.python.unix.domain.socket.enabled") == "true") is by_file
+    assert (settings.get("spark.python.unix.domain.socket.dir") == scratch) is by_file
+
+
 def test_spark_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     provider = SparkProvider("local[1]", {"spark.driver.memory": "no-size"}, tmp_path)
     with pytest.raises(DMError) as caught:
