@@ -49,6 +49,14 @@ def server_seconds(server: ThrowawayServer) -> float:
     return process_seconds(server.pid)
 
 
+def stolen_seconds() -> tuple[float, float]:
+    """What the host has kept of this machine's processors since it began, and all of their time (proc(5), "steal")."""
+    first, *fields = Path("/proc/stat").read_text(encoding="ascii").splitlines()[0].split()
+    assert first == "cpu"
+    user, nice, system, idle, waiting, irq, softirq, stolen = (int(field) / _TICKS for field in fields[:8])
+    return stolen, user + nice + system + idle + waiting + irq + softirq + stolen
+
+
 def tree_seconds(pid: int) -> float:
     """CPU seconds so far of a process and all below it, those that ended and were waited for included."""
     total, left = 0, [pid]
