@@ -10,6 +10,7 @@
 #define NULL_VALUE 0xFB
 #define FIRST_ROWS 1024
 #define FIRST_BYTES 4096
+#define LARGE (1 << 26) /* bytes of a column that are no rule for those to come */
 #define SHORT 16
 
 typedef struct {
@@ -108,14 +109,15 @@ static int more_rows(TextRows *rows)
     return 1;
 }
 
-/* Room for more bytes of a column, which begins with what the rows before took; `needed` is below 2 GiB. */
+/* Room for more bytes of a column, which begins with what the rows before took. `needed` is at most what an offset can
+ * say, and the room never is more: so whatever fits has an offset. */
 static int more_bytes(Column *column, size_t needed)
 {
     size_t room = column->values == NULL ? 0 : (size_t)PyBytes_GET_SIZE(column->values);
     room = room ? 2 * room : column->expected + FIRST_BYTES;
     while (room < needed)
         room *= 2;
-    return resized(&column->values, room);
+    return resized(&column->values, room < INT32_MAX ? room : INT32_MAX);
 }
 
 /* Copy a value. Most are short: where there is room on both sides, 16 bytes are copied whatever its size. */
@@ -127,8 +129,21 @@ static inline void copy_value(uint8_t *to, size_t room, const Value *value, cons
         memcpy(to, value->bytes, value->size);
 }
 
-/* Append the row that was split, of bytes up to `end`; 0 with an exception, after which the rows are of no use. */
-static int append_row(TextRows *rows, const uint8_t *end)
+/* Let go of all rows. */
+static void forget(TextRows *rows)
+{
+    for (Py_ssize_t at = 0; at < rows->width; at++) {
+        Column *column = &rows->columns[at];
+        Py_CLEAR(column->values);
+        Py_CLEAR(column->offsets);
+        Py_CLEAR(column->valid);
+        column->length = column->nulls = 0;
+    }
+    rows->rows = rows->room = 0;
+}
+
+/* Append the row that was split, of bytes up to `end`; 0 with an exception. */
+static int append_values(TextRows *rows, const uint8_t *end)
 {
     size_t row = rows->rows;
     if (row >= rows->room && !more_rows(rows))
@@ -161,6 +176,15 @@ static int append_row(TextRows *rows, const uint8_t *end)
     }
     rows->rows++;
     return 1;
+}
+
+/* The same, but rows of which one is half there are none. */
+static int append_row(TextRows *rows, const uint8_t *end)
+{
+    if (append_values(rows, end))
+        return 1;
+    forget(rows);
+    return 0;
 }
 
 /* Bytes that a caller gives, a bytes object or a bytearray, from a place to a place in it. */
@@ -260,7 +284,7 @@ static PyObject *column_of(Column *column, size_t rows)
     PyObject *valid = nulls ? given_away(&column->valid, bitmap_size(rows)) : Py_NewRef(Py_None);
     PyObject *offsets = given_away(&column->offsets, (rows + 1) * sizeof(int32_t));
     PyObject *values = given_away(&column->values, column->length);
-    column->expected = column->length + column->length / 8;
+    column->expected = column->length < LARGE ? column->length + column->length / 8 : 0;
     column->length = column->nulls = 0;
     if (valid == NULL || offsets == NULL || values == NULL) {
         Py_XDECREF(valid);
@@ -284,7 +308,7 @@ static PyObject *take(PyObject *self, PyObject *nothing)
         else
             PyList_SET_ITEM(found, column, made);
     }
-    rows->rows = rows->room = 0;
+    forget(rows); /* of which nothing is left, unless there was no memory */
     return found;
 }
 
@@ -292,11 +316,7 @@ static void text_rows_dealloc(TextRows *rows)
 {
     PyTypeObject *type = Py_TYPE(rows);
     if (rows->columns != NULL)
-        for (Py_ssize_t column = 0; column < rows->width; column++) {
-            Py_XDECREF(rows->columns[column].values);
-            Py_XDECREF(rows->columns[column].offsets);
-            Py_XDECREF(rows->columns[column].valid);
-        }
+        forget(rows);
     PyMem_Free(rows->columns);
     PyMem_Free(rows->row);
     type->tp_free((PyObject *)rows);

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import struct
 import subprocess
 import sys
@@ -43,7 +44,6 @@ _START_SECONDS = 120
 _STOP_SECONDS = 20
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
 _LONGEST_SOCKET_PATH = 107  # bytes (unix(7), sun_path)
-_SOCKET_NAME = "/.00000000-0000-0000-0000-000000000000.sock"
 
 
 def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> dict[str, str]:
@@ -65,15 +65,29 @@ def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> 
             "spark.driver.extraJavaOptions": _SMALL_JVM,
             "spark.local.dir": str(scratch),  # of all hosts, so not for a cluster
         }
-        if len(f"{scratch}{_SOCKET_NAME}".encode()) <= _LONGEST_SOCKET_PATH:
+        if "spark.python.unix.domain.socket.dir" not in conf and _takes_sockets(scratch):
             # The JVM and its workers write to each other in small pieces. Over TCP each waits up to 40 ms for the other
             # side's acknowledgement, at the beginning of every task.
             settings |= {
                 "spark.python.unix.domain.socket.enabled": "true",
-                "spark.python.unix.domain.socket.dir": str(scratch),
+                "spark.python.unix.domain.socket.dir": str(scratch.resolve()),
             }
     fixed = {"spark.master": master, "spark.speculation": "false"}
     return settings | {str(key): str(value) for key, value in conf.items()} | fixed
+
+
+def _takes_sockets(directory: Path) -> bool:
+    """Whether sockets can be made in a directory: paths are short, and not every file system has them."""
+    path = os.fsencode(directory.resolve() / f".{uuid.uuid4()}.sock")  # as Spark names them
+    if len(path) > _LONGEST_SOCKET_PATH:
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+            probe.bind(path)
+        os.unlink(path)
+    except OSError:
+        return False
+    return True
 
 
 class SparkProvider:
@@ -150,7 +164,7 @@ class SparkProvider:
                 gateway = launch_gateway()  # type: ignore[no-untyped-call]
                 configuration = SparkConf(_jvm=gateway.jvm).setAll(list(settings.items()))
                 context = SparkContext(gateway=gateway, conf=configuration)
-        except Py4JError as error:
+        except (Py4JError, OSError) as error:
             raise DMError("spark-start-failed", master=self.master, cause=self._last_words(str(error))) from error
         if not self._local:
             context.addPyFile(str(_package_archive(self._scratch)))
@@ -210,19 +224,19 @@ class SparkProvider:
     def _close(self) -> None:
         context, self._context = self._context, None
         jvm, self._jvm = self._jvm, None
-        if context is not None:
+        if jvm is not None:
             from py4j.protocol import Py4JError
             from pyspark import SparkContext
 
-            gateway = SparkContext._gateway
             try:
-                if jvm is not None and jvm.poll() is None:
+                if context is not None and jvm.poll() is None:
                     context.stop()
             except (Py4JError, OSError):
                 pass  # the JVM went away first; nothing of it is left to stop
-            if gateway is not None:
-                gateway.shutdown()
             # pyspark keeps the gateway in class attributes, for one JVM per process; the next session gets a new one.
+            # It is there, too, where the context did not come to be.
+            if SparkContext._gateway is not None:
+                SparkContext._gateway.shutdown()
             SparkContext._gateway = None
             SparkContext._jvm = None
             SparkContext._active_spark_context = None

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -83,20 +84,36 @@ def test_user_settings_win_over_ours_but_not_over_the_master() -> None:
     assert settings["spark.master"] == "local[3]"
 
 
-@pytest.mark.parametrize(
-    ("master", "scratch", "by_file"),
-    [
-        ("local[3]", "/tmp/scratch", True),
-        ("local[3]", "/tmp/" + "s" * 60, False),
-        ("spark://host:7077", "/tmp/x", False),
-    ],
-)
-def test_workers_of_this_host_are_reached_through_a_file_where_its_path_is_short_enough(
-    master: str, scratch: str, by_file: bool
-) -> None:
-    settings = spark_configuration(master, {}, Path(scratch))
-    assert (settings.get("spark.python.unix.domain.socket.enabled") == "true") is by_file
-    assert (settings.get("spark.python.unix.domain.socket.dir") == scratch) is by_file
+BY_FILE = "spark.python.unix.domain.socket.enabled"
+
+
+def test_workers_of_this_host_are_reached_through_a_file_where_there_can_be_one() -> None:
+    with tempfile.TemporaryDirectory(prefix="dm-") as short:
+        settings = spark_configuration("local[3]", {}, Path(short))
+        assert settings[BY_FILE] == "true"
+        assert settings["spark.python.unix.domain.socket.dir"] == str(Path(short).resolve())
+        assert list(Path(short).iterdir()) == []
+        long = Path(short) / ("s" * 100)
+        long.mkdir()
+        assert BY_FILE not in spark_configuration("local[3]", {}, long)
+        assert BY_FILE not in spark_configuration("local[3]", {}, Path(short) / "none")
+        assert BY_FILE not in spark_configuration("spark://host:7077", {}, Path(short))
+        own = {"spark.python.unix.domain.socket.dir": "/somewhere"}
+        assert BY_FILE not in spark_configuration("local[3]", own, Path(short))
+
+
+def test_a_session_that_could_not_begin_leaves_room_for_the_next(tmp_path: Path) -> None:
+    place = tmp_path / "sockets"
+    conf = {BY_FILE: "true", "spark.python.unix.domain.socket.dir": str(place)}
+    provider = SparkProvider("local[1]", conf, Path(tempfile.mkdtemp(prefix="dm-", dir=tmp_path)))
+    with pytest.raises(DMError) as caught:
+        provider.context()
+    assert caught.value.name == "spark-start-failed"
+    provider = SparkProvider("local[1]", {}, tmp_path)
+    try:
+        assert provider.context().parallelize(range(3), 1).sum() == 3
+    finally:
+        provider.close()
 
 
 def test_spark_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
