@@ -261,7 +261,7 @@ def _batches(source: BufferedIncoming, width: int, row_limit: int, size_limit: i
             first = buffer[at + _HEAD] if length else 0
             if length and _is_word(first, length):
                 if first == _ERROR:
-                    if length < 3:  # without a number
+                    if length < 4:  # without a number or without a word, which pymysql expects
                         raise _malformed()
                     raise_mysql_exception(bytes(buffer[at + _HEAD : at + _HEAD + length]))
                 if rows:

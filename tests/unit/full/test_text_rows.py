@@ -147,7 +147,17 @@ def test_an_end_without_an_end_packet_is_a_lost_connection() -> None:
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"\x05four", b"\x02ab", b"\x02abc\x00", b"\xfc\x01", b"\xfd\x05\x00\x00abc", b"\xfe" + b"\xff" * 8 + b"x"],
+    [
+        b"",
+        b"\xff\x01",
+        b"\xff\x01\x02",
+        b"\x05four",
+        b"\x02ab",
+        b"\x02abc\x00",
+        b"\xfc\x01",
+        b"\xfd\x05\x00\x00abc",
+        b"\xfe" + b"\xff" * 8 + b"x",
+    ],
 )
 def test_a_packet_that_is_not_the_rows_values_is_an_error(payload: bytes) -> None:
     """A row that is cut at other places than the server meant would be other values, or values of other columns."""
