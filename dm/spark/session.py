@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _START_SECONDS = 120
 _STOP_SECONDS = 20
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
-_LONGEST_SOCKET_PATH = 107  # bytes (unix(7), sun_path)
+_LONGEST_SOCKET_DIRECTORY = 60  # characters, and that Spark refuses more (PYTHON_UNIX_DOMAIN_SOCKET_DIR, Python.scala)
 
 
 def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> dict[str, str]:
@@ -77,10 +77,11 @@ def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> 
 
 
 def _takes_sockets(directory: Path) -> bool:
-    """Whether sockets can be made in a directory: paths are short, and not every file system has them."""
-    path = os.fsencode(directory.resolve() / f".{uuid.uuid4()}.sock")  # as Spark names them
-    if len(path) > _LONGEST_SOCKET_PATH:
+    """Whether Spark makes its sockets in a directory: paths have to be short, and not every file system has them."""
+    place = os.fsencode(directory.resolve())
+    if len(place) > _LONGEST_SOCKET_DIRECTORY:
         return False
+    path = os.path.join(place, f".{uuid.uuid4()}.sock".encode())  # as Spark names them
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
             probe.bind(path)

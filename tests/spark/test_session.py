@@ -93,13 +93,27 @@ def test_workers_of_this_host_are_reached_through_a_file_where_there_can_be_one(
         assert settings[BY_FILE] == "true"
         assert settings["spark.python.unix.domain.socket.dir"] == str(Path(short).resolve())
         assert list(Path(short).iterdir()) == []
-        long = Path(short) / ("s" * 100)
+        long = Path(short) / ("s" * 60)
         long.mkdir()
         assert BY_FILE not in spark_configuration("local[3]", {}, long)
         assert BY_FILE not in spark_configuration("local[3]", {}, Path(short) / "none")
         assert BY_FILE not in spark_configuration("spark://host:7077", {}, Path(short))
         own = {"spark.python.unix.domain.socket.dir": "/somewhere"}
         assert BY_FILE not in spark_configuration("local[3]", own, Path(short))
+
+
+def test_a_session_whose_scratch_is_as_long_as_spark_takes_it_begins() -> None:
+    with tempfile.TemporaryDirectory(prefix="dm-") as short:
+        longest = Path(short).resolve() / ("s" * (60 - len(str(Path(short).resolve())) - len("//dm-spark-12345678")))
+        provider = SparkProvider("local[1]", {}, longest)
+        try:
+            context = provider.context()
+            place = context.getConf().get("spark.python.unix.domain.socket.dir")
+            assert place is not None
+            assert len(place) == 60
+            assert context.parallelize(range(3), 1).map(lambda number: number + 1).sum() == 6
+        finally:
+            provider.close()
 
 
 def test_a_session_that_could_not_begin_leaves_room_for_the_next(tmp_path: Path) -> None:
