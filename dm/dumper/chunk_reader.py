@@ -11,6 +11,7 @@ import socket
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import chain, repeat
 from pathlib import Path
 
 from dm.config.endpoint import Endpoint
@@ -34,15 +35,16 @@ from dm.spark.destination import Destination
 from dm.spark.dump_directory import writing_to
 from dm.spark.dump_files import ChunkFooter, publish, read_footer
 from dm.spark.json_types import types_column, types_expression
-from dm.spark.text_rows import Batch, read_all, read_batches
+from dm.spark.text_rows import Batch, Limits, read_all, read_batches
 from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import TableSnapshot
 
 # Of a Parquet file: what a processor's cache holds, and little enough that the source goes on writing into the socket
-# while a group is compressed. A stream writes each batch by one statement, so larger ones pay.
-_ROW_GROUP_ROWS, _ROW_GROUP_BYTES = 1 << 14, 1 << 22
-_STREAMED_ROWS, _STREAMED_BYTES = 1 << 16, 1 << 24
+# while a group is compressed. But each part of a load reads what the file's end says of all its groups, so a table that
+# is one large chunk gets larger ones. A stream writes each batch by one statement, so larger ones pay.
+_SMALL_GROUP, _SMALL_GROUPS = Limits(1 << 14, 1 << 22), 1000
+_LARGE_GROUP = _STREAMED = Limits(1 << 16, 1 << 24)
 _READ_TIMEOUT = 900.0
 _IDLE_SECONDS = 2147483  # the largest value that every platform takes
 
@@ -51,6 +53,11 @@ _IDLE_SECONDS = 2147483  # the largest value that every platform takes
 _CHANGED = ("1146:", "1049:", "1054:", "1176:", "1412:", "1814:", "1969:")
 
 ROWS_ONLY = "(rows) "  # where all columns are generated; no column of a server ends with a space
+
+
+def row_groups() -> Iterator[Limits]:
+    """The limits of a chunk file's row groups."""
+    return chain(repeat(_SMALL_GROUP, _SMALL_GROUPS), repeat(_LARGE_GROUP))
 
 
 def question_session(endpoint: Endpoint) -> Connection:
@@ -269,7 +276,7 @@ class ChunkReader:
 
         def batches() -> Iterator[Batch]:
             rows = size = 0
-            for batch in read_batches(connection, self._query(task), rows=_STREAMED_ROWS, size=_STREAMED_BYTES):
+            for batch in read_batches(connection, self._query(task), repeat(_STREAMED)):
                 yield batch
                 rows += batch.rows
                 size += batch.size
@@ -282,7 +289,7 @@ class ChunkReader:
         self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
     ) -> ChunkResult:
         temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
-        batches = read_batches(connection, self._query(task), rows=_ROW_GROUP_ROWS, size=_ROW_GROUP_BYTES)
+        batches = read_batches(connection, self._query(task), row_groups())
         rows = size = 0
         with writing_to(self.directory):
             try:

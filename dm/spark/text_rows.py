@@ -17,8 +17,9 @@ object of a row.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from types import ModuleType
 from typing import Protocol, cast
 
@@ -41,6 +42,14 @@ class Batch:
     """Some rows in a row, turned into columns."""
 
     columns: list[pyarrow.Array]  # of bytes
+    rows: int
+    size: int  # bytes on the wire
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Of a batch, which ends with the row that reaches one of them."""
+
     rows: int
     size: int  # bytes on the wire
 
@@ -186,11 +195,11 @@ def split_row(buffer: bytes, at: int, appends: list[Callable[[bytes | None], Non
     return at
 
 
-def read_batches(connection: Connection, sql: str, *, rows: int, size: int) -> Iterator[Batch]:
-    """Run the query and give its rows in batches of at most `rows` rows and about `size` bytes."""
+def read_batches(connection: Connection, sql: str, limits: Iterable[Limits]) -> Iterator[Batch]:
+    """Run the query and give its rows in batches, each within its limits; `limits` has no end."""
     try:
         width = _send(connection, sql)
-        yield from _batches(cast("BufferedIncoming", connection._rfile), width, rows, size)  # type: ignore[attr-defined]
+        yield from _batches(cast("BufferedIncoming", connection._rfile), width, limits)  # type: ignore[attr-defined]
     except (pymysql.err.Error, OSError) as error:
         user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""
         raise server_error(
@@ -201,7 +210,7 @@ def read_batches(connection: Connection, sql: str, *, rows: int, size: int) -> I
 def read_all(connection: Connection, sql: str) -> list[tuple[bytes | None, ...]]:
     """All rows of a small query, as bytes."""
     found: list[tuple[bytes | None, ...]] = []
-    for batch in read_batches(connection, sql, rows=10_000, size=1 << 24):
+    for batch in read_batches(connection, sql, repeat(Limits(10_000, 1 << 24))):
         found.extend(zip(*(column.to_pylist() for column in batch.columns), strict=True))
     return found
 
@@ -214,7 +223,7 @@ def _send(connection: Connection, sql: str) -> int:
     return int(width)
 
 
-def _batches(source: BufferedIncoming, width: int, row_limit: int, size_limit: int) -> Iterator[Batch]:
+def _batches(source: BufferedIncoming, width: int, limits: Iterable[Limits]) -> Iterator[Batch]:
     columns = row_columns(width)
     # Beginning with what was read together with the columns' definitions. From then on the buffer is passed by: its
     # `readinto1` would wait for more, however much it has already.
@@ -250,12 +259,12 @@ def _batches(source: BufferedIncoming, width: int, row_limit: int, size_limit: i
         more(_HEAD + length)
         return length
 
-    while True:
+    for limit in limits:
         rows = size = 0
-        while rows < row_limit and size < size_limit:
-            at, more_rows, more_size = columns.run(buffer, at, end, row_limit - rows, size_limit - size)
+        while rows < limit.rows and size < limit.size:
+            at, more_rows, more_size = columns.run(buffer, at, end, limit.rows - rows, limit.size - size)
             rows, size = rows + more_rows, size + more_size
-            if rows >= row_limit or size >= size_limit:
+            if rows >= limit.rows or size >= limit.size:
                 break
             known, length = end - at, packet()
             first = buffer[at + _HEAD] if length else 0
@@ -283,3 +292,4 @@ def _batches(source: BufferedIncoming, width: int, row_limit: int, size_limit: i
             rows += 1
             size += len(row)
         yield Batch(columns.arrays(rows), rows, size)
+    raise ValueError("limits with an end would leave out rows")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import pymysql
@@ -13,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dm.spark.text_rows import Batch, _batches
+from dm.dumper.chunk_reader import row_groups
+from dm.spark.text_rows import Batch, Limits, _batches
 from tests.testbed.decoders import compiled, running
 
 if TYPE_CHECKING:
@@ -72,19 +74,27 @@ class Dripping(io.RawIOBase):
 def read(
     content: bytes, drip: int, width: int, rows: int, size: int, *, ends: bool = False, before: int = 0
 ) -> list[Batch]:
+    """The batches, all with the same limits."""
+    return read_within(itertools.repeat(Limits(rows, size)), content, drip, width, ends=ends, before=before)
+
+
+def read_within(
+    limits: Iterable[Limits], content: bytes, drip: int, width: int, *, ends: bool = False, before: int = 0
+) -> list[Batch]:
     """The batches, which the compiled way and Python's agree on; raises what both raise.
 
     `before` bytes at the beginning are the columns' definitions, which were read already.
     """
     ways: list[tuple[object, list[Batch], pymysql.err.Error | None]] = []
-    for native in {None, compiled()}:
+    natives = list({None, compiled()})
+    for native, each in zip(natives, itertools.tee(limits, len(natives)), strict=True):
         found: list[Batch] = []
         failure: pymysql.err.Error | None = None
         source = io.BufferedReader(Dripping(content, drip, ends=ends))
         source.read(before)
         with running(native):
             try:
-                found.extend(_batches(source, width, rows, size))
+                found.extend(_batches(source, width, each))
             except pymysql.err.Error as error:
                 failure = error
         for batch in found:
@@ -122,6 +132,24 @@ def test_rows_come_back_whatever_the_packets_and_limits(
     assert rows_of(batches) == rows
     assert all(0 < batch.rows <= row_limit for batch in batches)
     assert sum(batch.rows for batch in batches) == len(rows)
+
+
+def test_each_batch_has_limits_of_its_own() -> None:
+    content = stream([(b"x",)] * 20)
+    batches = read_within(
+        itertools.chain([Limits(2, 99), Limits(9, 9)], itertools.repeat(Limits(7, 99))), content, 50, 1
+    )
+    assert [batch.rows for batch in batches] == [2, 5, 7, 6]
+    with pytest.raises(ValueError, match="leave out rows"):
+        read_within([Limits(2, 99)], content, 50, 1)
+
+
+def test_a_large_chunk_has_larger_groups_behind_its_first_ones() -> None:
+    """Each part of a load reads what the file says of all of them."""
+    limits = list(itertools.islice(row_groups(), 1001))
+    assert len(set(limits[:1000])) == 1
+    assert limits[1000].size == 4 * limits[0].size
+    assert limits[1000].rows == 4 * limits[0].rows
 
 
 @pytest.mark.parametrize("size", [FULL - 5, FULL - 4, FULL, 2 * FULL + 17])
