@@ -62,9 +62,12 @@ class FullTable:
     fill: Callable[[random.Random, int], Iterator[Transaction]]
     rows: int
     dump_with: Mapping[str, JSON] = field(default_factory=dict)  # options of `spark` with which it is dumped as well
+    load_with: Mapping[str, JSON] = field(default_factory=dict)  # and loaded
 
 
-SYSBENCH = FullTable("sysbench", "sysbench rows", WORKLOADS["A"].create, narrow_rows, 1_000_000)
+SYSBENCH = FullTable(
+    "sysbench", "sysbench rows", WORKLOADS["A"].create, narrow_rows, 1_000_000, load_with={"defer_indexes": True}
+)
 WIDE = FullTable("wide", "wide rows", WORKLOADS["C"].create, wide_rows, 300_000, dump_with={"json_types": "text"})
 
 
@@ -177,10 +180,10 @@ class Place:
         directory = _empty(self.directory / f"{filled.schema}.dm{''.join(options)}")
         return self.ours.run("Dump", self.subtask(filled, options), directory, self.source), directory
 
-    def load(self, filled: Filled, directory: Path) -> Cost:
+    def load(self, filled: Filled, directory: Path, options: Mapping[str, JSON] = _DEFAULTS) -> Cost:
         """dm's load of it; the target's table is the source's to the last bit."""
         self._forget(filled)
-        cost = self.ours.run("Load", self.subtask(filled, _DEFAULTS), directory, self.target)
+        cost = self.ours.run("Load", self.subtask(filled, options), directory, self.target)
         if not self.same(filled):
             raise RuntimeError(f"{filled.schema}: the loaded table differs")
         return cost
@@ -244,7 +247,7 @@ def _rate(name: str) -> Series:
 
 def _named(options: Mapping[str, JSON]) -> str:
     """Options as a task file has them."""
-    return ", ".join(f"{name.replace('_', '-')}: {value}" for name, value in options.items())
+    return ", ".join(f"{name.replace('_', '-')}: {json.dumps(value).strip(chr(34))}" for name, value in options.items())
 
 
 class _Table:
@@ -255,6 +258,7 @@ class _Table:
         self.dump, self.compressed, self.plain = _rate("dm"), _rate("mydumper --compress"), _rate("mydumper")
         self.load, self.load_peer = _rate("dm"), _rate("myloader")
         self.dump_with = _rate(f"dm {_named(filled.table.dump_with)}")
+        self.load_with = _rate(f"dm {_named(filled.table.load_with)}")
         self.sizes = {name: Series(name, "MB") for name in ("dm", "mydumper --compress", "mydumper")}
         self.costs: dict[str, list[JSON]] = {}
         self.same: list[JSON] = []  # whether myloader's table is the source's, per round
@@ -272,6 +276,10 @@ class _Table:
             self._book(f"dump, {series.name}", series, cost)
             self.sizes[series.name].values.append(_size(theirs))
         self._book("load, dm", self.load, where.load(filled, directory))
+        if filled.table.load_with:
+            self._book(
+                f"load, {self.load_with.name}", self.load_with, where.load(filled, directory, filled.table.load_with)
+            )
         self._book("load, myloader", self.load_peer, where.load_peer(filled, theirs))
         self.same.append(where.same(filled))
 
@@ -313,6 +321,9 @@ class _Table:
             },
         }
         yield Comparison(f"load.{key}", f"load, {what}", self.load, self.load_peer, LOAD, notes=loads)
+        if self.filled.table.load_with:
+            named = f"load, {what}, {_named(self.filled.table.load_with)}"
+            yield Comparison(f"load.{key}.options", named, self.load_with, self.load_peer, LOAD)
 
 
 def measure(scale: float, rounds: int) -> Iterator[Comparison]:
