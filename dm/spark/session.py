@@ -37,6 +37,7 @@ from dm.errors import DMError
 from dm.spark.java import find_java_home
 
 if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -112,6 +113,7 @@ class SparkProvider:
         self._lock = threading.Lock()
         self._context: SparkContext | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
+        self._gateway: JavaGateway | None = None
         self._scratch: Path | None = None
 
     def context(self) -> SparkContext:
@@ -162,7 +164,7 @@ class SparkProvider:
             with _environment(
                 PYSPARK_GATEWAY_PORT=str(port), PYSPARK_GATEWAY_SECRET=secret, PYSPARK_PYTHON=self._python
             ):
-                gateway = launch_gateway()  # type: ignore[no-untyped-call]
+                gateway = self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
                 configuration = SparkConf(_jvm=gateway.jvm).setAll(list(settings.items()))
                 context = SparkContext(gateway=gateway, conf=configuration)
         except (Py4JError, OSError) as error:
@@ -225,22 +227,23 @@ class SparkProvider:
     def _close(self) -> None:
         context, self._context = self._context, None
         jvm, self._jvm = self._jvm, None
-        if jvm is not None:
+        gateway, self._gateway = self._gateway, None
+        if gateway is not None:
             from py4j.protocol import Py4JError
             from pyspark import SparkContext
 
             try:
-                if context is not None and jvm.poll() is None:
+                if context is not None and jvm is not None and jvm.poll() is None:
                     context.stop()
             except (Py4JError, OSError):
                 pass  # the JVM went away first; nothing of it is left to stop
+            gateway.shutdown()
             # pyspark keeps the gateway in class attributes, for one JVM per process; the next session gets a new one.
             # It is there, too, where the context did not come to be.
-            if SparkContext._gateway is not None:
-                SparkContext._gateway.shutdown()
-            SparkContext._gateway = None
-            SparkContext._jvm = None
-            SparkContext._active_spark_context = None
+            if SparkContext._gateway is gateway:
+                SparkContext._gateway = None
+                SparkContext._jvm = None
+                SparkContext._active_spark_context = None
         if jvm is not None:
             if jvm.stdin is not None:
                 jvm.stdin.close()

@@ -56,6 +56,12 @@ def told_about(pid: int, what: str) -> bytes:
         return b""
 
 
+def alone(script: str, where: str) -> str:
+    """What it says in a process of its own: there is one session in each, which here may be that of other tests."""
+    command = [sys.executable, "-W", "error", "-c", script, where]
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
 def test_a_killed_driver_leaves_no_jvm_and_no_secret_on_the_command_line(tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", _OWN_SESSION, str(tmp_path)]
     driver = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
@@ -102,32 +108,48 @@ def test_workers_of_this_host_are_reached_through_a_file_where_there_can_be_one(
         assert BY_FILE not in spark_configuration("local[3]", own, Path(short))
 
 
+_LONGEST = """
+import pathlib, sys
+from dm.spark.session import SparkProvider
+provider = SparkProvider("local[1]", {}, pathlib.Path(sys.argv[1]))
+context = provider.context()
+place = context.getConf().get("spark.python.unix.domain.socket.dir")
+print(len(place), context.parallelize(range(3), 1).map(lambda number: number + 1).sum())
+provider.close()
+"""
+
+
 def test_a_session_whose_scratch_is_as_long_as_spark_takes_it_begins() -> None:
     with tempfile.TemporaryDirectory(prefix="dm-") as short:
-        longest = Path(short).resolve() / ("s" * (60 - len(str(Path(short).resolve())) - len("//dm-spark-12345678")))
-        provider = SparkProvider("local[1]", {}, longest)
-        try:
-            context = provider.context()
-            place = context.getConf().get("spark.python.unix.domain.socket.dir")
-            assert place is not None
-            assert len(place) == 60
-            assert context.parallelize(range(3), 1).map(lambda number: number + 1).sum() == 6
-        finally:
-            provider.close()
+        left = 60 - len(os.path.realpath(short)) - len("//dm-spark-12345678")
+        assert alone(_LONGEST, str(Path(short) / ("s" * left))) == "60 6\n"
 
 
-def test_a_session_that_could_not_begin_leaves_room_for_the_next(tmp_path: Path) -> None:
-    place = tmp_path / "sockets"
-    conf = {BY_FILE: "true", "spark.python.unix.domain.socket.dir": str(place)}
-    provider = SparkProvider("local[1]", conf, Path(tempfile.mkdtemp(prefix="dm-", dir=tmp_path)))
-    with pytest.raises(DMError) as caught:
-        provider.context()
-    assert caught.value.name == "spark-start-failed"
-    provider = SparkProvider("local[1]", {}, tmp_path)
+_THREE_SESSIONS = """
+import pathlib, sys
+from dm.errors import DMError
+from dm.spark.session import SparkProvider
+where = pathlib.Path(sys.argv[1])
+
+def refused(conf):
     try:
-        assert provider.context().parallelize(range(3), 1).sum() == 3
-    finally:
-        provider.close()
+        SparkProvider("local[1]", conf, where).context()
+    except DMError as error:
+        print(error.name)
+
+sockets = "spark.python.unix.domain.socket"
+refused({f"{sockets}.enabled": "true", f"{sockets}.dir": str(where / "no-sockets")})
+provider = SparkProvider("local[1]", {}, where)
+print(provider.context().parallelize(range(3), 1).sum())
+refused({"spark.driver.memory": "no-size"})
+print(provider.context().parallelize(range(4), 1).sum())
+provider.close()
+"""
+
+
+def test_a_session_that_could_not_begin_leaves_room_for_others_and_those_there_are(tmp_path: Path) -> None:
+    assert alone(_THREE_SESSIONS, str(tmp_path)).split() == ["spark-start-failed", "3", "spark-start-failed", "6"]
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_spark_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
