@@ -18,7 +18,7 @@ from pathlib import Path
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
-from dm.dumper.chunk_reader import question_session, shared_marker
+from dm.dumper.chunk_reader import question_session
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.lock_free import LockFreeDump
 from dm.dumper.one_moment import OneMomentDump
@@ -115,7 +115,7 @@ class DumpUnit:
         complete = planner.with_points(complete)
         with writing_to(self._directory):
             write_readable(self._directory, complete, self._clock.time(), planner.checksums)
-        shared_marker(self._directory, complete.dump_id).unlink(missing_ok=True)
+        self._remove_left()
         save_plan(self._directory, complete)
         faults.hit("dumper.finished")
         self._finish(run, planner, complete)
@@ -146,9 +146,13 @@ class DumpUnit:
         if not plan.finished and (plan.consistent or other_rows or other_form or other_server):
             self._clear()
             return None
-        for left in self._directory.glob(".*.tmp"):  # of a run that is gone
-            left.unlink(missing_ok=True)
+        self._remove_left()
         return plan
+
+    def _remove_left(self) -> None:
+        """Remove what nobody needs any more; workers of a driver that was killed write for a moment longer."""
+        for left in self._directory.glob(".*.tmp"):
+            left.unlink(missing_ok=True)
 
     def _clear(self) -> None:
         remove_files(self._directory)

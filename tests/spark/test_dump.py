@@ -13,6 +13,7 @@ import pytest
 
 from dm import faults
 from dm.demo.servers import ThrowawayServer
+from dm.dumper.chunk_reader import report
 from dm.dumper.unit import DumpUnit
 from dm.errors import DMError
 from dm.ident import TableName
@@ -182,6 +183,14 @@ def test_a_killed_driver_keeps_the_chunks_that_are_done(
     assert not list(load.directory.glob("*.tmp"))
     load.load()
     assert load.report().identical
+
+
+def test_what_a_worker_of_a_killed_driver_still_writes_does_not_stay(
+    mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    dump_while(load, tmp_path, lambda: report(load.directory, "a_chunk_of_nobody", 1, 1))
+    assert not list(load.directory.glob("*.tmp"))
 
 
 @pytest.mark.parametrize("point", ["dumper.after_p0", "dumper.before_p1"])
