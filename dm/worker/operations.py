@@ -296,7 +296,8 @@ class Operations:
         asked = self._loop.call(lambda: [(job, job.refresh()) for job in self._supervisor.jobs(name, sources)])
         # In time or not: a source that does not answer must not keep the status of everything else from being shown.
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
-        return self._loop.call(lambda: task_status(self._supervisor, name, list(sources)))
+        requests = {job.source: request for job, request in asked}
+        return self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
 
     def processes(self) -> dict[str, int]:
         """The process ids of the unit hosts, by host name."""

@@ -24,6 +24,9 @@ _INT64 = frozenset(
 )  # fmt: skip
 _INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are doubles
 
+# What nobody knows where no unit answers. Its last words go on being true of its position and its totals only.
+_NOT_NOW: Mapping[str, Mapping[str, JSON]] = {"Sync": {"synced": False, "secondsBehindMaster": None}}
+
 _KEY_OF_UNIT = {"Dump": "dump", "Load": "load", "Sync": "sync"}
 
 
@@ -51,8 +54,8 @@ def _has_errors(result: JSON) -> bool:
     return isinstance(result, dict) and bool(result.get("errors"))
 
 
-def subtask_status(job: Job) -> dict[str, JSON]:
-    """DM's subTaskStatus."""
+def subtask_status(job: Job, request: int | None) -> dict[str, JSON]:
+    """DM's subTaskStatus, in answer to a request for a status as of now."""
     subtask = job.subtask
     status: dict[str, JSON] = {
         "name": job.task,
@@ -63,7 +66,8 @@ def subtask_status(job: Job) -> dict[str, JSON]:
     }
     if subtask.unit in _KEY_OF_UNIT and job.status:
         numbers = _INT64 | _INT64_OF_LOAD if subtask.unit == "Load" else _INT64
-        status[_KEY_OF_UNIT[subtask.unit]] = _plain(job.status, numbers)
+        said = job.status if job.current(request) else {**job.status, **_NOT_NOW.get(subtask.unit, {})}
+        status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
     return status
 
 
@@ -80,14 +84,14 @@ def _plain(status: Mapping[str, JSON], as_text: frozenset[str]) -> dict[str, JSO
     return plain
 
 
-def task_status(supervisor: Supervisor, name: str, sources: list[str]) -> dict[str, JSON]:
-    """`query-status <task>`."""
+def task_status(supervisor: Supervisor, name: str, sources: list[str], requests: Mapping[str, int]) -> dict[str, JSON]:
+    """`query-status <task>`; `requests` are those for the status of each source's subtask."""
     answers: list[JSON] = [
         {
             "result": True,
             "msg": "",
             "sourceStatus": source_status(job.source, supervisor.sources[job.source]),
-            "subTaskStatus": [subtask_status(job)],
+            "subTaskStatus": [subtask_status(job, requests.get(job.source))],
         }
         for job in supervisor.jobs(name, sources)
     ]

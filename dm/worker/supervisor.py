@@ -107,6 +107,10 @@ class Job:
         """Whether the status is as of the request, or can't become so."""
         return self.refreshed >= request or self.host_run is None
 
+    def current(self, request: int | None) -> bool:
+        """Whether the status is what a run that is under way has said since the request; it may not have been asked."""
+        return request is not None and self.refreshed >= request and self.host_run is not None
+
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> int | None:
         """Have the run do something beside its work, its answer comes into `answers`; None when nothing runs."""
         if self.host_run is None:

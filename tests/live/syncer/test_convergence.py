@@ -38,7 +38,7 @@ def test_random_tables_and_statements_converge(
     name = schema(upstream, target, prefix="conv")
     result = Convergence(upstream, target, name, tmp_path, seed=seed, lives=2, transactions=40, tables=4).run()
     assert not result.problem, f"DM_SEED={seed}, statements in {tmp_path}: {result.problem}"
-    assert result.kills + result.cut_lives == 2
+    assert result.kills + result.cut_lives == result.lives - 1 >= 2, "all but the last, which nobody disturbs"
     assert result.refused * 2 < result.statements, f"seed {seed}: most statements were refused"
 
 

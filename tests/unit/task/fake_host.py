@@ -80,7 +80,12 @@ class ScriptedUnit:
     def status(self) -> Mapping[str, JSON]:
         if self.name == "Relay":
             return {"relayBinlog": "(mysql-bin.000001, 154)", "relayCatchUpMaster": True}
-        return {"totalRows": self._rows, "synced": False, "syncerBinlog": "(mysql-bin.000001, 154)"}
+        return {
+            "totalRows": self._rows,
+            "synced": True,
+            "secondsBehindMaster": 0.0,
+            "syncerBinlog": "(mysql-bin.000001, 154)",
+        }
 
 
 def factory(name: UnitName) -> Any:

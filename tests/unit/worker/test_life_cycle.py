@@ -130,6 +130,29 @@ def test_a_frozen_host_is_killed_when_it_should_rest(one: TestHome) -> None:
     assert "did not stop within 2" in status["result"]["errors"][0]["Message"]
 
 
+def test_synced_is_what_a_unit_says_now_or_nothing(one: TestHome) -> None:
+    """Who switches over to the target when it is synced must not go by what was true before an outage."""
+    one.ok("start-task", one.task())
+    until(lambda: one.subtask().get("sync", {}).get("synced"))
+    now = one.subtask()["sync"]
+    assert now["lagSeconds"] == 0
+    one.ok("pause-task", "t")
+    resting = one.subtask()["sync"]
+    assert resting["syncerBinlog"] == now["syncerBinlog"]
+    assert resting["synced"] is False
+    assert resting["secondsBehindMaster"] is None
+    one.ok("resume-task", "t")
+    until(lambda: one.subtask().get("sync", {}).get("synced"))
+    os.kill(one.pid_of("t"), signal.SIGSTOP)
+    try:
+        silent = one.subtask()
+    finally:
+        os.kill(one.pid_of("t"), signal.SIGCONT)
+    assert silent["stage"] == "Running"
+    assert silent["sync"]["synced"] is False
+    until(lambda: one.subtask()["sync"]["synced"])
+
+
 def test_a_retryable_error_is_retried_and_said_meanwhile(one: TestHome) -> None:
     one.script("t", Sync=LOST)
     one.ok("start-task", one.task())
