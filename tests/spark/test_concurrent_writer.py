@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from tests.testbed.random_workload import RandomWorkload
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
 CHAOS_SEEDS = range(2, 13)
+_RENAMES_OF_A_SWAP = 3
 FIRST_TABLES, FIRST_TRANSACTIONS, TRANSACTIONS = 6, 60, 200
 
 
@@ -54,4 +56,17 @@ def test_random_rows_and_ddl_while_the_copy_runs(
             plan = load.dump()
             load.load()
     print(f"seed {seed}: {workload.transactions} transactions, {workload.ddl} DDL, {plan.rounds} rounds")
-    follow(load)
+    try:
+        follow(load)
+    except DMError as error:
+        # Two tables that changed places inside the dump's window look as before: nobody can tell which of them was read
+        # under which name. Then the task rests, and what it names as the way out has to be one.
+        if error.name != "ddl-within-dump" or str(error.details["statement"]).count(" TO ") != _RENAMES_OF_A_SWAP:
+            raise
+        print(f"loaded anew: {error.message}")
+        load.forget()
+        for left in (load.directory, load.directory.with_name("sync")):
+            shutil.rmtree(left, ignore_errors=True)
+        load.dump()
+        load.load()
+        follow(load)
