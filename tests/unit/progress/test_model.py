@@ -8,17 +8,14 @@ import pytest
 from dm.target.progress.model import (
     ATOMIC,
     ATOMIC_SAFEGUARDS,
-    DDL_HISTORY,
     DDL_SAFEGUARDS,
     EITHER,
-    HISTORY,
     SAFEGUARDS,
-    Action,
     Model,
     Safeguard,
-    Way,
     without,
 )
+from dm.target.progress.model_state import DDL_HISTORY, HISTORY, Action, Way
 
 
 @pytest.mark.parametrize(("transactions", "crashes"), [(4, 1), pytest.param(3, 2, marks=pytest.mark.chaos)])
