@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -63,6 +65,10 @@ def test_random_rows_and_ddl_while_the_copy_runs(
         # under which name. Then the task rests, and what it names as the way out has to be one.
         if error.name != "ddl-within-dump" or str(error.details["statement"]).count(" TO ") != _RENAMES_OF_A_SWAP:
             raise
+        assert plan.p1 is not None
+        where = re.fullmatch(r"\((.+), (\d+)\)", error.position or "")
+        assert where is not None
+        assert plan.p1.reaches(replace(plan.p1, file=where[1], offset=int(where[2]))), "the dump was over"
         print(f"loaded anew: {error.message}")
         load.forget()
         for left in (load.directory, load.directory.with_name("sync")):

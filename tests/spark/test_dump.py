@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import parquet
 
 from dm import faults
 from dm.demo.servers import ThrowawayServer
@@ -183,6 +184,16 @@ def test_a_killed_driver_keeps_the_chunks_that_are_done(
     assert not list(load.directory.glob("*.tmp"))
     load.load()
     assert load.report().identical
+
+
+def test_a_large_chunk_file_has_groups_that_a_cache_holds(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(
+        mariadb, mariadb, "CREATE TABLE keyless (v INT)", "INSERT INTO keyless SELECT seq FROM seq_1_to_40000"
+    )
+    load.dump()
+    (file,) = load.directory.glob("*.parquet")
+    found = parquet.ParquetFile(file).metadata
+    assert [found.row_group(at).num_rows for at in range(found.num_row_groups)] == [16384, 16384, 7232]
 
 
 def test_what_a_worker_of_a_killed_driver_still_writes_does_not_stay(
