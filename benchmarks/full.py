@@ -1,15 +1,14 @@
 """Full dump and full load beside mydumper and myloader: sysbench's table, and 20 mixed columns with JSON.
 
-Ours is compressed Parquet; the goals are those of mydumper with compression (speed, and size on disk) and without.
-Both read one moment of the source under its own global lock, cut tables into chunks of the same number of rows, and
-write into one target with a binlog. mydumper 0.10 cuts by what EXPLAIN estimates, which it finds in a table; MySQL 9.7
+Ours is compressed Parquet; the goals are those of mydumper with compression (speed, and size on disk) and without. Both
+read one moment of the source under its own global lock, cut tables into chunks of the same number of rows, and write
+into one target with a binlog. mydumper 0.10 cuts by what EXPLAIN estimates, which it finds in a table; MySQL 9.7
 answers with a tree unless it is told otherwise, and one thread would do all the work of the dump and of the load. The
 servers offer no TLS: dm takes it wherever it is offered, mydumper does not ask, and what encryption costs is not what
-is compared. Ours runs in one Spark session, which is there before the clock
-starts, its Python workers included. Rows beyond the first 100,000 are copies of these under other keys: so far from
-each other that no compression sees it. The target admits LOAD DATA LOCAL, which dm uses where it may. After each load
-the tables are compared by CHECKSUM TABLE: ours must be the same, and myloader's is told (it loses digits of FLOAT,
-which its dump has not got).
+is compared. Ours runs in one Spark session, which is there before the clock starts, its Python workers included. Rows
+beyond the first 100,000 are copies of these under other keys: so far from each other that no compression sees it. The
+target admits LOAD DATA LOCAL, which dm uses where it may. After each load the tables are compared by CHECKSUM TABLE:
+ours must be the same, and myloader's is told (it loses digits of FLOAT, which its dump has not got).
 """
 
 from __future__ import annotations
@@ -247,7 +246,7 @@ def _rate(name: str) -> Series:
 
 def _named(options: Mapping[str, JSON]) -> str:
     """Options as a task file has them."""
-    return ", ".join(f"{name.replace('_', '-')}: {json.dumps(value).strip(chr(34))}" for name, value in options.items())
+    return ", ".join(f"{name.replace('_', '-')}: {str(value).lower()}" for name, value in options.items())
 
 
 class _Table:

@@ -29,7 +29,7 @@ PARTS = ("decode", "pull", "catch-up", "full", "growth", "latency", "memory", "i
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
 _DECODED = {"A": 0.15, "B": 0.25, "C": 0.15}
-_FULL_ROUNDS = 2  # at most, of what is dumped and loaded: mydumper and myloader need a minute for each
+_FULL_ROUNDS = 2  # at most, of what is dumped and loaded: each takes a minute
 _LARGE = 0.6  # of the scale, of what is more than a quota of memory
 _IDLE_SECONDS = 10.0
 
@@ -121,7 +121,7 @@ def _conditions(given: argparse.Namespace, seconds: Mapping[str, float]) -> dict
         "dump and load": "without TLS",
         "scale": given.scale,
         "full-scale": given.full_scale,
-        "rounds": given.rounds,
+        "rounds": f"{given.rounds}, of dump, load and growth {min(given.rounds, _FULL_ROUNDS)}",
         "seconds": ", ".join(f"{part} {round(each)}" for part, each in seconds.items()),
         "load before the end": os.getloadavg()[0],
     }

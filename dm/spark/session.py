@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _START_SECONDS = 120
 _STOP_SECONDS = 20
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
-_LONGEST_SOCKET_DIRECTORY = 60  # characters, and that Spark refuses more (PYTHON_UNIX_DOMAIN_SOCKET_DIR, Python.scala)
+_LONGEST_SOCKET_DIRECTORY = 60  # Spark refuses more ("The directory path should be lower than 61")
 
 
 def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> dict[str, str]:
