@@ -33,25 +33,27 @@ static size_t escapes(const uint8_t *bytes, size_t size)
     return found;
 }
 
-static int put(Text *text, const uint8_t *bytes, size_t size)
+/* Append a value; behind it the memory of its column goes on to `readable` bytes from its beginning. Steps are of eight
+   bytes, the last one too where there are as many to read: most values are shorter than two steps. What it writes too
+   much is written over by what comes next; what it looks at too much can only send it the slow way. */
+static int put(Text *text, const uint8_t *bytes, size_t size, size_t readable)
 {
-    if (!text_reserve(text, size > LONG ? size + escapes(bytes, size) : 2 * size))
+    if (!text_reserve(text, (size > LONG ? size + escapes(bytes, size) : 2 * size) + sizeof(uint64_t)))
         return 0;
-    if (size == 0)
-        return 1; /* there may be no memory yet */
     uint8_t *to = (uint8_t *)text->bytes + text->length;
     for (size_t at = 0; at < size;) {
-        uint64_t eight;
-        if (size - at >= sizeof eight) {
+        size_t end = size - at < sizeof(uint64_t) ? size : at + sizeof(uint64_t);
+        if (readable - at >= sizeof(uint64_t)) {
+            uint64_t eight;
             memcpy(&eight, bytes + at, sizeof eight);
             if (!(among(eight, '\\') | among(eight, '\t') | among(eight, '\n'))) {
                 memcpy(to, &eight, sizeof eight);
-                to += sizeof eight;
-                at += sizeof eight;
+                to += end - at;
+                at = end;
                 continue;
             }
         }
-        for (size_t end = size - at < sizeof eight ? size : at + sizeof eight; at < end; at++) {
+        for (; at < end; at++) {
             char escape = escape_of(bytes[at]);
             if (escape)
                 *to++ = '\\';
@@ -79,7 +81,8 @@ static int put_value(Text *text, const Column *column, size_t row)
         PyErr_SetString(PyExc_ValueError, "a value outside of its column");
         return 0;
     }
-    return put(text, (const uint8_t *)column->values.buf + place[0], (size_t)(place[1] - place[0]));
+    const uint8_t *bytes = (const uint8_t *)column->values.buf + place[0];
+    return put(text, bytes, (size_t)(place[1] - place[0]), (size_t)(column->values.len - place[0]));
 }
 
 static int put_row(Text *text, const Column *columns, Py_ssize_t width, size_t row)

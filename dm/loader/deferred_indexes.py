@@ -12,6 +12,10 @@ Unique keys stay, since rows with the same key are found by them; so does everyt
 rests on another index, or whose engine is not InnoDB. Foreign keys come off before indexes and on after those of all
 tables: one may rest on an index of its parent. Tables that were there before the load are left as they are.
 
+Rows of other sources may come into a table that gets its indexes. The server notes them down for the new index, up to
+`innodb_online_alter_log_max_size`, and gives up where they are more (1799). Then the same ALTER is run with
+`LOCK=SHARED`: it lets the others wait, and needs no notes.
+
 The session that adds takes one of the load's slots. So the next run finds the ALTER of a killed one and ends it, and
 waits until it is rolled back.
 """
@@ -21,6 +25,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from dm import faults
 from dm.config.endpoint import Endpoint
@@ -44,6 +49,7 @@ from dm.target.progress.chunks import LoadRun, loaded_bytes, take_slot
 from dm.target.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
 from dm.target.progress.tables import SubtaskKey
 
+_TOO_MANY_NOTES: Final = "1799 "
 _FULL_BYTES = 1 << 26  # of rows: an index of them takes some seconds at most
 
 
@@ -96,7 +102,7 @@ def _keeps_counting(schema: TableSchema) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class TableTask:
-    """One table to complete: its indexes, or also its foreign keys, which end the work."""
+    """One table to complete: its indexes, or its foreign keys too, which are the last."""
 
     deferral: Deferral
     last: bool
@@ -131,13 +137,23 @@ class TableCompletion:
         connection.execute("SET SESSION foreign_key_checks = 0")
         connection.execute(f"USE {Ident(deferral.table.schema).sql}")  # parents of the same schema are shown without it
         for statement in (add_foreign_keys if task.last else add_indexes)(wanted, definitions, there):
-            connection.execute(statement)
+            _add(connection, statement)
             faults.hit("loader.index_added")
-        if task.last:
+        if task.last or not definitions.foreign_keys:
             present = targets.structure(deferral.table)
             if normal_structure(present) != normal_structure(deferral.structure):
                 raise DMError("load-structure-differs", table=deferral.table, cause=present)
             complete(connection, self.run.key, deferral.table)
+
+
+def _add(connection: TargetConnection, statement: str) -> None:
+    """Run an ALTER; where rows that come meanwhile are too many for it, they have to wait."""
+    try:
+        connection.execute(statement)
+    except DMError as error:
+        if not error.cause.startswith(_TOO_MANY_NOTES):
+            raise
+        connection.execute(f"{statement}, LOCK=SHARED")
 
 
 def complete_tables(
@@ -150,21 +166,19 @@ def complete_tables(
     begin: Callable[[int], None],
 ) -> bool:
     """Add to all tables what they lack, side by side; False when stopped. `begin` hears how many they are."""
-    deferrals = own_deferrals(connection, run.key)
-    if not deferrals:
-        return not stop.is_set()
-    begin(len(deferrals))
     completion, sizes = TableCompletion(endpoint, run), loaded_bytes(connection, run)
-    weighed = [(deferral, sizes.get(deferral.table, 0) / _FULL_BYTES) for deferral in deferrals]
-    return all(
-        run_tasks(
-            spark.context(),
-            completion,
-            grouped((TableTask(deferral, last), weight) for deferral, weight in weighed),
-            stop,
-            lambda _: None,
-            f"{run.key.task}: add {what}",
-            at_once=writers,
-        )
-        for last, what in ((False, "indexes"), (True, "foreign keys"))
-    )
+    deferrals = own_deferrals(connection, run.key)
+    if deferrals:
+        begin(len(deferrals))
+    for last, what in ((False, "indexes"), (True, "foreign keys")):
+        weighed = [(deferral, sizes.get(deferral.table, 0) / _FULL_BYTES) for deferral in deferrals]
+        tasks = grouped((TableTask(deferral, last), weight) for deferral, weight in weighed)
+        description = f"{run.key.task}: add {what}"
+        if tasks and not run_tasks(spark.context(), completion, tasks, stop, _ignored, description, at_once=writers):
+            return False
+        deferrals = own_deferrals(connection, run.key)  # those with foreign keys
+    return not stop.is_set()
+
+
+def _ignored(_: tuple[TableTask, ...]) -> None:
+    """The records say what is done."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from dm.spark import job
 from dm.target.connection import TargetConnection
 from dm.target.progress.tables import SubtaskKey, remove_progress
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import FullLoad, endpoint, rows
+from tests.spark.full_load import FullLoad, beside, endpoint, rows
 from tests.spark.kill import TRIED_AGAIN
+from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -111,6 +113,53 @@ def test_a_load_killed_anywhere_leaves_no_table_without_its_indexes(
     assert deferred(load) == []
     report = load.report()
     assert report.identical, str(report)
+
+
+def test_rows_that_come_meanwhile_do_not_keep_an_index_away(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    """More than the server notes down for an index that is being made; such rows come from other sources of a merge."""
+    long, doubled, far, each = "REPEAT(SHA2(RAND(), 256), 10)", 15, 10_000_000, 2000
+    load = full_load(
+        upstream,
+        target,
+        "CREATE TABLE wide (id INT PRIMARY KEY, v VARCHAR(640) CHARACTER SET ascii, KEY v (v))",
+        f"INSERT INTO wide VALUES (0, {long})",
+        *(f"INSERT INTO wide SELECT id + {2**times}, {long} FROM wide" for times in range(doubled)),
+        defer_indexes=True,
+        rows=far,
+    )
+    load.dump()
+    where = f"table_schema = '{load.target_schema}' AND table_name = 'wide'"
+    asked = (
+        f"SELECT (SELECT COUNT(*) FROM information_schema.tables WHERE {where}),"
+        f" (SELECT COUNT(*) FROM information_schema.statistics WHERE {where} AND index_name = 'v')"
+    )
+    alterations = "SHOW GLOBAL STATUS LIKE 'Com_alter_table'"
+    before, over = int(target.query(alterations)[0][1]), threading.Event()
+    written: list[int] = []
+
+    def write() -> None:
+        wait_until(lambda: target.query(asked) == ((1, 0),), "the index is taken off")
+        while not over.is_set():
+            first = far + each * len(written)
+            values = ", ".join(f"({first + at}, {long})" for at in range(each))
+            target.execute(f"INSERT INTO `{load.target_schema}`.wide VALUES {values}")
+            written.append(each)
+
+    target.execute("SET GLOBAL innodb_online_alter_log_max_size = 65536")
+    try:
+        with beside(write):
+            try:
+                load.load()
+            finally:
+                over.set()
+    finally:
+        target.execute("SET GLOBAL innodb_online_alter_log_max_size = DEFAULT")
+    # The index is taken off, the server gives up adding it, and adds it while the others wait.
+    assert int(target.query(alterations)[0][1]) == before + 3
+    assert "  KEY `v` (`v`)" in structures(load)["wide"]
+    assert rows(load.target, f"SELECT COUNT(*) FROM `{load.target_schema}`.wide") == [(2**doubled + sum(written),)]
 
 
 def test_a_table_that_an_ended_load_has_left_behind_is_not_taken_for_complete(
