@@ -156,7 +156,7 @@ class TaskConfig(Section):
     shard_mode: Annotated[ShardMode, one_of(ShardMode, "config-shard-mode")] = ""
     strict_optimistic_shard_mode: Flag = False
     meta_schema: Annotated[
-        str, matching(r"[^/\\.\0]{1,64}", "config-bad-name", "a schema name of at most 64 characters")
+        str, matching(r"[^/\\.%\0]{1,64}", "config-bad-name", "a schema name of at most 64 characters without %")
     ] = "dm_meta"
     timezone: TimeZoneText = ""
     case_sensitive: Flag = False

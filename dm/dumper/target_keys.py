@@ -1,23 +1,20 @@
 """Whether the rows of a source table have an identity at the target: what decides how the table is read.
 
-A keyed table may be read while it changes, because the syncer repeats changes of rows it finds by key. Which key that
-is depends on the target's table; where it exists already, it may have other keys than the source's, or none. The
-question is answered by the syncer's own plan for the table, so that both always agree.
+A keyed table may be read while it changes (`dm.changes.identity`). Where the target's table exists already, it may have
+other keys than the source's, or none. Where it does not, it is expected to be made like the source's; the load looks
+again, since in a merge another table may make it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from dm.changes.constant import constant_columns
-from dm.changes.plan import PlanOptions, build_plan
-from dm.changes.target_table import TargetTable
+from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.ident import TableName
-from dm.rules import ExtractedColumn, TableRules
+from dm.rules import TableRules
 from dm.schema.table import TableSchema
-from dm.schema.wire import wire_columns
 from dm.sql.context import Flavor
 from dm.target.connection import TargetConnection
 from dm.target.target_schema import TargetSchemas
@@ -56,14 +53,3 @@ class TargetKeys:
     def close(self) -> None:
         """End the session."""
         self._schemas.close()
-
-
-def is_keyed(
-    source: TableSchema, target: TableSchema, flavor: Flavor, extracted: Sequence[ExtractedColumn] = ()
-) -> bool:
-    """Whether the target has a key whose columns all come from the source's rows, or names, as they are."""
-    names = {column.name.lower() for column in target.columns}
-    # A column that the target lacks is for the load to refuse; here it is as good as no key.
-    wire = tuple(column for column in wire_columns(source, flavor) if column.name.lower() in names)
-    constants = constant_columns(source.name, [column.name for column in wire], target, extracted)
-    return build_plan(source, wire, TargetTable(target), PlanOptions(flavor), constants).keyed

@@ -45,6 +45,12 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "dump-where-refused", 32917, "dump-unit", "upstream", "high",
+        "the source can not read {table} with `where: {where}`",
+        "RawCause has the server's words; `where` of the section `mydumpers` holds for every dumped table: stop the "
+        "task, correct it, or keep the table out with `block-allow-list`, and start the task again",
+    ),
+    ErrorKind(
         "dump-snapshot-lost", 32916, "dump-unit", "internal", "high",
         "session {slot} of the dump lost its snapshot: Spark has started its task a second time",
         "the task tries again by itself, and dumps as of a new moment; see the logs of Spark for what ended its worker",
@@ -96,6 +102,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "lake-table-unknown", 32909, "dump-unit", "internal", "medium",
         "the dump in {directory} has no table {table}; it has {known}",
         "name one of them as `schema.table`; `lake.tables(directory)` lists them all",
+    ),
+    ErrorKind(
+        "lake-table-ambiguous", 32923, "dump-unit", "internal", "medium",
+        "the dump in {directory} has several tables that {table} may mean: {known}",
+        'name the one as a pair of schema and table, such as `("shop", "orders.old")`, or with backticks',
+    ),
+    ErrorKind(
+        "lake-files-ignored", 32924, "dump-unit", "internal", "high",
+        "Spark would read {read} of the {chunks} files of table {table} in {directory}; it ignores {file}",
+        "dump the table again: files of new dumps have no names that begin with `_`, which Spark ignores; what is there "
+        "can be loaded into a server",
     ),
     ErrorKind(
         "lake-dump-missing", 32913, "dump-unit", "internal", "medium",
@@ -157,6 +174,14 @@ KINDS: tuple[ErrorKind, ...] = (
         "drop or alter the table at the target, or route the source's table to another name",
     ),
     ErrorKind(
+        "load-key-missing", 34925, "load-unit", "downstream", "high",
+        "rows of {source_table} have no key at the target in {table}, and they were read while the source went on: "
+        "rows that were written meanwhile would be there twice",
+        "give {table} a primary or unique key of columns that {source_table} has, and resume the task; or stop the "
+        "task, leave the table at the target as it is but without rows, and load anew with --remove-meta: the dump "
+        "then sees that there is no key and reads {source_table} as it is at one moment",
+    ),
+    ErrorKind(
         "load-collation-unknown", 34903, "load-unit", "downstream", "high",
         "the target does not know what table {table} is made of",
         "create the table {target_table} at the target by hand, with the same character set and a collation that it "
@@ -202,10 +227,23 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-structure-differs", 34924, "load-unit", "downstream", "high",
-        "table {table} got its indexes and foreign keys after its rows and is not what it was before they were taken "
-        "off (RawCause shows it)",
-        "compare it with the source's table; if somebody has altered it meanwhile, alter it back, then resume the "
-        "task; its rows are complete",
+        "table {table} got its indexes and foreign keys after its rows, and one of them is not what it was before "
+        "they were taken off (RawCause shows the table)",
+        "compare them with those of the source's table and alter what differs, then resume the task; the rows are "
+        "complete",
+    ),
+    ErrorKind(
+        "load-table-gone", 34926, "load-unit", "downstream", "high",
+        "table {table} is not at the target any more, but rows of {sources} are recorded as loaded into it",
+        "bring the table back with its rows and resume the task; or stop the task, empty what else it has loaded, and "
+        "start it with --remove-meta",
+    ),
+    ErrorKind(
+        "load-timestamp-implicit", 34927, "load-unit", "downstream", "high",
+        "the target would give the TIMESTAMP column {column} of {table} a default, and ON UPDATE, that the source's "
+        "has not",
+        "switch `explicit_defaults_for_timestamp` on at the target, or give the target's user the right to set it for "
+        "a session (RawCause has the target's words), or create the table by hand; then resume the task",
     ),
     ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",

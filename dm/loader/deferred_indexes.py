@@ -6,7 +6,8 @@ whose load was killed in between lacks indexes, and nobody sees it.
 Each table that the load makes is first made whole, so whatever the target does not take is refused before a row comes.
 Then the structure is recorded as the target shows it (`dm.target.progress.deferral`), and only then indexes and foreign
 keys are taken off the empty table. In the end each run adds what the table lacks of its record, and forgets the record
-when SHOW CREATE TABLE says what it said at the beginning, to the letter. A run after a SIGKILL is a run like any other.
+when SHOW CREATE TABLE has each of them to the letter. A run after a SIGKILL is a run like any other. The rest of the
+table may be another by then: in a merge another source may be further, and its DDL have come through.
 
 Unique keys stay, since rows with the same key are found by them; so does everything of a table whose AUTO_INCREMENT
 rests on another index, or whose engine is not InnoDB. Foreign keys come off before indexes and on after those of all
@@ -35,7 +36,6 @@ from dm.loader.target_tables import TargetTables
 from dm.schema.structure_text import (
     add_foreign_keys,
     add_indexes,
-    normal_structure,
     secondary_definitions,
     take_off_foreign_keys,
     take_off_indexes,
@@ -141,7 +141,7 @@ class TableCompletion:
             faults.hit("loader.index_added")
         if task.last or not definitions.foreign_keys:
             present = targets.structure(deferral.table)
-            if normal_structure(present) != normal_structure(deferral.structure):
+            if not secondary_definitions(present, targets.parsed(deferral.table, present)).has(definitions):
                 raise DMError("load-structure-differs", table=deferral.table, cause=present)
             complete(connection, self.run.key, deferral.table)
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dm.changes.constant import constant_columns
+from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.deferred_indexes import demand_complete, put_off
 from dm.loader.local_data import LocalDataAdmission
@@ -19,7 +22,7 @@ from dm.spark.dump_files import DumpedTable, DumpPlan
 from dm.spark.literals import constant_literal, naming_key
 from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import LoadRun
+from dm.target.progress.chunks import LoadRun, filled_tables
 
 
 @dataclass
@@ -61,6 +64,7 @@ class Destinations:
         strict = subtask.collation_compatible == "strict"
         self._targets = TargetTables.at(connection, strict_collations=strict)
         self._made: list[TableSchema] = []
+        self._filled: Mapping[TableName, Sequence[TableName]] | None = None
 
     def make_schemas(self) -> None:
         """Make the schemas that the target needs, each with the defaults of a source schema that goes there.
@@ -79,7 +83,10 @@ class Destinations:
         schema, context = self._structures.schema(table), self._structures.context(table.name)
         extracted = self._rules.extracted(table.name)
         target, new = self._targets.create(table.structure, schema, context, self._rules.route, extracted)
+        if self._read_for_replay(table) and not is_keyed(schema, target, context.flavor, extracted):
+            raise DMError("load-key-missing", table=target.name, source_table=table.name)
         if new:
+            self._demand_unloaded(target.name)
             self._made.append(target)
         elif self._subtask.spark.defer_indexes:
             demand_complete(self._targets, self._run.key, schema, target)
@@ -94,6 +101,19 @@ class Destinations:
             self._subtask.spark.json_types == "exact",
             bool(columns) and self._admission.of(target),
         )
+
+    def _read_for_replay(self, table: DumpedTable) -> bool:
+        """Whether the rows are of several moments, and the syncer is to find each again by its key."""
+        syncs = self._subtask.mode in ("all", "load&sync")
+        return syncs and not (table.keyless or self._structures.plan.consistent)
+
+    def _demand_unloaded(self, target: TableName) -> None:
+        """Raise DMError where rows are recorded as loaded into a table that was not there."""
+        if self._filled is None:
+            self._filled = filled_tables(self._targets.connection, self._run)
+        sources = self._filled.get(target)
+        if sources:
+            raise DMError("load-table-gone", table=target, sources=", ".join(map(str, sources)))
 
     def finish(self) -> None:
         """Take off new tables what they get back when their rows are there."""

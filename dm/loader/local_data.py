@@ -93,12 +93,16 @@ def _converted(column: Column, variable: str) -> str | None:
     return None
 
 
-def packets(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[bytes]:
-    """The rows as the server reads them, in pieces of about a megabyte; `columns` are the first ones of the batch."""
+def packets(batch: pyarrow.RecordBatch, columns: Sequence[Column], most: int) -> Iterator[bytes]:
+    """The rows as the server reads them, in pieces of about a megabyte, and of `most` bytes at most.
+
+    `columns` are the first ones of the batch.
+    """
     native = accelerator.native
+    step = min(2 * _PACKET, most)  # a packet of the protocol ends below 16 MiB
     for data in _joined(batch, columns) if native is None else _compiled(native, batch, len(columns)):
-        for at in range(0, len(data), 2 * _PACKET):  # a packet of the protocol ends below 16 MiB
-            yield data[at : at + 2 * _PACKET]
+        for at in range(0, len(data), step):
+            yield data[at : at + step]
 
 
 def _compiled(native: ModuleType, batch: pyarrow.RecordBatch, width: int) -> Iterator[bytes]:

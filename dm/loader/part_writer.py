@@ -93,7 +93,7 @@ class PartWriter:
             nonlocal sent
             for batch in rows([column.name for column in destination.columns]):
                 sent += batch.num_rows
-                yield from packets(batch, destination.columns)
+                yield from packets(batch, destination.columns, self.connection.data_bytes)
 
         try:
             outcome = self.connection.send_data(statement, pieces())

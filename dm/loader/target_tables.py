@@ -77,6 +77,7 @@ class TargetTables:
         if new:
             if extracted:
                 raise table_missing(source.name, target, extracted)
+            self._demand_explicit_defaults(source, target)
             piece = Piece.of(structure, context)
             statement = (with_collations(piece, self.context) if self.strict_collations else piece).routed(route)
             try:
@@ -95,6 +96,24 @@ class TargetTables:
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
         return found, new
+
+    def _demand_explicit_defaults(self, source: TableSchema, target: TableName) -> None:
+        """Have TIMESTAMP columns without a default made so, or raise DMError.
+
+        Servers with `explicit_defaults_for_timestamp=OFF` would give them one, and ON UPDATE besides.
+        """
+        bare = [each for each in source.columns if each.base == "timestamp" and not each.nullable and not each.default]
+        name = "explicit_defaults_for_timestamp"
+        if not bare or all(each.generated for each in bare):
+            return
+        if int(self.connection.query(f"SELECT @@SESSION.{name}")[0][0]) == 1:
+            return
+        try:
+            self.connection.execute(f"SET SESSION {name} = 1")
+        except DMError as error:
+            if error.retryable:
+                raise
+            raise DMError("load-timestamp-implicit", table=target, column=bare[0].name, cause=error.cause) from error
 
     def _make(self, statement: str) -> None:
         """Execute a CREATE TABLE; members of an ENUM or SET may be equal, which only lenient sessions accept."""

@@ -40,6 +40,14 @@ class Definitions:
     def __bool__(self) -> bool:
         return bool(self.indexes or self.fulltext or self.foreign_keys)
 
+    def has(self, others: Definitions) -> bool:
+        """Whether all of the others are among these, each with the same text."""
+        return (
+            others.indexes.items() <= self.indexes.items()
+            and others.fulltext.items() <= self.fulltext.items()
+            and others.foreign_keys.items() <= self.foreign_keys.items()
+        )
+
 
 def secondary_definitions(structure: str, schema: TableSchema) -> Definitions:
     """The indexes that admit a key more than once, and the foreign keys, of a text and what it was parsed to."""

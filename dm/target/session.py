@@ -7,8 +7,11 @@ Each setting is there for the exactness of rows:
 - time_zone +00:00: TIMESTAMP values come as UTC.
 - sql_mode: strict, so that a value that doesn't fit stops the task; 0 stays 0 in an AUTO_INCREMENT column; zero and
   invalid dates that the source could hold pass. Never NO_BACKSLASH_ESCAPES: the literal encoder relies on escapes;
-  never PAD_CHAR_TO_FULL_LENGTH: row comparison relies on CHAR values without padding.
+  never PAD_CHAR_TO_FULL_LENGTH: row comparison relies on CHAR values without padding; never ANSI_QUOTES, nor a mode
+  that has it in it: SHOW CREATE TABLE would quote names like texts.
 - utf8mb4 with a named collation, so that it doesn't depend on the server's version.
+- sql_select_limit without an end: an answer that lacks rows looks like any other.
+- completion_type: COMMIT neither begins another transaction nor ends the session.
 - wait_timeout of weeks: a lane may have nothing to do for as long, and its session is more than a way to the server (it
   holds the lane's lock). A session that lost its process is ended by the next run.
 
@@ -29,14 +32,17 @@ COLLATION: Final = "utf8mb4_general_ci"
 _MODES: Final = ("STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES")
 _NEEDED_MODES: Final = ("NO_AUTO_VALUE_ON_ZERO",)
 _FORBIDDEN_MODES: Final = frozenset(
-    {"NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "ANSI", "DB2", "MAXDB", "ORACLE"}
+    {"NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "ANSI_QUOTES"}
+    | {"ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"}  # each has ANSI_QUOTES in it
 )
+_ALL_ROWS: Final = (1 << 64) - 1
 _IDLE_SECONDS: Final = 2147483  # the largest value that every platform takes
 _VARIABLE: Final = re.compile(r"[a-z_][a-z0-9_]*")
 
 FIXED: Final = frozenset(
     {"autocommit", "time_zone", "transaction_isolation", "tx_isolation", "unique_checks", "names", "sql_auto_is_null"}
     | {"character_set_client", "character_set_connection", "character_set_results", "collation_connection"}
+    | {"sql_select_limit", "sql_quote_show_create", "completion_type"}
     | {"foreign_key_checks"}  # decided by the task as a whole: the plan depends on it
 )
 """Variables a `session` block can't change; what it says of them is left aside."""
@@ -66,6 +72,8 @@ def session_statement(session: Mapping[str, str], *, foreign_key_checks: bool) -
         f"wait_timeout={_IDLE_SECONDS}",
         f"foreign_key_checks={int(foreign_key_checks)}",
         "sql_auto_is_null=0",
+        f"sql_select_limit={_ALL_ROWS}",
+        "completion_type=0",
         f"sql_mode='{_quoted(sql_mode(session.get('sql_mode')))}'",
     ]
     for name, value in session.items():

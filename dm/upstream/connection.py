@@ -1,7 +1,6 @@
 """Connections to an upstream server, and the server's errors in our words.
 
-Every session is the same whatever the server's defaults are: utf8mb4, time zone +00:00. Session variables of the source
-file come last.
+Every session is the same whatever the server's defaults are: utf8mb4, time zone +00:00, answers with all their rows.
 
 Whoever answers at the address may not be the server that was meant, so nothing it says is trusted: LOAD DATA LOCAL is
 refused (a server could ask any client for its files), a password is never sent in clear over a connection without TLS,
@@ -50,6 +49,7 @@ PROMPT_SECONDS: Final = 8.0
 # Of one answer that is read as a whole. A row of one byte costs us hundreds, so each read counts more than its bytes.
 ANSWER_BYTES: Final = 256 << 20
 _READ_COST: Final = 128
+ALL_ROWS: Final = (1 << 64) - 1  # for sql_select_limit
 LONGEST_WORDS: Final = 2000  # of what a server says of an error
 
 # What pymysql lets through when the peer does not speak the protocol; RuntimeError is its word for a file it is asked
@@ -195,8 +195,9 @@ def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
         # A numeric variable refuses text; everything in the file is text.
         number = int(value) if re.fullmatch(r"-?\d{1,19}", str(value)) else None
         fetch(connection, f"SET SESSION `{name}` = %s", (value if number is None else number,), role=role)
-    # Last: what is read and written here is UTC whatever the user's block says.
-    fetch(connection, "SET time_zone = '+00:00'", role=role)
+    # Last, whatever the user's block says: what is read and written here is UTC, and no answer ends before its last row
+    # (`DEFAULT` would be the server's global limit).
+    fetch(connection, f"SET SESSION time_zone = '+00:00', sql_select_limit = {ALL_ROWS}", role=role)
 
 
 def fetch(

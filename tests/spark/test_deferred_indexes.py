@@ -162,6 +162,34 @@ def test_rows_that_come_meanwhile_do_not_keep_an_index_away(
     assert rows(load.target, f"SELECT COUNT(*) FROM `{load.target_schema}`.wide") == [(2**doubled + sum(written),)]
 
 
+def test_a_table_may_have_become_another_in_between(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a merge, another source may be further, and its DDL have come through."""
+    load = full_load(mariadb, mariadb, TABLES[3], TABLES[8], defer_indexes=True)
+    load.dump()
+    load_until_a_part_is_there(load, monkeypatch)
+    mariadb.execute(f"ALTER TABLE `{load.target_schema}`.own ADD COLUMN later INT")
+    load.load()
+    structure = structures(load)["own"]
+    assert "KEY `k` (`up`)" in structure
+    assert "CONSTRAINT `c_up`" in structure
+    assert deferred(load) == []
+
+
+def test_rows_that_went_with_their_table_are_missed(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    load = full_load(mariadb, mariadb, TABLES[3], TABLES[8], defer_indexes=True)
+    load.dump()
+    load_until_a_part_is_there(load, monkeypatch)
+    mariadb.execute(f"DROP TABLE `{load.target_schema}`.own")
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-table-gone"
+    assert f"rows of {TableName(load.schema, 'own')} are recorded" in caught.value.message
+
+
 def test_a_table_that_an_ended_load_has_left_behind_is_not_taken_for_complete(
     mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -286,6 +286,22 @@ def test_a_target_table_with_columns_and_indexes_of_its_own_is_used(
     assert rows(mariadb, query) == [(1, 1, 9), (2, 2, 9), (3, 3, 9), (4, 4, 9)]
 
 
+def test_rows_of_several_moments_need_a_key_at_the_target(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    """The dump has seen no table there; in a merge another source's table without a key may have made it meanwhile."""
+    load = full_load(mariadb, mariadb, "CREATE TABLE t (id INT PRIMARY KEY, v INT)", "INSERT INTO t VALUES (1, 1)")
+    load.dump()
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`", f"CREATE TABLE `{load.target_schema}`.t (id INT NOT NULL, v INT)"
+    )
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-key-missing"
+    assert rows(mariadb, f"SELECT * FROM `{load.target_schema}`.t") == []
+    mariadb.execute(f"ALTER TABLE `{load.target_schema}`.t ADD PRIMARY KEY (id)")
+    load.load()
+    assert load.report().identical
+
+
 def test_without_a_dump_the_load_says_so(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
     load = full_load(mariadb, mariadb, *KEYED)
     with pytest.raises(DMError) as caught:

@@ -251,6 +251,19 @@ def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: Table
     return [(str(source), TableName(str(schema), str(table))) for source, schema, table in rows]
 
 
+def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName, list[TableName]]:
+    """The target tables that rows of this source are recorded in, each with the tables they are from."""
+    rows = connection.query(
+        "SELECT DISTINCT target_schema, target_table, cp_schema, cp_table"
+        f" FROM {run.table.sql} WHERE id = %s AND cp_schema <> '' AND row_count > 0 ORDER BY cp_schema, cp_table",
+        (run.key.source_id,),
+    )
+    found: dict[TableName, list[TableName]] = {}
+    for row in rows:
+        found.setdefault(TableName(str(row[0]), str(row[1])), []).append(TableName(str(row[2]), str(row[3])))
+    return found
+
+
 def loaded_parts(connection: TargetConnection, run: LoadRun) -> dict[PartKey, int]:
     """The parts that are in the target, each with its bytes."""
     return {part: size for part, (_, size) in loaded_sizes(connection, run).items()}

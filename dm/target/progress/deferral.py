@@ -40,10 +40,10 @@ def create_deferrals(connection: TargetConnection, key: SubtaskKey) -> None:
 
 
 def defer(connection: TargetConnection, key: SubtaskKey, deferral: Deferral) -> None:
-    """Record what a table is to be, before it becomes less."""
+    """Record what a table is to be, before it becomes less; a record of one that was dropped since is replaced."""
     connection.begin()
     connection.execute(
-        f"INSERT INTO {key.deferral.sql} (id, target_schema, target_table, structure) VALUES (%s, %s, %s, %s)",
+        f"REPLACE INTO {key.deferral.sql} (id, target_schema, target_table, structure) VALUES (%s, %s, %s, %s)",
         (key.source_id, deferral.table.schema, deferral.table.table, deferral.structure),
     )
     connection.commit()

@@ -34,9 +34,11 @@ def sent(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> bytes:
     found = set()
     for native in {None, compiled()}:
         with running(native):
-            pieces = list(packets(batch, columns))
+            pieces = list(packets(batch, columns, 1 << 30))
+            small = list(packets(batch, columns, 7))
         assert all(0 < len(piece) < 1 << 24 for piece in pieces)
-        found.add(b"".join(pieces))
+        assert all(0 < len(piece) <= 7 for piece in small)
+        found |= {b"".join(pieces), b"".join(small)}
     (data,) = found
     return data
 

@@ -1,0 +1,89 @@
+"""What a server is set to changes nothing of what is dumped and loaded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dm.config.endpoint import Endpoint
+from dm.demo.servers import ThrowawayServer
+from dm.target.connection import TargetConnection
+from dm.target.session import sql_mode
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import FullLoad, endpoint, follow, rows
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+MANY = 5000
+TABLES = (
+    "CREATE TABLE keyed (id INT PRIMARY KEY, v INT, KEY v (v))",
+    "CREATE TABLE keyless (id INT, t TEXT)",
+    "CREATE TABLE digits (d INT)",
+    "INSERT INTO digits VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)",
+    "INSERT INTO keyless SELECT a.d + 10 * b.d + 100 * c.d + 1000 * e.d, REPEAT('x', 40)"
+    f" FROM digits a, digits b, digits c, digits e WHERE e.d < {MANY // 1000}",
+    "INSERT INTO keyed SELECT id, id FROM keyless",
+    *(f"CREATE TABLE small_{number} (id INT PRIMARY KEY)" for number in range(40)),
+)
+
+
+@contextmanager
+def set_to(server: ThrowawayServer, name: str, value: object) -> Iterator[None]:
+    """The server with another global value of a variable."""
+    ((before,),) = rows(server, f"SELECT @@GLOBAL.{name}")
+    server.execute(f"SET GLOBAL {name} = {value}")
+    try:
+        yield
+    finally:
+        server.execute(f"SET GLOBAL {name} = {before}")
+
+
+def assert_same(load: FullLoad) -> None:
+    report = load.report()
+    assert report.identical, str(report)
+
+
+@pytest.mark.parametrize("dump_files", ["all", "none"])
+def test_no_answer_ends_before_its_last_row(
+    dump_files: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(upstream, target, *TABLES, rows=1000, dump_files=dump_files, defer_indexes=True)
+    with set_to(upstream, "sql_select_limit", 10), set_to(target, "sql_select_limit", 1):
+        load.dump()
+        load.load()
+    assert_same(load)
+    follow(load)
+
+
+def test_data_goes_in_packets_that_the_target_admits(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, *TABLES)
+    load.dump()
+    with set_to(mariadb, "max_allowed_packet", 16384), set_to(mariadb, "local_infile", 1):
+        load.load()
+    assert_same(load)
+
+
+def test_timestamps_without_a_default_stay_so(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(
+        upstream, target, "CREATE TABLE t (id INT PRIMARY KEY, a TIMESTAMP NOT NULL, b TIMESTAMP NOT NULL)"
+    )
+    load.dump()
+    with set_to(target, "explicit_defaults_for_timestamp", 0):
+        load.load()
+    assert "CURRENT_TIMESTAMP" not in rows(target, f"SHOW CREATE TABLE `{load.target_schema}`.t")[0][1]
+    assert_same(load)
+
+
+def test_a_session_block_can_not_change_how_names_are_quoted(target: ThrowawayServer) -> None:
+    wanted = "ANSI_QUOTES,NO_ZERO_DATE,ANSI,ORACLE"
+    assert sql_mode(wanted) == "NO_ZERO_DATE,NO_AUTO_VALUE_ON_ZERO"
+    block = {"sql_mode": wanted, "sql_select_limit": "1", "completion_type": "2"}
+    asked = Endpoint.model_validate(endpoint(target).model_copy(update={"session": block}))
+    with TargetConnection(asked) as connection:
+        connection.begin()
+        connection.commit()
+        assert len(connection.query("SELECT 1 UNION SELECT 2")) == 2
