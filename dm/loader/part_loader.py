@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pyarrow
 from pyarrow import parquet
@@ -29,6 +30,8 @@ from dm.target.progress.chunks import (
     note_duplicates,
     take_slot,
 )
+
+_MOST_ATTEMPTS: Final = 20  # of one part; a deadlock's other side has gone on each time
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +78,7 @@ class PartLoader:
             take_slot(connection, self.run.key)
             connection.execute("SET SESSION foreign_key_checks = 0")
             for task in tasks:
-                results.append(self._load(connection, task))
+                results.append(self._load_whole(connection, task))
         except DMError as error:
             failed = tasks[len(results)]
             raise DMError(
@@ -85,6 +88,17 @@ class PartLoader:
             # Also what rolls back: the server does it when the session ends, whatever went wrong with it.
             connection.close()
         return tuple(results)
+
+    def _load_whole(self, connection: TargetConnection, task: PartTask) -> PartResult:
+        """Load the part, again where others were in its way: rows of a merge meet in the keys that they share."""
+        for _ in range(_MOST_ATTEMPTS - 1):
+            try:
+                return self._load(connection, task)
+            except DMError as error:
+                if error.name != "transaction-aborted":
+                    raise
+                connection.rollback()
+        return self._load(connection, task)
 
     def _load(self, connection: TargetConnection, task: PartTask) -> PartResult:
         duplicates = NO_DUPLICATES

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 import pytest
 
@@ -12,7 +12,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.target.connection import TargetConnection
 from dm.target.session import sql_mode
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import FullLoad, endpoint, follow, rows
+from tests.spark.full_load import FullLoad, beside, endpoint, follow, rows
+from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -62,6 +63,37 @@ def test_data_goes_in_packets_that_the_target_admits(mariadb: ThrowawayServer, f
     load.dump()
     with set_to(mariadb, "max_allowed_packet", 16384), set_to(mariadb, "local_infile", 1):
         load.load()
+    assert_same(load)
+
+
+@pytest.mark.parametrize("local_infile", [0, 1])
+def test_a_part_that_others_were_in_the_way_of_is_loaded_again(
+    local_infile: int, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, TABLES[0], "INSERT INTO keyed VALUES (1, 1), (2, 2)")
+    load.dump()
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"CREATE TABLE `{load.target_schema}`.keyed (id INT PRIMARY KEY, v INT, KEY v (v))",
+        f"INSERT INTO `{load.target_schema}`.keyed VALUES (2, 0)",
+    )
+    given_up = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_timeouts'"
+    before = rows(mariadb, given_up)
+    with (
+        set_to(mariadb, "local_infile", local_infile),
+        set_to(mariadb, "innodb_lock_wait_timeout", 1),
+        closing(mariadb.connect()) as other,
+        other.cursor() as cursor,
+    ):
+        cursor.execute("BEGIN")
+        cursor.execute(f"UPDATE `{load.target_schema}`.keyed SET v = 5 WHERE id = 2")
+
+        def let_go() -> None:
+            wait_until(lambda: rows(mariadb, given_up) > before, "a session of the load gave up waiting")
+            other.rollback()
+
+        with beside(let_go):
+            load.load()
     assert_same(load)
 
 
