@@ -1,4 +1,4 @@
-"""Character sets by the collation numbers that the binlog speaks in, and statements' texts in them.
+"""Character sets by the collation numbers that the binlog speaks in, and texts in them.
 
 The numbers are the servers' (information_schema.collations, MySQL 9.7 and MariaDB 10.11). MariaDB gave its NO PAD
 variants the number of the padding collation plus 1024, and its UCA 14.0.0 collations blocks of 256 from 2048 up.
@@ -6,6 +6,9 @@ variants the number of the padding collation plus 1024, and its UCA 14.0.0 colla
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Final
 
 from dm.errors import DMError
@@ -75,6 +78,43 @@ for _charset, _ranges in _IDS.items():
         _first, _last = _item if isinstance(_item, tuple) else (_item, _item)
         _BY_ID.update(dict.fromkeys(range(_first, _last + 1), _charset))
 
+# What the servers' tables have where Python's codec has another character or none, as runs of characters from a code
+# on. Found by all codes of MySQL 9.7 and MariaDB 10.11, converted to utf8mb4 by the server; both have the same tables.
+# U+FFFD stands for no character.
+_RUNS: Final[Mapping[str, Mapping[str, str]]] = {
+    "big5": {
+        "a15a": "\ufffd", "a1c3": "\ufffd", "a1c5": "\ufffd", "a1fe": "\ufffd", "a240": "\ufffd", "a2cc": "\ufffd",
+        "a2ce": "\ufffd", "f9d6": "碁銹裏墻恒粧嫺",
+    },
+    "cp1256": {
+        "8a": "\ufffd", "8f": "\ufffd", "98": "\ufffd", "9a": "\ufffd", "9f": "\ufffd", "aa": "\ufffd", "c0": "\ufffd",
+        "ff": "\ufffd",
+    },
+    "cp866": {"fc": "ⁿ²"},
+    "eucjpms": {
+        "8fa2b7": "～", "8fa2c3": "￤", "8ff3f3": "ⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅠⅡ",
+        "8ff4a1":
+            "ⅢⅣⅤⅥⅦⅧⅨⅩ＇＂㈱№℡炻仼僴凬匇匤\ufa0e咊坙\ufa0f\ufa10增寬峵嵓\ufa11德悅愠敎昻晥\ufa12\uf929栁"
+            "\ufa13\ufa14橫櫢淸淲瀨\ufa15\ufa16甁皂皞\ufa17礰\ufa18\ufa19\ufa1a\ufa1b竧\ufa1c\ufa1d綠緖\ufa1e荢\ufa1f"
+            "薰\ufa20\ufa21蠇\ufa22譿賴赶\ufa23\ufa24\ufa25郞\ufa26鄕\ufa27\ufa28閒\uf9dc\ufa29霻靍靑\ufa2a\ufa2b"
+            "\ufa2c馞髙魲\ufa2d黑",
+        "a1c1": "～∥", "a1dd": "－", "a1f1": "￠￡", "a2cc": "￢",
+        "ada1": "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ", "adc0": "㍉㌔㌢㍍㌘㌧㌃㌶㍑㍗㌍㌦㌣㌫㍊㌻㎜㎝㎞㎎㎏㏄㎡",
+        "addf": "㍻〝〟№㏍℡㊤㊥㊦㊧㊨㈱㈲㈹㍾㍽㍼≒≡∫∮∑√⊥∠∟⊿∵∩∪",
+    },
+    "gb18030": {"a8bc": "ḿ", "8135f437": "\ue7c7"},
+    "greek": {"a1": "ʽʼ", "a4": "\ufffd\ufffd", "aa": "\ufffd"},
+    "hebrew": {"af": "‾"},
+    "koi8u": {"95": "•"},
+    "sjis": {"815f": "\\"},
+    "ujis": {"a1c0": "\\"},
+}  # fmt: skip
+# The bytes of one character in those of several bytes.
+_CHARACTERS: Final = {
+    "big5": rb"[\xa1-\xf9].|.", "sjis": rb"[\x81-\x9f\xe0-\xfc].|.", "ujis": rb"\x8f..|[\x8e\xa1-\xfe].|.",
+    "eucjpms": rb"\x8f..|[\x8e\xa1-\xfe].|.", "gb18030": rb"[\x81-\xfe][0-9]..|[\x81-\xfe].|.",
+}  # fmt: skip
+
 # The server's latin1 is Windows-1252, with the five holes of that code page filled by the C1 controls of the same value
 # (MySQL Reference Manual, "West European Character Sets").
 LATIN1: Final = {code: bytes([code]).decode("cp1252", "ignore") or chr(code) for code in range(0x80, 0xA0)}
@@ -103,20 +143,72 @@ def codec_of(charset: str) -> str | None:
     return _CODECS.get(_SYNONYMS.get(charset, charset))
 
 
+def _differences(charset: str) -> dict[bytes, str]:
+    """The codes of which Python has another character than the server; empty where the server has none."""
+    found: dict[bytes, str] = {}
+    for first, characters in _RUNS.get(charset, {}).items():
+        for step, character in enumerate(characters):
+            code = int(first, 16) + step
+            found[code.to_bytes(len(first) // 2, "big")] = "" if character == "\ufffd" else character
+    if charset in ("ujis", "eucjpms"):  # ten rows of two bytes and ten of three are for private use
+        rows = [prefix + bytes([row]) for prefix in (b"", b"\x8f") for row in range(0xF5, 0xFF)]
+        codes = [row + bytes([cell]) for row in rows for cell in range(0xA1, 0xFF)]
+        found |= {code: chr(0xE000 + place) for place, code in enumerate(codes)}
+    return found
+
+
+def _any_of(codes: Iterable[bytes]) -> bytes:
+    """A pattern of these codes; as alternatives of thousands it would be slow."""
+    last: dict[bytes, bytes] = {}
+    for code in codes:
+        last[code[:-1]] = last.get(code[:-1], b"") + re.escape(code[-1:])
+    return b"|".join(re.escape(before) + b"[" + each + b"]" for before, each in last.items())
+
+
+@cache
+def decoder_of(charset: str) -> Callable[[bytes], str | None] | None:
+    """What makes texts of a character set's bytes, and None of those that stand for none; None where nothing can."""
+    # Functions inside a function are pickled as a whole: Spark's workers need not have this package.
+    if charset == "latin1":
+        holes = dict(LATIN1)
+        return lambda value: value.decode("latin-1").translate(holes)
+    codec = codec_of(charset)
+    if codec is None:
+        return None
+
+    def decoded(value: bytes) -> str | None:
+        try:
+            return value.decode(codec)
+        except UnicodeDecodeError:
+            return None
+
+    differences = _differences(charset)
+    if not differences:
+        return decoded
+    seldom = re.compile(_any_of(differences), re.DOTALL)
+    characters = re.compile(_CHARACTERS.get(charset, b"."), re.DOTALL)
+
+    def decoded_singly(value: bytes) -> str | None:
+        if seldom.search(value) is None:  # which may find the end of one character and the start of the next
+            return decoded(value)
+        texts = [differences[each] if each in differences else decoded(each) for each in characters.findall(value)]
+        return "".join(text for text in texts if text) if all(texts) else None
+
+    return decoded_singly
+
+
 def decode_text(raw: bytes, collation: int | None) -> str:
     """A statement's text by the collation its client spoke; raises DMError when it is not valid."""
     if raw.isascii() and (collation is None or collation not in _WIDE):
         return raw.decode("ascii")
     charset = "utf8mb4" if collation is None else charset_of(collation) or f"of collation {collation}"
-    if charset == "latin1":
-        return raw.decode("latin-1").translate(LATIN1)
-    codec = _CODECS.get(charset)
-    if codec is None:
+    decode = decoder_of(charset)
+    if decode is None:
         raise DMError("statement-undecodable", charset=charset, cause="no codec knows this character set")
-    try:
-        return raw.decode(codec)
-    except UnicodeDecodeError as error:
-        raise DMError("statement-undecodable", charset=charset) from error
+    text = decode(raw)
+    if text is None:
+        raise DMError("statement-undecodable", charset=charset)
+    return text
 
 
 # ASCII characters are not single bytes of the same value in these; no client speaks them, a damaged event may.

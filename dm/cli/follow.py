@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from dm.cli.output import Answer, print_line, progress_lines, remarks_of
+from dm.cli.output import Answer, errors_of, print_line, progress_lines, remarks_of
 
 _SECONDS = 0.5
 
@@ -33,6 +33,17 @@ def _rests(subtask: Answer) -> bool:
     )
 
 
+def _tried_again(answer: Answer) -> list[str]:
+    """What went wrong with subtasks that do not rest: those that do, tell it in the end."""
+    return [
+        error
+        for source in answer["sources"]
+        for subtask in source["subTaskStatus"]
+        if not _rests(subtask)
+        for error in errors_of(source["sourceStatus"]["source"], subtask)
+    ]
+
+
 def settled(answer: Answer) -> bool:
     """Whether there is nothing left to wait for."""
     return all(
@@ -44,14 +55,16 @@ def settled(answer: Answer) -> bool:
 def follow(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep) -> bool:
     """Print progress until the task is settled; False when a subtask rests that should not.
 
-    A terminal shows totals and tables in place; elsewhere each change of a total is a line.
+    A terminal shows totals and tables in place; elsewhere each change of a total is a line. What went wrong and is
+    tried again is told once.
     """
     try:
         if sys.stdout.isatty():
             with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
 
                 def show(answer: Answer) -> None:
-                    live.update(Text("\n".join(progress_lines(answer))), refresh=True)
+                    lines = [*progress_lines(answer), *_tried_again(answer)]
+                    live.update(Text("\n".join(lines)), refresh=True)
 
                 answer = _watch(ask, wait, show)
             print_line("\n".join(progress_lines(answer, tables=False)))
@@ -76,6 +89,7 @@ def _watch(ask: Callable[[], Answer], wait: Callable[[float], None], show: Calla
 
 def _line_printer() -> Callable[[Answer], None]:
     said: dict[str, str] = {}
+    told: set[str] = set()
 
     def show(answer: Answer) -> None:
         for line in progress_lines(answer, tables=False):
@@ -83,5 +97,9 @@ def _line_printer() -> Callable[[Answer], None]:
             if said.get(subject) != line:
                 said[subject] = line
                 print_line(line)
+        for error in _tried_again(answer):
+            if error not in told:
+                told.add(error)
+                print_line(error)
 
     return show

@@ -130,6 +130,12 @@ def remarks_of(answer: Answer) -> list[str]:
     return remarks
 
 
+def errors_of(source: str, subtask: Answer) -> list[str]:
+    """What went wrong with a subtask, the lines of an error together."""
+    errors = (subtask["result"] or {}).get("errors") or []
+    return ["\n".join(_error_lines(f"{subtask['name']} on {source}", error)) for error in errors]
+
+
 def progress_lines(answer: Answer, *, tables: bool = True) -> list[str]:
     """A line per subtask, and below it one for each table that is being dumped or loaded."""
     lines: list[str] = []
@@ -242,16 +248,21 @@ def _reads_standby(subject: str, part: Answer | None) -> list[str]:
     return [f"{subject}: reads the standby {part['sourceAddress']}; the first address fails"]
 
 
+def _error_lines(subject: str, error: Answer) -> list[str]:
+    lines = [f"{subject}: error {error['ErrCode']}: {error['Message']}"]
+    if error["RawCause"]:
+        lines.append(f"  cause: {error['RawCause']}")
+    if error["Workaround"]:
+        lines.append(f"  workaround: {error['Workaround']}")
+    return lines
+
+
 def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
     if result is None:
         return []
     lines: list[str] = []
     for error in result["errors"] or []:
-        lines.append(f"{subject}: error {error['ErrCode']}: {error['Message']}")
-        if error["RawCause"]:
-            lines.append(f"  cause: {error['RawCause']}")
-        if error["Workaround"]:
-            lines.append(f"  workaround: {error['Workaround']}")
+        lines += _error_lines(subject, error)
     if result["detail"]:
         lines.append(f"{subject}: {result['detail']}")
     if result["isCanceled"]:

@@ -18,6 +18,9 @@ DumpFiles = Literal["all", "none"]
 JsonTypes = Literal["exact", "text"]
 
 _SIZE_EXAMPLE = "a size such as `512m` or `2g`"
+# Spark, "Submitting Applications", master URLs.
+_MASTER = r"|local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+"
+_MASTER_EXAMPLE = "a master URL of Spark such as `local[4]`, `spark://host:7077`, `yarn` or `k8s://host:443`"
 # Of Spark's settings those that would break what a dump or load rests on: setting -> (values that do, what to use).
 _REFUSED = {
     "spark.master": ("", "use `master`"),
@@ -31,7 +34,7 @@ class SparkConfig(Section):
     """Where Spark runs and with what."""
 
     place: ClassVar = "under `spark`"
-    master: Text = ""  # empty: see `master_for`
+    master: Annotated[str, matching(_MASTER, "config-bad-value", _MASTER_EXAMPLE)] = ""  # empty: see `master_for`
     conf: dict[str, Text] = Field(default_factory=dict)
     packages: tuple[Text, ...] = ()  # Maven coordinates
     archives: tuple[Text, ...] = ()  # unpacked beside each executor

@@ -1,7 +1,7 @@
 """Errors as data: one exception type, one catalogue of everything that can go wrong."""
 
 from dm.errors.catalogue import CATALOGUE
-from dm.errors.error import DMError, ErrorReport
+from dm.errors.error import DMError, ErrorReport, said
 from dm.errors.general import REFUSED_STATEMENT
 from dm.errors.kind import ErrorKind
 from dm.errors.privilege import PRIVILEGE_ERRORS, privilege_missing
@@ -14,4 +14,5 @@ __all__ = [
     "ErrorKind",
     "ErrorReport",
     "privilege_missing",
+    "said",
 ]

@@ -100,3 +100,11 @@ class DMError(Exception):
         if self.cause:
             text += f", RawCause: {self.cause}"
         return f"{text}, Workaround: {self.workaround}" if self.workaround else text
+
+
+def said(error: BaseException) -> str:
+    """What an error says; where that can't be asked (py4j asks a JVM that may be gone), what it is."""
+    try:
+        return str(error)
+    except Exception as silent:
+        return f"{type(error).__name__}, whose words are lost ({type(silent).__name__})"

@@ -111,8 +111,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "lake-files-ignored", 32924, "dump-unit", "internal", "high",
         "Spark would read {read} of the {chunks} files of table {table} in {directory}; it ignores {file}",
-        "dump the table again: files of new dumps have no names that begin with `_`, which Spark ignores; what is there "
-        "can be loaded into a server",
+        "dump the table again: file names of new dumps do not begin with `_`, which Spark ignores; what is there can "
+        "be loaded into a server",
     ),
     ErrorKind(
         "lake-dump-missing", 32913, "dump-unit", "internal", "medium",
@@ -134,7 +134,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-file-damaged", 34900, "load-unit", "internal", "high",
         "dump file {file} is damaged: {why}",
-        "stop the task, remove the dump directory, and start the task again with --remove-meta",
+        "put the file back as it was and resume the task; or, where the task has made the dump itself, stop it, remove "
+        "the dump directory, and start the task again with --remove-meta",
     ),
     ErrorKind(
         "dump-file-not-understood", 34908, "load-unit", "internal", "high",
@@ -166,7 +167,9 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-missing", 34014, "load-unit", "internal", "high",
         "there is no finished dump in {directory}",
-        "start the task anew with `dmctl start-task --remove-meta` and task-mode `full` or `all`",
+        "with task-mode `load`, see that `loaders.dir` and `name` are those of the task that has made the dump (the "
+        "directory is `dir`, a dot and the task's name), and that it has finished; with `full` or `all` start the task "
+        "anew with `dmctl start-task --remove-meta`",
     ),
     ErrorKind(
         "load-table-differs", 34902, "load-unit", "downstream", "high",

@@ -272,7 +272,8 @@ class LoadUnit:
 
     def _clean(self, plan: DumpPlan | None) -> None:
         self._progress.finish()
-        if self._subtask.clean_dump_file:
+        # A dump that another task has made stays: it may be loaded elsewhere, too.
+        if self._subtask.clean_dump_file and self._subtask.mode in ("full", "all"):
             found = plan or load_plan(self._directory)
             # Without a plan the files are what a removal left that was cut short.
             if found is None or (found.task, found.source_id) == (self._key.task, self._key.source_id):

@@ -73,6 +73,7 @@ class DumpedTable:
     estimated_rows: int = 0
     chunk_rows: int = 0
     form: str = "parquet"  # of its chunk files; or "sql", or STREAMED
+    visible: bool = True  # its files' names do not begin with `_`; dumps of before had such files
 
     @property
     def chunks(self) -> int:
@@ -89,7 +90,10 @@ class DumpedTable:
         if self.form == "sql":
             # One number, as dumpling has it. Later generations are beyond all chunks of the first.
             return f"{file_stem(self.name)}.{self.generation * _CHUNKS + chunk:09d}.sql"
-        return f"{file_stem(self.name)}.{self.generation:03d}.{chunk:09d}.parquet"
+        stem = file_stem(self.name)
+        if self.visible and stem.startswith("_"):
+            stem = "%5F" + stem[1:]  # Spark and Hadoop pass over such files without a word
+        return f"{stem}.{self.generation:03d}.{chunk:09d}.parquet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,6 +220,7 @@ def plan_to_text(plan: DumpPlan) -> str:
                     "estimated_rows": table.estimated_rows,
                     "chunk_rows": table.chunk_rows,
                     "form": table.form,
+                    "visible": table.visible,
                 }
                 for table in plan.tables
             ],
@@ -249,6 +254,7 @@ def plan_from_text(text: str) -> DumpPlan:
             table["estimated_rows"],
             table["chunk_rows"],
             table.get("form", "parquet"),
+            table.get("visible", False),
         )
         for table in found["tables"]
     )

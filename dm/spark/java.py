@@ -57,6 +57,19 @@ def write_shim(java: Path, home: Path) -> Path:
     return home
 
 
+def demand_java(home: str) -> Path:
+    """That JAVA_HOME, if Spark runs with it."""
+    java = Path(home) / "bin" / "java"
+    version = java_version(java)
+    if version is None or version < OLDEST_JAVA:
+        raise DMError("java-missing", oldest=OLDEST_JAVA, seen=f"`java-home`: {_found(java, version)}")
+    return Path(home)
+
+
+def _found(java: Path, version: int | None) -> str:
+    return f"{java} is {'not usable' if version is None else f'version {version}'}"
+
+
 def find_java_home(scratch: Path) -> Path:
     """A JAVA_HOME that Spark runs with; `scratch` is where a shim may be written."""
     candidates = []
@@ -70,7 +83,7 @@ def find_java_home(scratch: Path) -> Path:
         version = java_version(java)
         if version is not None and version >= OLDEST_JAVA:
             return java.parent.parent
-        seen.append(f"{java} is {'not usable' if version is None else f'version {version}'}")
+        seen.append(_found(java, version))
     bundled = _bundled()
     if bundled is not None and java_version(bundled) is not None:
         return write_shim(bundled, scratch / "java-home")

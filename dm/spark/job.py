@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dm import faults
-from dm.errors import DMError
+from dm.errors import DMError, said
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -216,6 +216,6 @@ def _lanes(context: SparkContext, items: int, at_once: int | None) -> tuple[int,
 
 
 def _first_lines(broken: Sequence[BaseException]) -> str:
-    text = "\n".join(str(error) for error in broken)
+    text = "\n".join(map(said, broken))
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("at ")]
     return "\n".join(lines[:12])

@@ -1,7 +1,7 @@
 """A dump as typed tables for Spark, without a second copy.
 
     from dm.spark import lake
-    orders = lake.table(spark, "/shared/dump", "shop.orders")
+    orders = lake.table(spark, "/shared/dump", "shop.orders")  # or ("shop", "orders")
 
 Problem: chunk files hold the server's own bytes, because no type of Parquet or Spark holds all that a column may hold:
 zero dates, impossible dates, TIME beyond a day, DECIMAL of 65 digits, texts in any character set. Whoever wants to
@@ -10,8 +10,8 @@ count and join needs numbers, dates and strings.
 So the types are put on when the files are read, by expressions over the binary columns, as the table's stored
 structure says. What a type of Spark can not hold is never bent into it: the whole column becomes a string then
 (DECIMAL beyond 38 digits), or the value becomes null and says so in a column of its own (`born` and `born__invalid`: a
-zero date, or one that no calendar has). Rows never pass through Python, but for texts whose character set is not a kind
-of UTF-8.
+zero date, or one that no calendar has; a text with bytes that stand for no character). Rows never pass through Python,
+but for texts whose character set is neither ASCII nor a kind of UTF-8.
 
 | column | type in Spark |
 |---|---|
@@ -27,18 +27,21 @@ of UTF-8.
 Generated columns are not in the files, and so not in the tables.
 
 A dump is read whole or not at all: it must be finished, each file of the table must be there as long as the manifest
-says, and Spark compares every page with its checksum.
+says, Spark must have taken every one of them, and it compares every page with its checksum.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
-from dm.binlog.charset import LATIN1, codec_of
+from dm.binlog.charset import decoder_of
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column as Field
 from dm.schema.table import TableSchema
@@ -60,26 +63,31 @@ _NUMBERS = {"float": "float", "double": "double", "year": "smallint"}
 _MOMENTS = {"date": "date", "datetime": "timestamp_ntz", "timestamp": "timestamp"}
 _TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
 _ASCII = frozenset({"json", "uuid", "inet4", "inet6"})  # or UTF-8, which Spark's strings are
+_COMPLETE = frozenset({"utf8mb4", "utf8mb3", "utf8", "latin1", "binary"})  # whose stored bytes are all texts, or stay
 _MOST_DIGITS = 38
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
-_VERIFY_PAGES = "parquet.page.verify-checksum.enabled"  # parquet-java's name (ParquetInputFormat)
+_WHOLE = {
+    "parquet.page.verify-checksum.enabled": "true",  # parquet-java's name (ParquetInputFormat)
+    # Whatever the session says: files that can't be read would be left out.
+    "ignoreCorruptFiles": "false",
+    "ignoreMissingFiles": "false",
+}
 
 
 def tables(directory: str | Path) -> tuple[str, ...]:
-    """The names of the tables in a finished dump, as `schema.table`. DMError when there is no such dump."""
-    return tuple(str(table.name) for table in _plan(Path(directory)).tables)
+    """The names of the tables in a finished dump, as `schema.table`, in backticks where that may mean several."""
+    names = [table.name for table in _plan(Path(directory)).tables]
+    meanings = Counter(text for name in names for text in (str(name), name.sql))
+    return tuple(str(name) if meanings[str(name)] == 1 else name.sql for name in names)
 
 
-def table(spark: SparkSession, directory: str | Path, name: str) -> DataFrame:
-    """One table of a finished dump; `name` is `schema.table`. DMError when it is not there as a whole."""
+def table(spark: SparkSession, directory: str | Path, name: str | tuple[str, str]) -> DataFrame:
+    """One table of a finished dump, by `schema.table` or (schema, table); DMError when it is not there as a whole."""
     from pyspark.sql.types import BinaryType, StructField, StructType
 
     directory = Path(directory).absolute()
     plan = _plan(directory)
-    dumped = next((each for each in plan.tables if str(each.name) == name), None)
-    if dumped is None:
-        known = ", ".join(str(each.name) for each in plan.tables[:10]) or "none"
-        raise DMError("lake-table-unknown", directory=directory, table=name, known=known)
+    dumped = _named(directory, plan, name)
     read_manifest(directory).check(directory, plan.dump_id, dumped.name)
     fields = [field for field in _structure(plan, dumped).columns if field.generated is None]
     binary = StructType([StructField(field.name, BinaryType()) for field in fields])
@@ -88,8 +96,42 @@ def table(spark: SparkSession, directory: str | Path, name: str) -> DataFrame:
     files = [
         _PATTERN.sub(r"\\\g<0>", f"file://{directory / dumped.file_name(chunk)}") for chunk in range(dumped.chunks)
     ]
-    reader = spark.read.schema(binary).option(_VERIFY_PAGES, "true")
-    return reader.parquet(*files).select(_columns(fields))
+    rows = spark.read.schema(binary).options(**_WHOLE).parquet(*files)
+    _check_files(directory, dumped, rows.inputFiles())
+    return rows.select(_columns(fields))
+
+
+def _meant(names: Iterable[TableName], name: str | tuple[str, str]) -> list[TableName]:
+    if isinstance(name, str):
+        return [each for each in names if name in (str(each), each.sql)]
+    return [each for each in names if each == name]
+
+
+def _named(directory: Path, plan: DumpPlan, name: str | tuple[str, str]) -> DumpedTable:
+    found = _meant((each.name for each in plan.tables), name)
+    shown = name if isinstance(name, str) else TableName(*name).sql
+    if len(found) > 1:
+        known = ", ".join(each.sql for each in found)
+        raise DMError("lake-table-ambiguous", directory=directory, table=shown, known=known)
+    if not found:
+        known = ", ".join(str(each.name) for each in plan.tables[:10]) or "none"
+        raise DMError("lake-table-unknown", directory=directory, table=shown, known=known)
+    return next(each for each in plan.tables if each.name == found[0])
+
+
+def _check_files(directory: Path, dumped: DumpedTable, taken: Iterable[str]) -> None:
+    """DMError where Spark left a chunk file out: it ignores some names, even those it is told to read."""
+    read = {unquote(address).rpartition("/")[2] for address in taken}
+    ignored = [name for name in map(dumped.file_name, range(dumped.chunks)) if name not in read]
+    if ignored:
+        raise DMError(
+            "lake-files-ignored",
+            directory=directory,
+            table=dumped.name,
+            read=dumped.chunks - len(ignored),
+            chunks=dumped.chunks,
+            file=ignored[0],
+        )
 
 
 def _plan(directory: Path) -> DumpPlan:
@@ -118,14 +160,24 @@ def _columns(fields: Sequence[Field]) -> list[Column]:
     columns: list[Column] = []
     for field in fields:
         raw = functions.col("`" + field.name.replace("`", "``") + "`")
-        columns.append(_typed(field, raw).alias(field.name))
-        if field.base in _MOMENTS:
+        value = _typed(field, raw)
+        columns.append(value.alias(field.name))
+        if _may_be_invalid(field):
             flag = field.name + INVALID
             while flag.lower() in taken:
                 flag += "_"
             taken.add(flag.lower())
-            columns.append((raw.isNotNull() & _moment(field, raw).isNull()).alias(flag))
+            columns.append((raw.isNotNull() & value.isNull()).alias(flag))
     return columns
+
+
+def _may_be_invalid(field: Field) -> bool:
+    if field.base in _MOMENTS:
+        return True
+    charset = field.charset or "utf8mb4"
+    if field.base not in _TEXTS or field.base in ("enum", "set"):  # whose members are texts
+        return False
+    return charset not in _COMPLETE and decoder_of(charset) is not None
 
 
 def _typed(field: Field, raw: Column) -> Column:
@@ -201,25 +253,24 @@ def _member(field: Field, number: Column) -> Column:
 
 
 def _decoded(field: Field, raw: Column) -> Column:
-    """A text in the column's character set; binary where nothing here knows that."""
+    """A text in the column's character set; binary where nothing here knows that, null where bytes are no character."""
     from pyspark.sql import functions
 
-    def read_by(decode: Callable[[bytes], str]) -> Column:
-        # Without Arrow, which Spark refuses to use where there is no pandas.
-        return functions.udf(_by(decode), "string", useArrow=False)(raw)
-
-    codec = codec_of(field.charset or "utf8mb4")
-    if field.charset == "latin1":
-        holes = dict(LATIN1)
-        return read_by(lambda value: value.decode("latin-1").translate(holes))
-    if field.charset == "binary" or codec is None:
+    charset = field.charset or "utf8mb4"
+    text = raw.cast("string")
+    if charset in ("utf8mb4", "utf8mb3", "utf8"):
+        return text
+    if charset == "ascii":
+        # MariaDB stores any byte there. In UTF-8 what is not ASCII has more bytes than characters.
+        return functions.when(functions.length(text) == functions.length(raw), functions.try_validate_utf8(text))
+    decode = decoder_of(charset)
+    if charset == "binary" or decode is None:
         return raw
-    if codec in ("utf-8", "ascii"):
-        return raw.cast("string")
-    return read_by(lambda value: value.decode(codec))
+    # Without Arrow, which Spark refuses to use where there is no pandas.
+    return functions.udf(_by(decode), "string", useArrow=False)(raw)
 
 
-def _by(decode: Callable[[bytes], str]) -> Callable[[bytearray | None], str | None]:
+def _by(decode: Callable[[bytes], str | None]) -> Callable[[bytearray | None], str | None]:
     # A function inside a function is pickled as a whole: workers need not have this package.
     def decoded(value: bytearray | None) -> str | None:
         return None if value is None else decode(bytes(value))

@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dm import accelerator
-from dm.errors import DMError
-from dm.spark.java import find_java_home
+from dm.errors import DMError, said
+from dm.spark.java import demand_java, find_java_home
 
 if TYPE_CHECKING:
     from py4j.java_gateway import JavaGateway
@@ -167,12 +167,12 @@ class SparkProvider:
                 gateway = self._gateway = launch_gateway()  # type: ignore[no-untyped-call]
                 configuration = SparkConf(_jvm=gateway.jvm).setAll(list(settings.items()))
                 context = SparkContext(gateway=gateway, conf=configuration)
+            if not self._local:
+                context.addPyFile(str(_package_archive(self._scratch)))
+                if accelerator.native is not None:
+                    context.addFile(str(accelerator.native.__file__))  # beside the archive, where it is looked for
         except (Py4JError, OSError) as error:
-            raise DMError("spark-start-failed", master=self.master, cause=self._last_words(str(error))) from error
-        if not self._local:
-            context.addPyFile(str(_package_archive(self._scratch)))
-            if accelerator.native is not None:
-                context.addFile(str(accelerator.native.__file__))  # beside the archive, where it is looked for
+            raise DMError("spark-start-failed", master=self.master, cause=self._last_words(said(error))) from error
         return context
 
     def _launch(self, settings: Mapping[str, str]) -> tuple[int, str]:
@@ -183,7 +183,7 @@ class SparkProvider:
         answer = self._scratch / "gateway"
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_GATEWAY")}
         environment |= {
-            "JAVA_HOME": self._java_home or str(find_java_home(self._scratch)),
+            "JAVA_HOME": str(demand_java(self._java_home) if self._java_home else find_java_home(self._scratch)),
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
             "PYSPARK_PYTHON": self._python,

@@ -28,7 +28,7 @@ import structlog
 
 from dm import accelerator
 from dm.clock import Clock, SystemClock
-from dm.errors import DMError
+from dm.errors import DMError, said
 from dm.stop_signal import StopSignal
 from dm.task import garbage, heap
 from dm.task.log import configure
@@ -139,7 +139,9 @@ class Host:
             outcome = UnitFailed(run.number, error.report(), error.retryable, error.place)
         except Exception as defect:
             log.exception("unit broke")
-            broken = DMError("internal-error", what=f"{command.unit} ended with {type(defect).__name__}: {defect}")
+            broken = DMError(
+                "internal-error", what=f"{command.unit} ended with {type(defect).__name__}: {said(defect)}"
+            )
             outcome = UnitFailed(run.number, broken.report(), broken.retryable)
         self._report(run)
         with self._lock:

@@ -60,8 +60,8 @@ def test_every_type_is_typed_and_what_no_calendar_has_is_flagged(
         "d": "decimal(38,10)", "big": "string", "f": "float", "g": "double", "y": "smallint", "b1": "bigint",
         "b64": "decimal(20,0)", "da": "date", "da__invalid": "boolean", "ti": "interval day to second",
         "dt": "timestamp_ntz", "dt__invalid": "boolean", "ts": "timestamp", "ts__invalid": "boolean", "c": "string",
-        "v": "string", "u": "string", "x": "string", "bi": "binary", "bl": "binary", "e": "string", "ee": "string",
-        "se": "string", "es": "string", "j": "string", "a.b`c": "int",
+        "v": "string", "v__invalid": "boolean", "u": "string", "u__invalid": "boolean", "x": "string", "bi": "binary",
+        "bl": "binary", "e": "string", "ee": "string", "se": "string", "es": "string", "j": "string", "a.b`c": "int",
     }  # fmt: skip
     found: dict[int, dict[str, Any]] = {int(row["id"]): row.asDict() for row in frame.collect()}
     full = found[18446744073709551615]
@@ -85,6 +85,7 @@ def test_every_type_is_typed_and_what_no_calendar_has_is_flagged(
     assert (zero["ti"], zero["d"], zero["ee"], zero["es"]) == (timedelta(microseconds=1), Decimal("-0.1"), "", "")
     nothing = found[2]
     assert all(value is None for key, value in nothing.items() if key not in ("id", "ee") and "__" not in key)
+    assert not any(row[f"{column}__invalid"] for row in (full, zero, nothing) for column in ("v", "u"))
     assert not any(nothing[f"{column}__invalid"] for column in ("da", "dt", "ts"))
 
 

@@ -302,6 +302,17 @@ def test_rows_of_several_moments_need_a_key_at_the_target(mariadb: ThrowawayServ
     assert load.report().identical
 
 
+@pytest.mark.parametrize(("mode", "kept"), [("load", True), ("full", False)])
+def test_a_task_cleans_away_what_it_has_dumped_itself(
+    mode: str, kept: bool, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, mode=mode, clean_dump_file=True)
+    load.dump()
+    load.load()
+    assert load.report().identical
+    assert (load.directory / "metadata").exists() is kept
+
+
 def test_without_a_dump_the_load_says_so(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
     load = full_load(mariadb, mariadb, *KEYED)
     with pytest.raises(DMError) as caught:

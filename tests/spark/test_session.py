@@ -171,6 +171,30 @@ def test_without_any_java_the_message_names_the_ways_out(tmp_path: Path, monkeyp
     assert "openjdk" in caught.value.workaround
 
 
+def test_a_java_home_of_the_task_is_taken_or_refused(tmp_path: Path) -> None:
+    with pytest.raises(DMError) as caught:
+        SparkProvider("local[1]", {}, tmp_path, java_home="/nowhere").context()
+    assert caught.value.name == "java-missing"
+    assert "`java-home`: /nowhere/bin/java is not usable" in caught.value.message
+
+
+@pytest.mark.chaos
+@pytest.mark.timeout(300)  # Spark waits for a master for more than a minute
+def test_a_master_that_does_not_answer_is_an_error_whenever_spark_gives_up(tmp_path: Path) -> None:
+    script = """
+import pathlib, sys, threading
+from dm.errors import DMError
+from dm.spark.job import run_tasks
+from dm.spark.session import SparkProvider
+provider = SparkProvider("spark://127.0.0.1:1", {}, pathlib.Path(sys.argv[1]))
+try:
+    run_tasks(provider.context(), str, [1], threading.Event(), str, "nothing")
+except DMError as error:
+    print(error.name)
+"""
+    assert alone(script, str(tmp_path)).strip() in ("spark-start-failed", "spark-job-failed")
+
+
 def test_an_old_java_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = tmp_path / "old" / "bin" / "java"
     old.parent.mkdir(parents=True)

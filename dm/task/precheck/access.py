@@ -31,17 +31,21 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
     source = context.source
     statements: list[str] = []
     missing: list[str] = []
+    advised: list[str] = []  # what the dump can do without
     unreadable = [table for table in context.tables if not source.grants.on_table("SELECT", table)]
     if unreadable:
         missing.append(f"SELECT on {some(unreadable)}")
         statements += _on_schemas("SELECT", unreadable, source)
     unlockable = [schema for schema in context.schemas if not source.grants.on_schema("LOCK TABLES", schema)]
     if unlockable:
-        missing.append(f"LOCK TABLES on {some(unlockable)} (for tables without a key)")
+        advised.append(f"LOCK TABLES on {some(unlockable)} (for tables without a key)")
         statements += [f"GRANT LOCK TABLES ON {Ident(schema).sql}.* TO {source.account}" for schema in unlockable]
     locked_for = _global_lock(context)
     if locked_for and not _may_flush(source):
-        missing.append(f"RELOAD (for FLUSH TABLES WITH READ LOCK: {locked_for})")
+        if context.config.dump_of_one_moment and not unlockable:
+            advised.append(f"RELOAD (for FLUSH TABLES WITH READ LOCK: {locked_for}; without it the tables are locked)")
+        else:
+            missing.append(f"RELOAD (for FLUSH TABLES WITH READ LOCK: {locked_for})")
         statements.append(f"GRANT RELOAD ON *.* TO {source.account}")
     if not context.syncs and not source.grants.globally("REPLICATION CLIENT"):  # else `replication_privilege` asks
         missing.append("REPLICATION CLIENT (to ask where the binlog ends)")
@@ -52,12 +56,13 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
     if asks_for_xa and not source.grants.globally("XA_RECOVER_ADMIN"):
         missing.append("XA_RECOVER_ADMIN")
         statements.append(f"GRANT XA_RECOVER_ADMIN ON *.* TO {source.account}")
-    if not missing:
-        yield answers.success()
-    elif len(missing) > 1 or not unlockable:
-        yield answers.failure(f"{source.account} lacks {'; '.join(missing)}", "; ".join(statements))
+    lacks = f"{source.account} lacks {'; '.join([*missing, *advised])}"
+    if missing:
+        yield answers.failure(lacks, "; ".join(statements))
+    elif advised:
+        yield answers.warning(lacks, "; ".join(statements))
     else:
-        yield answers.warning(f"{source.account} lacks {'; '.join(missing)}", "; ".join(statements))
+        yield answers.success()
 
 
 def target(context: Context, answers: Answers) -> Iterator[CheckResult]:

@@ -18,7 +18,7 @@ from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server, open_server
 from dm.task.subtask import UNITS_OF_MODE
 
-Need = Literal["always", "dump", "sync"]
+Need = Literal["always", "dump", "sync", "dump or sync"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Item:
 ITEMS: tuple[Item, ...] = (
     Item("version", "always", binlog.version),
     Item("server_id", "sync", binlog.server_id),
-    Item("binlog_enable", "sync", binlog.enabled),
+    Item("binlog_enable", "dump or sync", binlog.enabled),
     Item("binlog_format", "sync", binlog.row_format),
     Item("binlog_row_image", "sync", binlog.row_image),
     Item("binlog_row_metadata", "sync", binlog.row_metadata),
@@ -127,7 +127,12 @@ def _reach_target(stack: ExitStack, config: SubtaskConfig) -> Server | CheckResu
 def _applies(item: Item, context: Context) -> bool:
     if item.name in context.config.ignore_checking_items:
         return False
-    needed = {"always": True, "dump": context.dumps, "sync": context.syncs}
+    needed = {
+        "always": True,
+        "dump": context.dumps,
+        "sync": context.syncs,
+        "dump or sync": context.dumps or context.syncs,
+    }
     return needed[item.need]
 
 

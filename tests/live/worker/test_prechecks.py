@@ -142,8 +142,11 @@ def test_a_dump_of_one_moment_needs_the_lock_of_the_whole_server(migration: Migr
     migration.source_user = migration.user(migration.upstream, lock, *xa)
     finding = migration.only("dump_privilege")
     assert finding.state == "failure"
-    assert "RELOAD (for FLUSH TABLES WITH READ LOCK: all rows are read as of one moment)" in finding.message
+    assert "RELOAD (for FLUSH TABLES WITH READ LOCK: all rows are read as of one moment;" in finding.message
     assert "REPLICATION CLIENT" in finding.message
+    migration.source_user = migration.user(migration.upstream, lock, *xa, "REPLICATION CLIENT ON *.*")
+    finding = migration.only("dump_privilege")
+    assert (finding.state, "without it the tables are locked" in finding.message) == ("warning", True)
     put_right(migration.upstream, finding.instruction)
     assert migration.only("dump_privilege").state == "success"
 

@@ -65,11 +65,18 @@ def test_it_goes_on_while_auto_resume_will_try_again_and_fails_when_it_will_not(
 ) -> None:
     error = {"ErrCode": 32004, "Message": "could not lock", "RawCause": "", "Workaround": ""}
     tries = {"isCanceled": False, "errors": [error], "detail": "auto-resume tries again in 3 s"}
+    again = tries | {"detail": "auto-resume tries again in 2 s"}
     gave_up = {"isCanceled": False, "errors": [error], "detail": ""}
     assert not settled(answer("Paused", result=tries))
-    states = iter([answer("Paused", result=tries), answer("Paused", result=gave_up)])
-    assert not follow(lambda: next(states), lambda _: None)
-    assert "error 32004: could not lock" in capsys.readouterr().out
+    states = iter([answer("Paused", result=each) for each in (tries, again, gave_up)])
+    said_before_the_end: list[int] = []
+
+    def wait(_seconds: float) -> None:
+        said_before_the_end.append(capsys.readouterr().out.count("error 32004: could not lock"))
+
+    assert not follow(lambda: next(states), wait)
+    assert said_before_the_end == [1, 0]
+    assert capsys.readouterr().out.count("error 32004: could not lock") == 1
 
 
 def test_leaving_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:

@@ -19,6 +19,13 @@ from dm.task.host import main
 from dm.unit import JSON, UnitName
 
 
+class SilentError(Exception):
+    """Can't say what it is, as py4j's can't when the JVM is gone."""
+
+    def __str__(self) -> str:
+        raise ConnectionRefusedError
+
+
 class ScriptedUnit:
     """Does what its entry of the script says: finish, run, ignore-stop, print, or raise an error of the catalogue."""
 
@@ -52,6 +59,8 @@ class ScriptedUnit:
                 stop.wait()
             case "break":
                 raise RuntimeError("a defect")
+            case "break-silently":
+                raise SilentError
             case {"error": str(name), **details}:
                 named: dict[str, Any] = {str(key): value for key, value in details.items()}
                 place = named.pop("place", None)

@@ -102,6 +102,11 @@ def test_errors_come_as_dm_reports_and_defects_as_internal_errors(tmp_path: Path
         assert isinstance(broken, UnitFailed)
         assert not broken.retryable
         assert "RuntimeError: a defect" in broken.report["Message"]
+        one.script(Sync="break-silently")
+        one.start(3)
+        silent = one.next()
+        assert isinstance(silent, UnitFailed)
+        assert "SilentError, whose words are lost (ConnectionRefusedError)" in silent.report["Message"]
 
 
 def test_what_units_print_does_not_disturb_the_protocol(tmp_path: Path) -> None:
