@@ -10,6 +10,7 @@ import os
 import socket
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat
 from pathlib import Path
@@ -51,6 +52,8 @@ _IDLE_SECONDS = 2147483  # the largest value that every platform takes
 # What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
 # column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
 _CHANGED = ("1146:", "1049:", "1054:", "1176:", "1412:", "1814:", "1969:")
+# Those of them that it may also say of a condition: no such table, schema or column in it.
+_MISNAMED = ("1146:", "1049:", "1054:")
 
 ROWS_ONLY = "(rows) "  # where all columns are generated; no column of a server ends with a space
 
@@ -88,9 +91,13 @@ def row_session(endpoint: Endpoint) -> Connection:
     return connection
 
 
+def _says(error: DMError, words: tuple[str, ...]) -> bool:
+    return error.name in REFUSED_STATEMENT.values() and error.cause.startswith(words)
+
+
 def is_changed(error: DMError) -> bool:
     """Whether the server's error means that the table is not the planned one any more."""
-    return error.name in REFUSED_STATEMENT.values() and error.cause.startswith(_CHANGED)
+    return _says(error, _CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,17 +127,27 @@ def find_bounds(connection: Connection, walk: KeyWalk, stopped: Callable[[], boo
             bounds = even_bounds(int(lowest), int(highest), walk.rows, walk.estimate)
             if bounds is not None:
                 return WalkResult(walk.table, bounds, counted=False)
-    return WalkResult(walk.table, _walked(connection, walk, stopped))
+    bounds = _walked(connection, walk, stopped)
+    return WalkResult(walk.table, bounds or (), counted=bounds is not None)
 
 
-def _walked(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> tuple[Bound, ...]:
-    """Step through the key from bound to bound."""
-    bounds: list[Bound] = []
+def _walked(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> tuple[Bound, ...] | None:
+    """Step through the key from bound to bound; None where the server does not get beyond one.
+
+    MySQL takes every value of a FLOAT(M,D) to be beyond a literal that is, for it, outside of the type; where
+    10^(M-D) - 10^-D is no FLOAT, what is stored there is (seen on 9.7 with FLOAT(10,2), -100000000). Then no condition
+    of the key is to be trusted, and the table is one chunk.
+    """
+    bounds: dict[Bound, None] = {}
+    last: Bound | None = None
     while not stopped():
-        found = read_all(connection, step_query(walk.table, walk.key, bounds[-1] if bounds else None, walk.rows))
+        found = read_all(connection, step_query(walk.table, walk.key, last, walk.rows))
         if not found:
-            return tuple(bounds)
-        bounds.append(make_bound(walk.key, found[0]))
+            break
+        last = make_bound(walk.key, found[0])
+        if last in bounds:
+            return None
+        bounds[last] = None
     return tuple(bounds)
 
 
@@ -252,15 +269,17 @@ class ChunkReader:
 
     def read(self, connection: Connection, task: ChunkTask) -> ChunkResult:
         """Read the chunk through a session of the caller's, in whichever snapshot that has."""
-        if task.destination is not None:
-            return self._stream(task, task.destination, connection)
-        return self._write(task, connection, None, None)
+        with self._condition_told(connection, task):
+            if task.destination is not None:
+                return self._stream(task, task.destination, connection)
+            return self._write(task, connection, None, None)
 
     def read_snapshot(self, snapshot: TableSnapshot, task: ChunkTask) -> ChunkResult:
         """Read the only chunk of a table as of the snapshot's point; `changed` if it is not the planned table then."""
         if normal_structure(snapshot.structure) != normal_structure(task.structure):
             return ChunkResult(task.table, task.generation, task.chunk, changed=True)
-        return self._write(task, snapshot.connection, snapshot.point, snapshot.structure)
+        with self._condition_told(snapshot.connection, task):
+            return self._write(task, snapshot.connection, snapshot.point, snapshot.structure)
 
     def close(self) -> None:
         """End the session of the target, if a chunk needed one."""
@@ -268,8 +287,40 @@ class ChunkReader:
             self.sink.close()
 
     def _query(self, task: ChunkTask) -> str:
-        conditions = [f"({text})" for text in (task.condition, self.where) if text and text != "1"]
-        return f"{task.select} WHERE {' AND '.join(conditions)}" if conditions else task.select
+        return f"{task.select}{self._where(task.condition, self.where)}"
+
+    @staticmethod
+    def _where(*texts: str) -> str:
+        conditions = [f"({text})" for text in texts if text and text != "1"]
+        return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+    @contextmanager
+    def _condition_told(self, connection: Connection, task: ChunkTask) -> Iterator[None]:
+        """Tell a name that the user's condition has wrong from a table that has changed."""
+        try:
+            yield
+        except DMError as error:
+            if not self.where or not _says(error, _MISNAMED):
+                raise
+            # Asked again, since a table may be away for a moment.
+            plain = f"{task.select}{self._where(task.condition)} LIMIT 0"
+            if (
+                self._refused(connection, plain)
+                or not self._refused(connection, f"{self._query(task)} LIMIT 0")
+                or self._refused(connection, plain)
+            ):
+                raise
+            raise DMError("dump-where-refused", table=task.table, where=self.where, cause=error.cause) from error
+
+    @staticmethod
+    def _refused(connection: Connection, query: str) -> bool:
+        try:
+            read_all(connection, query)
+        except DMError as error:
+            if not _says(error, _MISNAMED):
+                raise
+            return True
+        return False
 
     def _stream(self, task: ChunkTask, destination: Destination, connection: Connection) -> ChunkResult:
         assert self.sink is not None

@@ -26,7 +26,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
-from dm.spark.chunk_plan import conditions, rows_per_chunk, walked_key
+from dm.spark.chunk_plan import conditions, in_innodb, rows_per_chunk, walked_key
 from dm.spark.destination import Destination
 from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, save_plan
 from dm.spark.job import run_tasks
@@ -161,7 +161,7 @@ class TablePlanner:
                 condition=condition,
                 file=table.file_name(chunk),
                 keyless=table.keyless,
-                transactional=(schema.engine or "InnoDB").lower() == "innodb",
+                transactional=in_innodb(schema.engine),
                 structure=table.structure if table.keyless else "",
                 sql=form,
                 destination=destination,

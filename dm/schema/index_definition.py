@@ -27,13 +27,14 @@ class IndexDefinition:
     kind: IndexKind
     parts: tuple[IndexPart, ...]
     hash: bool = False
+    invisible: bool = False
     generated: bool = False  # made for a foreign key: it goes when another index covers the same columns
 
     def named(self, taken: Iterable[str]) -> Index:
         """The index, under the name the server gives it if it has none."""
         if self.kind == "primary":
             return Index("PRIMARY", "primary", self.parts)
-        return Index(self.name or _free_name(self.parts, taken), self.kind, self.parts, self.hash)
+        return Index(self.name or _free_name(self.parts, taken), self.kind, self.parts, self.hash, self.invisible)
 
 
 def _free_name(parts: tuple[IndexPart, ...], taken: Iterable[str]) -> str:
@@ -92,11 +93,15 @@ def read_index(clause: Clause, cursor: Cursor) -> IndexDefinition:
         inner.take()
     group = inner.skip_group()
     parts = tuple(_part(part, inner) for part in split_at_commas(group))
+    invisible = False
     while not inner.done:
         by_hash = by_hash or inner.sees("USING", "HASH")
+        if inner.accept("NOT", "IGNORED"):
+            continue
+        invisible = invisible or inner.word() in ("INVISIBLE", "IGNORED")
         inner.take()
-    # The rest (COMMENT, VISIBLE, WITH PARSER, ..) changes no structure that a row change depends on.
-    return IndexDefinition(name or symbol, kind, parts, by_hash)
+    # The rest (COMMENT, WITH PARSER, ..) changes no structure that a row change depends on.
+    return IndexDefinition(name or symbol, kind, parts, by_hash, invisible)
 
 
 def read_foreign_key(clause: Clause, cursor: Cursor) -> tuple[ForeignKey, IndexDefinition]:

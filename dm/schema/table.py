@@ -51,6 +51,9 @@ class Index:
     kind: IndexKind
     parts: tuple[IndexPart, ...]
     hash: bool = False  # USING HASH was written
+    # INVISIBLE or IGNORED was written: the index works as any other, but no statement may name it. Not compared, since
+    # it changes no rows, and ALTER INDEX is not followed.
+    invisible: bool = field(default=False, compare=False)
 
     @property
     def unique(self) -> bool:

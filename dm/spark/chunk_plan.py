@@ -38,6 +38,7 @@ _FLOATS = frozenset({"float", "double"})
 _TEMPORAL = frozenset({"date", "time", "datetime", "timestamp"})
 _PLAIN_TEXT = frozenset({"uuid", "inet6", "inet4"})
 _CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})  # no character has one byte
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
 _ORDERED = _INTEGERS | _FLOATS | _TEMPORAL | _PLAIN_TEXT | _CHARACTERS | _BYTES
 
@@ -85,27 +86,42 @@ class WalkedKey:
         return ", ".join(value_expression(column) for column in self.columns)
 
 
-def _has_one_order(column: Column) -> bool:
+def in_innodb(engine: str | None) -> bool:
+    """Whether a table of this engine is InnoDB's, as those that name none are."""
+    return (engine or "InnoDB").lower() == "innodb"
+
+
+def _has_one_order(column: Column, engine: str | None) -> bool:
     """Whether an index of the column has the order that its comparisons have.
 
     MariaDB keeps CHAR padded and lets the pad count in NOPAD collations: in an index `ssa` and `ßa` are two values, to
-    a comparison they are one, and a row between two bounds would be in neither chunk (seen on 10.11).
+    a comparison they are one, and a row between two bounds would be in neither chunk (seen on 10.11). Engines other
+    than InnoDB compare the CHARs of an index in ways of their own: Aria differs in collations of several levels where a
+    character has two bytes or more (seen on 10.11), MEMORY in MySQL's UCA 9.0.0 collations, which do not pad (seen on
+    9.7).
     """
     if column.base not in _ORDERED:
         return False
     if column.base not in _CHARACTERS:
         return True
-    return column.charset is not None and not (column.base == "char" and "_nopad_" in (column.collation or ""))
+    if column.charset is None:
+        return False
+    if column.base != "char":
+        return True
+    doubtful = ("_nopad_",) if in_innodb(engine) else ("_nopad_", "uca1400", "_0900_", "_w2")
+    collation = column.collation or ""
+    return not any(word in collation for word in doubtful) and (in_innodb(engine) or column.charset not in _WIDE)
 
 
 def walked_key(schema: TableSchema) -> WalkedKey | None:
-    """The key to walk: the primary key if it can be, else the first other one."""
+    """The key to walk: the primary key if it can be, else the first other one that FORCE INDEX may name."""
     for index in schema.unique_indexes:
         columns = _columns_of(schema, index)
         if (
             columns is not None
+            and not index.invisible
             and all(part.prefix is None for part in index.parts)
-            and all(_has_one_order(column) for column in columns)
+            and all(_has_one_order(column, schema.engine) for column in columns)
         ):
             return WalkedKey(index.name, columns)
     return None
@@ -128,8 +144,9 @@ def counted(column: Column) -> bool:
 def value_expression(column: Column) -> str:
     """How a column is selected so that its text is exact."""
     name = Ident(column.name).sql
-    if column.base == "float":
-        # The text form of a FLOAT has six digits; as a double it has all of them. `+ 0e0` would lose the sign of -0.
+    if column.base in _FLOATS:
+        # The text of a FLOAT has six digits, that of DOUBLE(M,D) has D decimals, and ZEROFILL puts zeros before a sign;
+        # a product has all digits and no more (seen on MySQL 9.7, MariaDB 10.11). `+ 0e0` would lose the sign of -0.
         return f"{name} * 1e0"
     if column.base == "bit":
         return f"{name} + 0"

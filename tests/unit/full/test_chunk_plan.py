@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given, settings
@@ -136,6 +137,15 @@ def test_a_prefix_key_identifies_rows_but_is_not_walked() -> None:
     schema = table([column("a", "varchar", charset="utf8mb4")], unique("a", prefix=3))
     assert walked_key(schema) is None
     assert has_key(schema)
+
+
+def test_a_key_that_no_statement_may_name_identifies_rows_but_is_not_walked() -> None:
+    hidden = replace(unique("a"), invisible=True)
+    assert walked_key(table([column("a"), column("b")], hidden)) is None
+    assert has_key(table([column("a"), column("b")], hidden))
+    key = walked_key(table([column("a"), column("b")], hidden, unique("b", name="v")))
+    assert key is not None
+    assert key.index == "v"
 
 
 def test_an_enum_sorts_by_number_and_compares_by_text_so_it_is_not_walked() -> None:

@@ -43,7 +43,7 @@ def test_values_are_selected_in_their_exact_form_and_computed_ones_not_at_all() 
         " `d` double"
     )
     assert selected_columns(schema) == ("a`b", "bits", "e", "f", "d")
-    assert select_text(schema, None) == "SELECT `a``b` * 1e0, `bits`, `e` | 0, `f`, `d` FROM `s`.`t`"
+    assert select_text(schema, None) == "SELECT `a``b` * 1e0, `bits`, `e` | 0, `f`, `d` * 1e0 FROM `s`.`t`"
     assert select_text(schema, "PRIMARY").endswith("FROM `s`.`t` FORCE INDEX (`PRIMARY`)")
 
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.charset import Collated
+from dm.schema.normal import same_structure
 from dm.schema.parse import parse_create_table
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import Column, IndexPart
@@ -136,3 +137,15 @@ def test_options_of_an_engine_are_quoted_by_mariadb() -> None:
     context = SourceContext("mariadb", 101119, "d")
     table = parse_create_table("CREATE TABLE `t` (`a` int(11)) ENGINE=InnoDB `PAGE_COMPRESSED`='1'", context)
     assert table.engine == "innodb"
+
+
+def test_an_index_that_no_statement_may_name_is_the_same_index() -> None:
+    shown = "CREATE TABLE `t` (`a` int NOT NULL, UNIQUE KEY `u` (`a`) USING BTREE COMMENT '{0}'{1}, KEY `v` (`a`){2})"
+    mysql = parse_create_table(shown.format("VISIBLE", " /*!80000 INVISIBLE */", ""), _MYSQL)
+    assert [index.invisible for index in mysql.indexes] == [True, False]
+    mariadb = parse_create_table(shown.format("INVISIBLE", " IGNORED", " NOT IGNORED"), _MARIADB)
+    assert [index.invisible for index in mariadb.indexes] == [True, False]
+    plain = parse_create_table(shown.format("IGNORED", "", ""), _MARIADB)
+    assert [index.invisible for index in plain.indexes] == [False, False]
+    assert plain == mariadb
+    assert same_structure(plain, mariadb)

@@ -1,0 +1,161 @@
+"""Keys that look like any other and can't be walked like any other; asked of the servers."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.dumper.chunk_reader import KeyWalk, WalkResult, find_bounds, question_session, row_session
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.parse import parse_create_table
+from dm.spark.chunk_plan import WalkedKey, conditions, walked_key
+from dm.spark.text_rows import read_all
+from dm.sql.context import SourceContext
+from dm.upstream.facts import read_facts, read_structure
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import endpoint, rows
+from tests.testbed.fixtures import SchemaFactory
+
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
+
+NUMBERED = "n INT NOT NULL AUTO_INCREMENT, KEY (n)"
+LENIENT = "SET SESSION sql_mode = ''"
+
+
+def key_of(server: ThrowawayServer, table: TableName) -> WalkedKey | None:
+    """The key that a dump walks."""
+    connection = question_session(endpoint(server))
+    try:
+        facts = read_facts(connection)
+        context = SourceContext(facts.flavor, facts.version, table.schema)
+        return walked_key(parse_create_table(read_structure(connection, table), context))
+    finally:
+        connection.close()
+
+
+def cut(server: ThrowawayServer, table: TableName, size: int) -> tuple[WalkResult, list[int]]:
+    """Walk the table's key; also how many rows are in each chunk, of which all have each row once."""
+    key = key_of(server, table)
+    assert key is not None
+    connection = row_session(endpoint(server))
+    try:
+        deadline = time.monotonic() + 20
+        result = find_bounds(connection, KeyWalk(table, key, size), lambda: time.monotonic() > deadline)
+        assert time.monotonic() < deadline, "the walk does not end"
+        assert result.bounds is not None
+        chunks = [
+            [row[0] for row in read_all(connection, f"SELECT n FROM {table.sql} WHERE {condition}")]
+            for condition in conditions(key, result.bounds)
+        ]
+        everything = [row[0] for row in read_all(connection, f"SELECT n FROM {table.sql}")]
+        assert Counter(number for chunk in chunks for number in chunk) == Counter(everything)
+        return result, [len(chunk) for chunk in chunks]
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["DOUBLE(20,2)", "DOUBLE(30,15)", "REAL(12,1)", "FLOAT(10,2)", "FLOAT(20,8)", "DOUBLE", "FLOAT", "DOUBLE ZEROFILL"],
+)
+def test_bounds_are_exact_whatever_decimals_a_column_shows(
+    kind: str, upstream: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    table = TableName(schema(upstream), "t")
+    prices = ["-0.0", "-1.36", "-0.1", "0.7", "1234567.8"]  # -1.36 is -2 + 0.64 in a DOUBLE(20,2)
+    values = ", ".join(f"({price}e0, {order})" for price in prices for order in range(7))
+    upstream.execute(
+        LENIENT,
+        f"CREATE TABLE {table.sql} (price {kind} NOT NULL, k INT NOT NULL, {NUMBERED}, PRIMARY KEY (price, k))",
+        f"INSERT IGNORE INTO {table.sql} (price, k) VALUES {values}",
+    )
+    ((stored,),) = rows(upstream, f"SELECT COUNT(*) FROM {table.sql}")
+    result, sizes = cut(upstream, table, 2)
+    assert result.counted
+    assert sizes == [2] * (stored // 2) + [stored % 2]
+
+
+def test_a_table_whose_walk_does_not_get_on_is_one_chunk(upstream: ThrowawayServer, schema: SchemaFactory) -> None:
+    table = TableName(schema(upstream), "t")
+    # As a FLOAT the least value of the type is less than the type allows; MySQL takes it to be beyond itself.
+    upstream.execute(
+        LENIENT,
+        f"CREATE TABLE {table.sql} (k FLOAT(10,2) NOT NULL PRIMARY KEY, {NUMBERED})",
+        f"INSERT IGNORE INTO {table.sql} (k) VALUES (-1e9), (-2), (3), (1e9)",
+    )
+    result, sizes = cut(upstream, table, 1)
+    assert (result.counted, sizes) in [(False, [4]), (True, [1, 1, 1, 1, 0])]
+
+
+@pytest.mark.parametrize("consistency", ["none", "flush"])
+@pytest.mark.parametrize("unwalked", ["", "keyless", "streamed"])
+def test_a_condition_that_a_table_lacks_a_column_for_is_told_in_the_servers_words(
+    consistency: str, unwalked: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    key = "" if unwalked == "keyless" else "PRIMARY KEY"
+    files = "none" if unwalked == "streamed" and consistency == "none" else "all"
+    load = full_load(
+        mariadb,
+        mariadb,
+        f"CREATE TABLE t (id INT NOT NULL {key}, v INT)",
+        "INSERT INTO t VALUES (1, 1), (2, 2)",
+        "CREATE TABLE other (id INT PRIMARY KEY, w INT)",
+        where="w > 1",
+        consistency=consistency,
+        dump_files=files,
+        rows=1,
+    )
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-where-refused"
+    assert caught.value.cause.startswith("1054: ")
+    assert f"{load.schema}.t" in caught.value.message
+    assert "`where: w > 1`" in caught.value.message
+
+
+def test_a_key_that_no_statement_may_name_is_passed_over(
+    flavor: str, upstream: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    hidden = "INVISIBLE" if flavor == "mysql" else "IGNORED"
+    columns = "e ENUM('x', 'y') NOT NULL, id INT NOT NULL, v INT NOT NULL, PRIMARY KEY (e, id)"
+    load = full_load(
+        upstream,
+        upstream,
+        f"CREATE TABLE t ({columns}, UNIQUE KEY u (id) COMMENT 'VISIBLE' {hidden})",
+        f"CREATE TABLE w ({columns}, UNIQUE KEY u (id) {hidden}, UNIQUE KEY v (v) COMMENT '{hidden}')",
+        *(f"INSERT INTO {table} VALUES ('x', 1, 5), ('y', 2, 6), ('x', 3, 7)" for table in "tw"),
+        rows=1,
+    )
+    plan = load.dump()
+    assert {table.name.table: table.chunks > 1 for table in plan.tables} == {"t": False, "w": True}
+    assert not any(table.keyless for table in plan.tables), "it still is a row's identity"
+    load.load()
+    assert load.report().identical
+
+
+@pytest.mark.parametrize(
+    ("flavor_of", "engine", "collation"),
+    [
+        ("mariadb", "Aria", "ucs2_uca1400_spanish2_as_cs"),
+        ("mariadb", "Aria", "utf8mb4_uca1400_ai_ci"),
+        ("mariadb", "Aria", "utf32_thai_520_w2"),
+        ("mysql", "MEMORY", "utf8mb4_tr_0900_ai_ci"),
+    ],
+)
+def test_characters_that_an_engine_sorts_otherwise_than_it_compares_are_not_walked(
+    flavor_of: str, engine: str, collation: str, mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    server = mysql if flavor_of == "mysql" else mariadb
+    name = schema(server)
+    for kind, of, walked in (("CHAR", engine, False), ("VARCHAR", engine, True), ("CHAR", "InnoDB", True)):
+        table = TableName(name, f"{kind}_{of}".lower())
+        charset = collation.partition("_")[0]
+        server.execute(
+            f"CREATE TABLE {table.sql} (k {kind}(8) CHARACTER SET {charset} COLLATE {collation} NOT NULL,"
+            f" PRIMARY KEY USING BTREE (k)) ENGINE={of}"
+        )
+        assert (key_of(server, table) is not None) is walked, table.table
