@@ -108,8 +108,17 @@ def naming_key(schema: TableSchema) -> tuple[str, ...]:
 
 def shown_row(batch: pyarrow.RecordBatch, row: int, key: Sequence[str]) -> str:
     """A row for a person: the values of its key, or its number where it has none."""
-    values = [f"{name}={batch.column(name)[row].as_py()!r}" for name in key]
+    values = [f"{name}={_shown(batch.column(name)[row].as_py())}" for name in key]
     return ", ".join(values) or f"number {row + 1} of its group"
+
+
+def _shown(value: bytes | None) -> str:
+    if value is None:
+        return "NULL"
+    text = value.decode("utf-8", "replace")
+    if not text.isprintable() or "\ufffd" in text:
+        return f"0x{value.hex()}"
+    return text if text.lstrip("-").isdigit() else f"'{text}'"
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,7 +54,7 @@ def test_the_session_does_not_depend_on_the_servers_defaults(server: ServerFacto
 def test_the_users_session_block_comes_on_top_but_not_over_exactness(target: ThrowawayServer) -> None:
     endpoint = endpoint_of(
         target,
-        sql_mode="ansi_quotes,no_backslash_escapes",
+        sql_mode="ansi_quotes,no_zero_date,no_backslash_escapes",
         time_zone="+09:00",
         net_read_timeout="77",
         lc_messages="de_DE",
@@ -63,7 +63,7 @@ def test_the_users_session_block_comes_on_top_but_not_over_exactness(target: Thr
         ((mode, zone, timeout, messages, checks),) = connection.query(
             "SELECT @@sql_mode, @@time_zone, @@net_read_timeout, @@lc_messages, @@foreign_key_checks"
         )
-        assert set(mode.split(",")) == {"ANSI_QUOTES", "NO_AUTO_VALUE_ON_ZERO"}
+        assert set(mode.split(",")) == {"NO_ZERO_DATE", "NO_AUTO_VALUE_ON_ZERO"}
         assert (zone, timeout, messages, checks) == ("+00:00", 77, "de_DE", 1)
 
 
