@@ -157,7 +157,8 @@ CHAPTERS: Final = (
             " sides, so TIMESTAMP values stay the same instant",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
             "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
-            "clean-dump-file": "remove the dump files when they are loaded; those of other programs stay",
+            "clean-dump-file": "remove the dump files when `full` or `all` has loaded them; those of other tasks and"
+            " programs stay",
             "online-ddl": "whether tables of gh-ost and pt-osc are left out and what is done to them is done to the"
             " real table, see [ddl.md](ddl.md)",
             "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`, both mean `online-ddl: true`",

@@ -19,7 +19,7 @@ JsonTypes = Literal["exact", "text"]
 
 _SIZE_EXAMPLE = "a size such as `512m` or `2g`"
 # Spark, "Submitting Applications", master URLs.
-_MASTER = r"|local(\[(\*|[1-9][0-9]*)(,[0-9]+)?\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+"
+_MASTER = r"|local(\[(\*|[1-9][0-9]*)(\s*,\s*[0-9]+)?\])?|local-cluster\[.+\]|spark://.+|yarn|k8s://.+"
 _MASTER_EXAMPLE = "a master URL of Spark such as `local[4]`, `spark://host:7077`, `yarn` or `k8s://host:443`"
 # Of Spark's settings those that would break what a dump or load rests on: setting -> (values that do, what to use).
 _REFUSED = {

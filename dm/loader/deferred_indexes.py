@@ -166,19 +166,19 @@ def complete_tables(
     begin: Callable[[int], None],
 ) -> bool:
     """Add to all tables what they lack, side by side; False when stopped. `begin` hears how many they are."""
-    completion, sizes = TableCompletion(endpoint, run), loaded_bytes(connection, run)
     deferrals = own_deferrals(connection, run.key)
-    if deferrals:
-        begin(len(deferrals))
+    if not deferrals:
+        return not stop.is_set()
+    begin(len(deferrals))
+    completion, sizes = TableCompletion(endpoint, run), loaded_bytes(connection, run)
     for last, what in ((False, "indexes"), (True, "foreign keys")):
+        if last:
+            deferrals = own_deferrals(connection, run.key)  # those with foreign keys
         weighed = [(deferral, sizes.get(deferral.table, 0) / _FULL_BYTES) for deferral in deferrals]
         tasks = grouped((TableTask(deferral, last), weight) for deferral, weight in weighed)
         description = f"{run.key.task}: add {what}"
-        if tasks and not run_tasks(spark.context(), completion, tasks, stop, _ignored, description, at_once=writers):
+        if tasks and not run_tasks(
+            spark.context(), completion, tasks, stop, lambda _: None, description, at_once=writers
+        ):
             return False
-        deferrals = own_deferrals(connection, run.key)  # those with foreign keys
-    return not stop.is_set()
-
-
-def _ignored(_: tuple[TableTask, ...]) -> None:
-    """The records say what is done."""
+    return True

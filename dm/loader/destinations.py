@@ -82,11 +82,12 @@ class Destinations:
         """Make the table, or see that rows fit into the one that is there."""
         schema, context = self._structures.schema(table), self._structures.context(table.name)
         extracted = self._rules.extracted(table.name)
-        target, new = self._targets.create(table.structure, schema, context, self._rules.route, extracted)
+        target, new = self._targets.create(
+            table.structure, schema, context, self._rules.route, extracted, self._demand_unloaded
+        )
         if self._read_for_replay(table) and not is_keyed(schema, target, context.flavor, extracted):
             raise DMError("load-key-missing", table=target.name, source_table=table.name)
         if new:
-            self._demand_unloaded(target.name)
             self._made.append(target)
         elif self._subtask.spark.defer_indexes:
             demand_complete(self._targets, self._run.key, schema, target)
@@ -108,7 +109,7 @@ class Destinations:
         return syncs and not (table.keyless or self._structures.plan.consistent)
 
     def _demand_unloaded(self, target: TableName) -> None:
-        """Raise DMError where rows are recorded as loaded into a table that was not there."""
+        """Raise DMError where rows are recorded as loaded into a table that is not there."""
         if self._filled is None:
             self._filled = filled_tables(self._targets.connection, self._run)
         sources = self._filled.get(target)

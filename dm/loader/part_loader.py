@@ -31,7 +31,8 @@ from dm.target.progress.chunks import (
     take_slot,
 )
 
-_MOST_ATTEMPTS: Final = 20  # of one part; a deadlock's other side has gone on each time
+_DEADLOCK: Final = "1213 "
+_MOST_ATTEMPTS: Final = 20  # of one part; each time the other side of the deadlock has gone on
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,12 +91,12 @@ class PartLoader:
         return tuple(results)
 
     def _load_whole(self, connection: TargetConnection, task: PartTask) -> PartResult:
-        """Load the part, again where others were in its way: rows of a merge meet in the keys that they share."""
+        """Load the part, again where it lost a deadlock: parts of a merge meet in the keys that their rows share."""
         for _ in range(_MOST_ATTEMPTS - 1):
             try:
                 return self._load(connection, task)
             except DMError as error:
-                if error.name != "transaction-aborted":
+                if not error.cause.startswith(_DEADLOCK):
                     raise
                 connection.rollback()
         return self._load(connection, task)

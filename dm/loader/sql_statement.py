@@ -14,6 +14,7 @@ from typing import Final
 
 from dm.ident import TableName
 from dm.loader.sql_source import without_comments
+from dm.target.session import OTHER_QUOTES
 
 _NAME: Final = rb"`(?:[^`]|``)+`|[A-Za-z0-9_$\x80-\xff]+"
 _INSERT: Final = re.compile(
@@ -30,7 +31,6 @@ _SET: Final = re.compile(
 )
 # In none of these a byte of a longer character looks like a quote or a backslash.
 _CHARSETS: Final = frozenset({"binary", "ascii", "latin1", "utf8", "utf8mb3", "utf8mb4"})
-_FOREIGN_MODES: Final = frozenset({"ANSI_QUOTES", "ANSI", "NO_BACKSLASH_ESCAPES", "ORACLE", "DB2", "MAXDB", "MSSQL"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def _setting(code: bytes) -> Setting | NotUnderstood | None:
     if name == "time_zone":
         return Setting(f"SET SESSION time_zone = '{value}'", name=name)
     if name == "sql_mode":
-        modes = _FOREIGN_MODES & {mode.strip().upper() for mode in value.split(",")}
+        modes = OTHER_QUOTES & {mode.strip().upper() for mode in value.split(",")}
         return NotUnderstood(f"it is written for sql_mode {min(modes)}") if modes else Setting()
     # Both are off, or as strict as they can be, in our session anyway.
     return Setting(name=name) if name in ("foreign_key_checks", "unique_checks", "sql_notes") else None

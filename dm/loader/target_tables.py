@@ -66,9 +66,11 @@ class TargetTables:
         context: SourceContext,
         route: Route,
         extracted: Sequence[ExtractedColumn] = (),
+        before: Callable[[TableName], None] = lambda _: None,
     ) -> tuple[TableSchema, bool]:
         """Create the table, or see that rows fit into the one that is there; its structure, and whether it is new.
 
+        `before` is called when the table is not there, and what it raises keeps it from being made.
         A table with columns that the source lacks is for a person to create: which keys they belong to nobody else
         knows.
         """
@@ -77,6 +79,7 @@ class TargetTables:
         if new:
             if extracted:
                 raise table_missing(source.name, target, extracted)
+            before(target)
             self._demand_explicit_defaults(source, target)
             piece = Piece.of(structure, context)
             statement = (with_collations(piece, self.context) if self.strict_collations else piece).routed(route)
@@ -102,18 +105,18 @@ class TargetTables:
 
         Servers with `explicit_defaults_for_timestamp=OFF` would give them one, and ON UPDATE besides.
         """
-        bare = [each for each in source.columns if each.base == "timestamp" and not each.nullable and not each.default]
+        stored = (each for each in source.columns if each.base == "timestamp" and each.generated is None)
+        bare = next((each.name for each in stored if not each.nullable and each.default is None), None)
         name = "explicit_defaults_for_timestamp"
-        if not bare or all(each.generated for each in bare):
-            return
-        if int(self.connection.query(f"SELECT @@SESSION.{name}")[0][0]) == 1:
+        # Without SESSION: MariaDB before 10.8 has a global one only.
+        if bare is None or int(self.connection.query(f"SELECT @@{name}")[0][0]) == 1:
             return
         try:
             self.connection.execute(f"SET SESSION {name} = 1")
         except DMError as error:
             if error.retryable:
                 raise
-            raise DMError("load-timestamp-implicit", table=target, column=bare[0].name, cause=error.cause) from error
+            raise DMError("load-timestamp-implicit", table=target, column=bare, cause=error.cause) from error
 
     def _make(self, statement: str) -> None:
         """Execute a CREATE TABLE; members of an ENUM or SET may be equal, which only lenient sessions accept."""

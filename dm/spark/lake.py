@@ -101,22 +101,16 @@ def table(spark: SparkSession, directory: str | Path, name: str | tuple[str, str
     return rows.select(_columns(fields))
 
 
-def _meant(names: Iterable[TableName], name: str | tuple[str, str]) -> list[TableName]:
-    if isinstance(name, str):
-        return [each for each in names if name in (str(each), each.sql)]
-    return [each for each in names if each == name]
-
-
 def _named(directory: Path, plan: DumpPlan, name: str | tuple[str, str]) -> DumpedTable:
-    found = _meant((each.name for each in plan.tables), name)
+    found = [each for each in plan.tables if name in (each.name, str(each.name), each.name.sql)]
     shown = name if isinstance(name, str) else TableName(*name).sql
     if len(found) > 1:
-        known = ", ".join(each.sql for each in found)
+        known = ", ".join(each.name.sql for each in found)
         raise DMError("lake-table-ambiguous", directory=directory, table=shown, known=known)
     if not found:
         known = ", ".join(str(each.name) for each in plan.tables[:10]) or "none"
         raise DMError("lake-table-unknown", directory=directory, table=shown, known=known)
-    return next(each for each in plan.tables if each.name == found[0])
+    return found[0]
 
 
 def _check_files(directory: Path, dumped: DumpedTable, taken: Iterable[str]) -> None:

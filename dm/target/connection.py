@@ -110,8 +110,8 @@ class TargetConnection:
         """Whether names of schemas and tables are the same in upper and lower case."""
         self.statement_bytes = max(min(_STATEMENT_SHARE, int(packet) - _PACKET_MARGIN), 1024)
         """How long a statement that could be split should get."""
-        self.data_bytes = int(packet) // 2
-        """How long a packet of LOAD DATA may get: the server ends the session where one is as long as it admits."""
+        self.data_bytes = int(packet) - 1
+        """How long a packet of LOAD DATA may get: the server ends the session where one has all bytes of its limit."""
         self._together = several
 
     @property

@@ -31,10 +31,12 @@ COLLATION: Final = "utf8mb4_general_ci"
 
 _MODES: Final = ("STRICT_ALL_TABLES", "NO_AUTO_VALUE_ON_ZERO", "ALLOW_INVALID_DATES")
 _NEEDED_MODES: Final = ("NO_AUTO_VALUE_ON_ZERO",)
-_FORBIDDEN_MODES: Final = frozenset(
-    {"NO_BACKSLASH_ESCAPES", "PAD_CHAR_TO_FULL_LENGTH", "ANSI_QUOTES"}
+OTHER_QUOTES: Final = frozenset(
+    {"NO_BACKSLASH_ESCAPES", "ANSI_QUOTES"}
     | {"ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"}  # each has ANSI_QUOTES in it
 )
+"""Modes in which quotes and backslashes mean something else than to us."""
+_FORBIDDEN_MODES: Final = OTHER_QUOTES | {"PAD_CHAR_TO_FULL_LENGTH"}
 _ALL_ROWS: Final = (1 << 64) - 1
 _IDLE_SECONDS: Final = 2147483  # the largest value that every platform takes
 _VARIABLE: Final = re.compile(r"[a-z_][a-z0-9_]*")

@@ -49,7 +49,7 @@ PROMPT_SECONDS: Final = 8.0
 # Of one answer that is read as a whole. A row of one byte costs us hundreds, so each read counts more than its bytes.
 ANSWER_BYTES: Final = 256 << 20
 _READ_COST: Final = 128
-ALL_ROWS: Final = (1 << 64) - 1  # for sql_select_limit
+_ALL_ROWS: Final = (1 << 64) - 1  # for sql_select_limit
 LONGEST_WORDS: Final = 2000  # of what a server says of an error
 
 # What pymysql lets through when the peer does not speak the protocol; RuntimeError is its word for a file it is asked
@@ -197,7 +197,7 @@ def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
         fetch(connection, f"SET SESSION `{name}` = %s", (value if number is None else number,), role=role)
     # Last, whatever the user's block says: what is read and written here is UTC, and no answer ends before its last row
     # (`DEFAULT` would be the server's global limit).
-    fetch(connection, f"SET SESSION time_zone = '+00:00', sql_select_limit = {ALL_ROWS}", role=role)
+    fetch(connection, f"SET SESSION time_zone = '+00:00', sql_select_limit = {_ALL_ROWS}", role=role)
 
 
 def fetch(

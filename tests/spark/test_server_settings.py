@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.live, pytest.mark.spark]
 MANY = 5000
 TABLES = (
     "CREATE TABLE keyed (id INT PRIMARY KEY, v INT, KEY v (v))",
+    "CREATE TABLE other (id INT PRIMARY KEY, v INT, KEY v (v))",
     "CREATE TABLE keyless (id INT, t TEXT)",
     "CREATE TABLE digits (d INT)",
     "INSERT INTO digits VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)",
@@ -58,42 +59,43 @@ def test_no_answer_ends_before_its_last_row(
     follow(load)
 
 
-def test_data_goes_in_packets_that_the_target_admits(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
-    load = full_load(mariadb, mariadb, *TABLES)
+def test_data_goes_in_packets_that_the_target_admits(upstream: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(upstream, upstream, *TABLES)
     load.dump()
-    with set_to(mariadb, "max_allowed_packet", 16384), set_to(mariadb, "local_infile", 1):
+    with set_to(upstream, "max_allowed_packet", 32768), set_to(upstream, "local_infile", 1):
         load.load()
     assert_same(load)
 
 
 @pytest.mark.parametrize("local_infile", [0, 1])
-def test_a_part_that_others_were_in_the_way_of_is_loaded_again(
+def test_a_part_that_loses_a_deadlock_is_loaded_again(
     local_infile: int, mariadb: ThrowawayServer, full_load: LoadFactory
 ) -> None:
     load = full_load(mariadb, mariadb, TABLES[0], "INSERT INTO keyed VALUES (1, 1), (2, 2)")
     load.dump()
+    table = f"`{load.target_schema}`.keyed"
     mariadb.execute(
         f"CREATE DATABASE `{load.target_schema}`",
-        f"CREATE TABLE `{load.target_schema}`.keyed (id INT PRIMARY KEY, v INT, KEY v (v))",
-        f"INSERT INTO `{load.target_schema}`.keyed VALUES (2, 0)",
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT, KEY v (v))",
+        f"INSERT INTO {table} VALUES (1, 0), (2, 0)",
+        f"INSERT INTO {table} SELECT seq, 0 FROM mysql.seq_10_to_500",
     )
-    given_up = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_timeouts'"
-    before = rows(mariadb, given_up)
-    with (
-        set_to(mariadb, "local_infile", local_infile),
-        set_to(mariadb, "innodb_lock_wait_timeout", 1),
-        closing(mariadb.connect()) as other,
-        other.cursor() as cursor,
-    ):
+    waiting = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"  # INNODB_TRX stays as it is while it is polled
+    deadlocks = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
+    before = rows(mariadb, deadlocks)
+    with set_to(mariadb, "local_infile", local_infile), closing(mariadb.connect()) as other, other.cursor() as cursor:
         cursor.execute("BEGIN")
-        cursor.execute(f"UPDATE `{load.target_schema}`.keyed SET v = 5 WHERE id = 2")
+        cursor.execute(f"DELETE FROM {table} WHERE id >= 10")  # who has done more is not who has to give way
+        cursor.execute(f"UPDATE {table} SET v = 5 WHERE id = 2")
 
-        def let_go() -> None:
-            wait_until(lambda: rows(mariadb, given_up) > before, "a session of the load gave up waiting")
-            other.rollback()
+        def meet() -> None:
+            wait_until(lambda: rows(mariadb, waiting)[0][1] == "1", "the load has row 1 and waits for row 2")
+            cursor.execute(f"UPDATE {table} SET v = 5 WHERE id = 1")
+            other.commit()
 
-        with beside(let_go):
+        with beside(meet):
             load.load()
+    assert rows(mariadb, deadlocks) > before
     assert_same(load)
 
 
