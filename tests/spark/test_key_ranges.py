@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections import Counter
 
 import pytest
 
@@ -12,17 +11,13 @@ from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_group import GroupWalker
 from dm.dumper.chunk_reader import KeyWalk, row_session
 from dm.ident import Ident, TableName
-from dm.schema.parse import parse_create_table
-from dm.spark.chunk_plan import conditions, walked_key
-from dm.spark.text_rows import read_all
-from dm.sql.context import SourceContext
-from dm.upstream.facts import read_facts, read_structure
 from tests.spark.full_load import endpoint
+from tests.spark.key_walks import chunk_sizes, key_of
+from tests.spark.test_fidelity import LENIENT
 from tests.testbed.fixtures import SchemaFactory
 
 pytestmark = pytest.mark.live
 
-LENIENT = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES,NO_AUTO_VALUE_ON_ZERO', time_zone = '+00:00'"
 NUMBERS = ["0", "-1", "1", "127", "-128", "2000", "1999", "65535", "4294967295", "18446744073709551615", "0.1", "-0.1"]
 NUMBERS += ["-0.0", "1e-7", "16777217", "3.4e38", "1.25", "99999999.5"]
 DATES = ["'0000-00-00'", "'2024-02-29'", "'2024-02-30'", "'9999-12-31 23:59:59.999999'", "'1970-01-01 00:00:01.5'"]
@@ -86,28 +81,19 @@ def test_every_row_is_in_one_chunk_of_a_key_of_any_type(
     connection = row_session(endpoint(upstream))
     questions = upstream.connect()
     try:
-        facts = read_facts(questions)
         keys, walks = {}, []
-        for table in tables:
-            context = SourceContext(facts.flavor, facts.version, table.schema)
-            key = walked_key(parse_create_table(read_structure(questions, table), context))
-            if tables[table].startswith("CHAR") and "_nopad_" in tables[table]:
+        for table, kind in tables.items():
+            key = key_of(questions, table)
+            if kind.startswith("CHAR") and "_nopad_" in kind:
                 assert key is None, "its index has another order than comparisons"
                 continue
-            assert key is not None, tables[table]
+            assert key is not None, kind
             keys[table] = key
             walks.append(KeyWalk(table, key, source.randint(1, 4), estimate=source.choice((0, 50))))
         for walk, result in zip(walks, GroupWalker(endpoint(upstream))(tuple(walks)), strict=True):
-            assert result.bounds is not None
-            chunks = [
-                [row[0] for row in read_all(connection, f"SELECT n FROM {walk.table.sql} WHERE {condition}")]
-                for condition in conditions(keys[walk.table], result.bounds)
-            ]
-            everything = [row[0] for row in read_all(connection, f"SELECT n FROM {walk.table.sql}")]
             said = f"{tables[walk.table]} in {walk.table} by {walk.rows}"
-            assert everything, said
-            assert Counter(each for chunk in chunks for each in chunk) == Counter(everything), said
-            sizes = [len(chunk) for chunk in chunks[:-1]]
+            assert result.bounds is not None, said
+            *sizes, _ = chunk_sizes(connection, walk.table, keys[walk.table], result.bounds)
             assert all(size == walk.rows if result.counted else size <= walk.rows for size in sizes), said
     finally:
         connection.close()
