@@ -249,6 +249,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "a session (RawCause has the target's words), or create the table by hand; then resume the task",
     ),
     ErrorKind(
+        "load-table-unsuitable", 34928, "load-unit", "downstream", "high",
+        "table {table} at the target can't take rows of {source_table}: {why}; after a crash nothing would tell which "
+        "rows are there",
+        "create {table} at the target by hand as a base table of a transactional engine (`ENGINE=InnoDB`), with the "
+        "columns of {source_table}, then resume the task; or leave the table out with `block-allow-list`",
+    ),
+    ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",
         "a newer run of the load of task {task} took over",
         "nothing is lost; the newer run does the work",

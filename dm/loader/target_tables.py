@@ -36,6 +36,7 @@ class TargetTables:
 
     connection: TargetConnection
     context: SourceContext  # of the target
+    unsafe_engines: frozenset[str]  # of the target: those without transactions
     strict_collations: bool = False  # a character set that stands alone means the source's collation
 
     @classmethod
@@ -43,7 +44,9 @@ class TargetTables:
         """For the server that the connection leads to."""
         text = str(connection.query("SELECT VERSION()")[0][0])
         flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
-        return cls(connection, SourceContext(flavor, version_number(text), ""), strict_collations)
+        engines = connection.query("SELECT engine FROM information_schema.engines WHERE transactions <> 'YES'")
+        unsafe = frozenset(str(row[0]).lower() for row in engines)
+        return cls(connection, SourceContext(flavor, version_number(text), ""), unsafe, strict_collations)
 
     def create_schemas(self, schemas: Mapping[str, tuple[str, str]]) -> None:
         """Create what is missing, with the source's character set, and its collation where the target has it."""
@@ -80,6 +83,7 @@ class TargetTables:
             if extracted:
                 raise table_missing(source.name, target, extracted)
             before(target)
+            self._demand_transactions(source, source, target)
             self._demand_explicit_defaults(source, target)
             piece = Piece.of(structure, context)
             statement = (with_collations(piece, self.context) if self.strict_collations else piece).routed(route)
@@ -94,11 +98,21 @@ class TargetTables:
                 if not error.cause.startswith(_TABLE_EXISTS):
                     raise
                 new = False
-        found = self.read(target)
+        text = self.structure(target)
+        if not text.upper().startswith("CREATE TABLE"):
+            raise DMError("load-table-unsuitable", table=target, source_table=source.name, why="it is a view")
+        found = self.parsed(target, text)
+        self._demand_transactions(source, found, target)
         why = misfit(source, found, {each.column.lower() for each in extracted})
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
         return found, new
+
+    def _demand_transactions(self, source: TableSchema, made_as: TableSchema, target: TableName) -> None:
+        """Raise DMError for a table whose rows can't be committed together with the record of what they are."""
+        if (made_as.engine or "").lower() in self.unsafe_engines:
+            why = f"its engine {made_as.engine} has no transactions"
+            raise DMError("load-table-unsuitable", table=target, source_table=source.name, why=why)
 
     def _demand_explicit_defaults(self, source: TableSchema, target: TableName) -> None:
         """Have TIMESTAMP columns without a default made so, or raise DMError.

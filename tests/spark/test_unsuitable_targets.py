@@ -1,0 +1,47 @@
+"""Targets that rows can't be committed to together with the record of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import rows
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+
+@pytest.mark.parametrize("where", ["to be made", "there"])
+def test_tables_without_transactions_are_refused(
+    where: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    engine = "MyISAM" if where == "to be made" else "InnoDB"
+    load = full_load(
+        upstream, target, f"CREATE TABLE t (id INT PRIMARY KEY) ENGINE={engine}", "INSERT INTO t VALUES (1), (2)"
+    )
+    load.dump()
+    table = f"`{load.target_schema}`.t"
+    if where == "there":
+        target.execute(
+            f"CREATE DATABASE `{load.target_schema}`", f"CREATE TABLE {table} (id INT PRIMARY KEY) ENGINE=MEMORY"
+        )
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-table-unsuitable"
+    made = rows(target, f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{load.target_schema}'")
+    assert len(made) == (where == "there")
+    target.execute(f"DROP TABLE IF EXISTS {table}", f"CREATE TABLE {table} (id INT PRIMARY KEY) ENGINE=InnoDB")
+    load.load()
+    assert rows(target, f"SELECT id FROM {table} ORDER BY id") == [(1,), (2,)]
+
+
+def test_a_view_where_a_table_should_be_is_refused(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
+    load = full_load(mariadb, mariadb, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1), (2)")
+    load.dump()
+    mariadb.execute(
+        f"CREATE DATABASE `{load.target_schema}`", f"CREATE VIEW `{load.target_schema}`.t AS SELECT 1 AS id"
+    )
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-table-unsuitable"
