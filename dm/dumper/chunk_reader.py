@@ -52,8 +52,6 @@ _IDLE_SECONDS = 2147483  # the largest value that every platform takes
 # What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
 # column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
 _CHANGED = ("1146:", "1049:", "1054:", "1176:", "1412:", "1814:", "1969:")
-# Those of them that it may also say of a condition: no such table, schema or column in it.
-_MISNAMED = ("1146:", "1049:", "1054:")
 
 ROWS_ONLY = "(rows) "  # where all columns are generated; no column of a server ends with a space
 
@@ -91,13 +89,14 @@ def row_session(endpoint: Endpoint) -> Connection:
     return connection
 
 
-def _says(error: DMError, words: tuple[str, ...]) -> bool:
-    return error.name in REFUSED_STATEMENT.values() and error.cause.startswith(words)
+def _is_refusal(error: DMError) -> bool:
+    """Whether the server has read the statement and answered with an error."""
+    return error.name in REFUSED_STATEMENT.values()
 
 
 def is_changed(error: DMError) -> bool:
     """Whether the server's error means that the table is not the planned one any more."""
-    return _says(error, _CHANGED)
+    return _is_refusal(error) and error.cause.startswith(_CHANGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,11 +295,11 @@ class ChunkReader:
 
     @contextmanager
     def _condition_told(self, connection: Connection, task: ChunkTask) -> Iterator[None]:
-        """Tell a name that the user's condition has wrong from a table that has changed."""
+        """Tell what is wrong in the user's condition from a table that has changed."""
         try:
             yield
         except DMError as error:
-            if not self.where or not _says(error, _MISNAMED):
+            if not self.where or not _is_refusal(error):
                 raise
             # Asked again, since a table may be away for a moment.
             plain = f"{task.select}{self._where(task.condition)} LIMIT 0"
@@ -317,7 +316,7 @@ class ChunkReader:
         try:
             read_all(connection, query)
         except DMError as error:
-            if not _says(error, _MISNAMED):
+            if not _is_refusal(error):
                 raise
             return True
         return False

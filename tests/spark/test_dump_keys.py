@@ -96,6 +96,18 @@ def test_a_condition_that_a_table_lacks_a_column_for_is_told_in_the_servers_word
     assert "`where: w > 1`" in caught.value.message
 
 
+@pytest.mark.parametrize(
+    ("where", "error"), [("id >", "1064: "), ("SUM(id) > 1", "1111: "), ("id > nothing()", "1305: ")]
+)
+def test_a_condition_that_is_none_is_told_in_the_servers_words(
+    where: str, error: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, "CREATE TABLE t (id INT PRIMARY KEY)", "INSERT INTO t VALUES (1)", where=where)
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert (caught.value.name, caught.value.cause[:6]) == ("dump-where-refused", error)
+
+
 def test_a_key_that_no_statement_may_name_is_passed_over(
     flavor: str, upstream: ThrowawayServer, full_load: LoadFactory
 ) -> None:
