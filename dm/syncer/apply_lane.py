@@ -78,6 +78,7 @@ class ApplyLane:
         self._began: float | None = None  # the batch under way
         self._failed_change: RowChange | None = None
         self._blamed: Ticket | None = None  # the transaction that a lasting error is about
+        self._rolled_back: list[LaneJob] = []  # the batch that failed
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
 
@@ -116,7 +117,13 @@ class ApplyLane:
             self._thread.join()
         self._connection.close()
 
+    @property
+    def undone(self) -> list[LaneJob]:
+        """When the thread has ended: what was put and is surely not committed, in order."""
+        return [*self._rolled_back, *self.queue.left]
+
     def _run(self) -> None:
+        jobs: list[LaneJob] = []
         try:
             while jobs := self.queue.take(self._batch, whole_jobs=self._ordered):
                 self._began = self._clock.monotonic()
@@ -127,9 +134,17 @@ class ApplyLane:
                 self.queue.finished()
                 self._ended()
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+            self._end(jobs, error)
             if not self._stop.is_set():
                 self._failed(error, self._blamed)
             self.queue.close()
+
+    def _end(self, jobs: list[LaneJob], error: BaseException) -> None:
+        if isinstance(error, DMError) and (not error.retryable or error.name == "transaction-aborted"):
+            self._rolled_back = jobs
+        else:
+            for job in jobs:
+                job.ticket.begun = True  # whether it was committed is not known
 
     def _apply(self, jobs: list[LaneJob]) -> None:
         try:

@@ -25,6 +25,8 @@ class Ticket:
     number: int = 0  # in the order of the source
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
+    begun: bool = False  # something of it is committed, or may be
+    divided: bool = False  # changes of one row may have gone to the lanes at two times
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class CompletionTracker:
         with self._lock:
             for ticket, count in counts:
                 ticket.open -= count
+                ticket.begun = True
             self._advance()
 
     def _advance(self) -> None:

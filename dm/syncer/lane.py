@@ -40,6 +40,7 @@ class LaneQueue:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._jobs: deque[LaneJob] = deque()
+        self._refused: list[LaneJob] = []  # put when it was closed
         self._waiting = 0  # changes in the queue
         self._running = 0  # changes in the batch under way
         self._changed = threading.Condition()
@@ -72,6 +73,7 @@ class LaneQueue:
             self.waited_for = False
             taken = [job for job in jobs if job.ticket.number < self._last] if self._closed else jobs
             self._jobs += taken
+            self._refused += [job for job in jobs if job.ticket.number >= self._last] if self._closed else ()
             self._waiting += sum([len(job.changes) or 1 for job in taken])  # `count`, without a call for each
             self._changed.notify_all()
             return len(taken) == len(jobs)
@@ -128,6 +130,12 @@ class LaneQueue:
             self._last = min(before, self._last) if self._closed else before
             self._closed = True
             self._changed.notify_all()
+
+    @property
+    def left(self) -> list[LaneJob]:
+        """When closed: what was put and not taken, in order."""
+        with self._changed:
+            return [*self._jobs, *self._refused]
 
     def end(self) -> None:
         """Nothing more is put."""

@@ -89,12 +89,12 @@ class Lanes:
         worker = self._detector.place(keys)
         if worker == CONFLICT:
             self.conflicts += 1
-            self._drain_workers()
+            self._drain_workers(ticket)
             worker = self._detector.place(keys)
         if self._placement.add(worker, [change], cost, ticket, end):
             for lane in self._placement.ready:
                 self._hand_over(lane)
-            self._forget_keys()
+            self._forget_keys(ticket)
 
     def place_all(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
         """Give changes of the compiled loop to the lanes their keys demand; each takes so much memory.
@@ -117,7 +117,7 @@ class Lanes:
             if full:
                 for lane in placement.ready:
                     self._hand_over(lane)
-                self._forget_keys()
+                self._forget_keys(ticket)
 
     def rest(self) -> bool:
         """The source has nothing more for now: hand over what is held back; whether all of it was.
@@ -138,9 +138,9 @@ class Lanes:
         self._forget_keys()
         return True
 
-    def _forget_keys(self) -> None:
+    def _forget_keys(self, ticket: Ticket | None = None) -> None:
         if self._keys.full:
-            self._drain_workers()
+            self._drain_workers(ticket)
 
     def _hand_over_all(self) -> None:
         for lane in self._placement.waiting:
@@ -178,7 +178,9 @@ class Lanes:
         if not self._keyless.queue.put(LaneJob([], ticket, end, stream=stream)):
             raise Stopped
 
-    def _drain_workers(self) -> None:
+    def _drain_workers(self, under_way: Ticket | None = None) -> None:
+        if under_way is not None:
+            under_way.divided = True
         self._hand_over_all()
         self._wait_idle(self._workers)
         self._detector.clear()
@@ -237,6 +239,11 @@ class Lanes:
             lane.cut_off()
         for lane in lanes:
             lane.close()
+
+    def take_undone(self) -> list[LaneJob]:
+        """When closed: what was meant for the workers and is surely not committed."""
+        held = [job for number in self._placement.waiting for job in self._placement.take(number)]
+        return [*(job for lane in self._workers for job in lane.undone), *held]
 
     def _wait_ended(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds

@@ -46,6 +46,7 @@ class Placement:
         self, lanes: int, batch: int, *, largest: int, share: int, most: int, idle: Callable[[int], bool]
     ) -> None:
         self._jobs: list[list[LaneJob]] = [[] for _ in range(lanes)]
+        self._left: list[Ticket | None] = [None] * lanes  # whose changes each lane was handed last
         self._counts = [0] * lanes
         self._costs = [0] * lanes
         self._batch = self._full = batch
@@ -73,6 +74,7 @@ class Placement:
             job.cost += cost
         else:
             jobs.append(LaneJob(changes, ticket, end, cost))
+            ticket.divided = ticket.divided or self._left[lane] is ticket
         self._counts[lane] = count = self._counts[lane] + len(changes)
         self._costs[lane] = lane_cost = self._costs[lane] + cost
         self.held += len(changes)
@@ -121,6 +123,7 @@ class Placement:
         self._taken += self._counts[lane]
         self._full = self._grown()
         jobs, self._jobs[lane] = self._jobs[lane], []
+        self._left[lane] = jobs[-1].ticket
         self._counts[lane] = self._costs[lane] = 0
         if lane == self.filling:
             self.filling = self._next(lane)

@@ -22,6 +22,7 @@ from dm.target.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.target.progress.intent import Intent, write_intent, write_refusal
 from dm.target.progress.online import OnlineRecord
 from dm.target.progress.operators import Operator, change_operators
+from dm.target.progress.undone import Place, UndoneKeys, store_undone
 
 INTERVAL_SECONDS = 1.0
 
@@ -120,6 +121,12 @@ class ProgressWriter:
             self._executed()
             done = None if injected is None else self._operators.injected(injected)
             self._store(position, tables, gone, clear_intent=True, injected=done, online=online)
+
+    def write_undone(self, transactions: Mapping[Place, UndoneKeys]) -> None:
+        """Store what the run leaves behind undone, and the mark before it."""
+        self.write()
+        with self._lock:
+            store_undone(self._writer.connection, self._writer.claim, transactions)
 
     def write_found(self, table: TableName, point: TablePoint) -> None:
         """Store a structure that was found on the way; it is the one at L too, since a DDL moves L behind itself."""

@@ -11,6 +11,7 @@ from dataclasses import replace
 from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import TableMap
 from dm.changes.constant import constant_columns
+from dm.changes.keys import keys_of
 from dm.changes.native_changes import DirectTable, change_maker
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import RowChange
@@ -30,6 +31,7 @@ from dm.syncer.source_table import KINDS, SourceTable
 from dm.syncer.structures import Structures
 from dm.syncer.target_names import TargetNames
 from dm.syncer.transaction import RowsItem, SourceTransaction
+from dm.target.progress.undone import Undone, UndoneKeys
 from dm.target.target_schema import TargetSchemas
 
 _TABLES_KEPT = 16384
@@ -53,6 +55,7 @@ class RowLane:
         keyless_done: Position | None,
         atomic: bool = False,
         atomic_done: Position | None = None,
+        undone: Undone | None = None,
         oracle: TextOracle | None = None,
     ) -> None:
         self._rules = rules
@@ -67,6 +70,7 @@ class RowLane:
         self._keyless_done = keyless_done
         self._atomic = atomic  # every table goes to the ordered lane
         self._atomic_done = atomic_done
+        self._undone = undone or Undone()
         self._oracle = oracle
         self._tables: dict[int, SourceTable] = {}
         self._same_tables: dict[bytes, SourceTable] = {}  # the same by what their table maps say behind the table's id
@@ -97,22 +101,33 @@ class RowLane:
         if self._atomic_done is not None and self._atomic_done.has_processed(gtid, end):
             return 0  # I9: neither by this way nor by the other
         safe = self._safe_mode.covers_change(transaction.begin)
+        undone = None if not safe or self._safe_mode.wanted else self._undone.of(end)
+        if undone is not None and undone.whole:
+            safe, undone = False, None
         given = at = 0
         while at < len(items):
-            if self._maker is not None:
+            if self._maker is not None and undone is None:
                 changes, cost, at = self._maker(items, at, self._direct, safe)
                 if changes:
                     self._lanes.place_all(changes, cost // len(changes), ticket, end)
                     given += len(changes)
                 if at == len(items):
                     break
-            given += self._take_item(items[at], ticket, transaction, safe=safe)
+            given += self._take_item(items[at], ticket, transaction, safe=safe, undone=undone)
             at += 1
         if safe:
             self._safe_mode.rows += given
         return given
 
-    def _take_item(self, item: RowsItem, ticket: Ticket, transaction: SourceTransaction, *, safe: bool) -> int:
+    def _take_item(
+        self,
+        item: RowsItem,
+        ticket: Ticket,
+        transaction: SourceTransaction,
+        *,
+        safe: bool,
+        undone: UndoneKeys | None,
+    ) -> int:
         table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, transaction)
         if table is None:
             return 0
@@ -133,6 +148,8 @@ class RowLane:
             if table.row_filter is not None and table.row_filter(kind, before, after):
                 continue
             change = RowChange(plan, KINDS[kind], before, after, safe, unchecked)
+            if undone is not None and undone.hold(keys_of(change)):
+                change.safe = False
             self._lanes.place(change, cost, ticket, transaction.end)
             given += 1
         return given

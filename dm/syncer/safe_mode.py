@@ -21,12 +21,15 @@ class SafeMode:
 
     def covers_change(self, begin: Position) -> bool:
         """Whether the transaction that begins at `begin` may have been applied already, in part or whole."""
-        if self._always:
-            return True
-        if self._until is not None and self._clock.monotonic() < self._until:
+        if self.wanted:
             return True
         bound = self._bound  # another thread drops it
         return bound is not None and not begin.covers(bound)
+
+    @property
+    def wanted(self) -> bool:
+        """Whether it is on because the task file says so, whatever was applied already."""
+        return self._always or (self._until is not None and self._clock.monotonic() < self._until)
 
     def bound_behind(self, position: Position) -> Position | None:
         """The bound as it is to be stored with checkpoint `position`: None once the checkpoint covers it."""

@@ -51,6 +51,7 @@ from dm.syncer.status import RunningParts, SyncStatus
 from dm.syncer.structures import Structures
 from dm.syncer.target_names import TargetNames
 from dm.syncer.target_sessions import TargetSessions
+from dm.syncer.undone_changes import undone_changes
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
 from dm.target.progress.fence import Fence, lock_holder
@@ -59,6 +60,7 @@ from dm.target.progress.online import read_online
 from dm.target.progress.operators import read_operators
 from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.target.progress.takeover import Takeover, store_bound, take_over
+from dm.target.progress.undone import take_undone
 from dm.target.target_schema import TargetSchemas
 from dm.target.weights import ServerWeights
 from dm.unit import JSON, UnitName
@@ -294,6 +296,7 @@ class SyncUnit:
             lambda table: targets.read(rules.route(table)),
             lambda schema: progress.write_found(schema.name, TablePoint(schema, points.get(schema.name))),
         )
+        undone = take_undone(writer.connection, writer.claim)
         names = TargetNames(tracker, rules, folded=connections[CONTROL].folds_names)
         rows = RowLane(
             rules,
@@ -316,6 +319,7 @@ class SyncUnit:
             keyless_done=taken.keyless_done(),
             atomic=settings.atomic_transactions,
             atomic_done=taken.atomic_done(),
+            undone=undone,
             oracle=weights,
         )
         ddl = DdlLane(
@@ -402,6 +406,9 @@ class SyncUnit:
             monitor.stop()
             lanes.close()
             progress.stop()
+            if left := undone.left(progress.stored) | undone_changes(lanes.take_undone()):
+                with suppress(DMError):  # the target is away: that is what ended the run
+                    progress.write_undone(left)
             targets.close()
             weights.close()
             self._spool.close()

@@ -8,6 +8,7 @@ What is stored, all of it on the target, in the meta schema, per task and source
 
     worker rows      one per lane (control, ddl, keyless, worker-00..): epoch, batch number, highest position in the
     batch checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
+    undone changes   what the last run was given and surely did not do (`undone.py`)
     operators        what a person wants done with single events
     DDL intent       the piece about to be executed, with the structure before and the one expected after
     chunk records    which chunks of a full load are in (`chunks.py`)
@@ -45,6 +46,9 @@ I9  With `atomic-transactions` one lane, `atomic`, applies everything in source 
     did beyond L, with several lanes, is still covered by B and the keyless lane's row; and they, if they come later,
     take this lane's row for a part of both, and skip what lies at or below it, too: a replay that they do not finish
     would leave rows behind what this row says.
+
+I10 In a replay, what an earlier run certainly did not do is applied as outside of the window: strictly. It knows that
+    of changes which lanes had not begun, and of batches that the target rolled back, and says so when it ends in order.
 
 A session is found without knowing its number: each takes a named lock (`fence.py`) for its lifetime; who holds the lock
 is the session to end. That also works after a restart of the target, where numbers start again.

@@ -52,6 +52,7 @@ def begin_at(connection: TargetConnection, key: SubtaskKey, start: Position) -> 
             connection.begin()
             connection.execute(f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND NOT is_global", (key.source_id,))
             connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
+            connection.execute(f"DELETE FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
             connection.execute(f"DELETE FROM {key.online.sql} WHERE id = %s", (key.source_id,))
             if before is None:
                 write_global(connection, key, start, None)

@@ -46,6 +46,11 @@ class SubtaskKey:
         return self.table("syncer_operator")
 
     @property
+    def undone(self) -> TableName:
+        """What a run was given and did not do."""
+        return self.table("syncer_undone")
+
+    @property
     def online(self) -> TableName:
         """DM's table of what online DDL tools do to their ghost tables."""
         return self.table("onlineddl")
@@ -121,6 +126,12 @@ _OPERATOR = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id, server_uuid, binlog_name, binlog_pos)
 ) ENGINE=InnoDB {charset}"""
 
+_UNDONE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    changes LONGTEXT NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB {charset}"""
+
 # DM's columns; `ddls` holds more than DM's (see `online.py`), so it is longer.
 _ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -140,6 +151,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
         (key.worker, _WORKER),
         (key.intent, _INTENT),
         (key.operator, _OPERATOR),
+        (key.undone, _UNDONE),
         (key.online, _ONLINE),
     )
     for table, definition in definitions:
@@ -149,7 +161,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
-    own = [key.checkpoint, key.worker, key.intent, key.operator, key.online]
+    own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.online]
     wanted = [*own, key.table("loader_checkpoint"), key.deferral]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)

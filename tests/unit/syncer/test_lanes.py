@@ -108,6 +108,18 @@ def test_a_batch_leaves_at_once_and_the_next_lane_is_filled() -> None:
     assert bench.loads == [0, 0, 1, 0]
 
 
+def test_a_transaction_that_waits_for_all_lanes_in_its_middle_is_divided() -> None:
+    bench = Bench(2, batch=1, largest=1)
+    for lane in bench.workers:
+        lane.work(bench.memory)
+    two_keys = plan([number("a"), number("b")], [key("PRIMARY", "a"), key("b", "b")])
+    tickets = [Ticket(END, 0, number=number) for number in (1, 2, 3)]
+    for ticket, values in zip(tickets, [(1, 1), (2, 2), (1, 2)], strict=True):
+        bench.lanes.place(insert(two_keys, *values), 10, ticket, END)
+    assert bench.lanes.conflicts == 1
+    assert [ticket.divided for ticket in tickets] == [False, False, True]
+
+
 def test_lanes_that_are_not_done_leave_the_next_batch_to_others() -> None:
     bench = Bench(4, batch=3, largest=3)
     for value in range(12):

@@ -1,0 +1,96 @@
+"""What the target refused is not taken for done by the next run, whatever other lanes have committed behind it."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import closing
+
+import pytest
+
+from dm.config.route import RouteRule
+from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.target.connection import TargetConnection
+from dm.target.progress.fence import Fence
+from dm.target.progress.lanes import CONTROL
+from dm.target.progress.tables import SubtaskKey, create_tables
+from dm.target.progress.takeover import take_over
+from dm.target.progress.undone import UndoneKeys, digests, store_undone, take_undone
+from tests.testbed.fake_clock import FakeClock
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import RunningSync, running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+FIRST, BEHIND = 400, 1200
+
+
+def merged(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> SubtaskConfig:
+    """A task that is up to date, with two tables that go into one, and then a backlog with a conflict in its middle."""
+    upstream.execute(*(f"CREATE TABLE `{name}`.t{n} (id INT PRIMARY KEY, v INT)" for n in (1, 2)))
+    target.execute(f"CREATE TABLE `{name}`.t (id INT PRIMARY KEY, v INT)")
+    route = RouteRule(schema_pattern=name, table_pattern="t?", target_schema=name, target_table="t")
+    subtask = subtask_for(upstream, target, name, task=name, routes=(route,))
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    upstream.execute(
+        f"INSERT INTO `{name}`.t1 VALUES (1, 1)",
+        *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 0)" for n in range(10, FIRST)),
+        f"INSERT INTO `{name}`.t2 VALUES (1, 2), (2, 2)",
+        *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 0)" for n in range(1000, 1000 + BEHIND)),
+    )
+    return subtask
+
+
+def failure(subtask: SubtaskConfig) -> DMError:
+    """The error that a run ends with."""
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    return error
+
+
+def test_a_row_that_was_refused_is_refused_until_a_person_decides(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merged(upstream, target, name)
+    for _ in range(3):
+        error = failure(subtask)
+        assert error.name == "duplicate-key"
+        assert target.query(f"SELECT v FROM `{name}`.t WHERE id = 1") == ((1,),)
+    target.execute(f"DELETE FROM `{name}`.t WHERE id = 1")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    assert target.query(f"SELECT id, v FROM `{name}`.t WHERE id < 10 ORDER BY id") == ((1, 2), (2, 2))
+    assert target.query(f"SELECT COUNT(*) FROM `{name}`.t") == ((2 + FIRST - 10 + BEHIND,),)
+
+
+def test_safe_mode_of_the_task_file_lets_the_later_row_win(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = merged(upstream, target, name)
+    assert failure(subtask).name == "duplicate-key"
+    wanted = subtask.model_copy(update={"syncer": subtask.syncer.model_copy(update={"safe_mode": True})})
+    with running_sync(wanted) as sync:
+        sync.wait_synced()
+    assert target.query(f"SELECT id, v FROM `{name}`.t WHERE id < 10 ORDER BY id") == ((1, 2), (2, 2))
+
+
+def test_the_record_is_read_once(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    name = schema(target)
+    subtask = subtask_for(target, target, name, task=name)
+    key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
+    left = {
+        ("a", "binlog.000009", 4): UndoneKeys(None),
+        ("a", "binlog.000010", 4): UndoneKeys(digests([("t(id)", 1), ("t(n)", b"\xff", "é", 1.5)])),
+    }
+    with closing(TargetConnection(subtask.target)) as connection:
+        create_tables(connection, key)
+        claim = take_over({CONTROL: connection}, Fence(key, FakeClock(), threading.Event(), lambda _: None)).claims[
+            CONTROL
+        ]
+        store_undone(connection, claim, left)
+        assert take_undone(connection, claim).transactions == left
+        assert take_undone(connection, claim).transactions == {}
