@@ -9,6 +9,7 @@ import random
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import takewhile
 
 from dm import faults
 from dm.changes.row_change import RowChange
@@ -78,7 +79,7 @@ class ApplyLane:
         self._began: float | None = None  # the batch under way
         self._failed_change: RowChange | None = None
         self._blamed: Ticket | None = None  # the transaction that a lasting error is about
-        self._rolled_back: list[LaneJob] = []  # the batch that failed
+        self._taken: list[LaneJob] = []  # of the batch, what is not committed
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
 
@@ -120,45 +121,49 @@ class ApplyLane:
     @property
     def undone(self) -> list[LaneJob]:
         """When the thread has ended: what was put and is surely not committed, in order."""
-        return [*self._rolled_back, *self.queue.left]
+        return [*self._taken, *self.queue.left]
 
     def _run(self) -> None:
-        jobs: list[LaneJob] = []
         try:
             while jobs := self.queue.take(self._batch, whole_jobs=self._ordered):
+                self._taken = jobs
                 self._began = self._clock.monotonic()
                 self._apply(jobs)
                 self._began = None
-                self._completions.committed([(job.ticket, len(job.changes) or 1) for job in jobs])
-                self._memory.release(sum([job.cost for job in jobs]))
                 self.queue.finished()
                 self._ended()
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
-            self._end(jobs, error)
+            self._end(error)
             if not self._stop.is_set():
                 self._failed(error, self._blamed)
             self.queue.close()
 
-    def _end(self, jobs: list[LaneJob], error: BaseException) -> None:
+    def _end(self, error: BaseException) -> None:
         if isinstance(error, DMError) and (not error.retryable or error.name == "transaction-aborted"):
-            self._rolled_back = jobs
-        else:
-            for job in jobs:
-                job.ticket.begun = True  # whether it was committed is not known
+            return
+        for job in self._taken:
+            job.ticket.begun = True  # whether it was committed is not known
+        self._taken = []
 
     def _apply(self, jobs: list[LaneJob]) -> None:
         try:
             self._commit(jobs)
         except DMError as error:
             # Where no one change is to blame, it is this transaction, or one behind it to be committed with it.
-            ticket = self._culprit(jobs).ticket
-            begin = ticket.begin
+            culprit = self._culprit(jobs)
+            ticket, begin = culprit.ticket, culprit.ticket.begin
             if not error.retryable:
+                before = list(takewhile(lambda job: job is not culprit, jobs))
+                if before:  # it is a part of what a person will decide by, and of what L is to be behind
+                    self._apply(before)
                 self._blamed = ticket
                 if begin is not None:
                     error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
                     error.position = error.position or str(begin)
             raise
+        self._completions.committed([(job.ticket, len(job.changes) or 1) for job in jobs])
+        self._memory.release(sum([job.cost for job in jobs]))
+        self._taken = self._taken[len(jobs) :]
 
     def _culprit(self, jobs: list[LaneJob]) -> LaneJob:
         failed = self._failed_change

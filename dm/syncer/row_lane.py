@@ -101,8 +101,10 @@ class RowLane:
         if self._atomic_done is not None and self._atomic_done.has_processed(gtid, end):
             return 0  # I9: neither by this way nor by the other
         safe = self._safe_mode.covers_change(transaction.begin)
-        undone = None if not safe or self._safe_mode.wanted else self._undone.of(end)
-        if undone is not None and undone.whole:
+        undone = self._undone.of(end)  # which also says that this run has come to it
+        if not safe or self._safe_mode.wanted:
+            undone = None
+        elif undone is not None and undone.whole:
             safe, undone = False, None
         given = at = 0
         while at < len(items):

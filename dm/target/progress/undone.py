@@ -64,6 +64,8 @@ class Undone:
 
     def of(self, end: Position) -> UndoneKeys | None:
         """What was not done of the transaction that ends here; None where nothing is known."""
+        if not self.transactions:
+            return None
         place = place_of(end)
         found = self.transactions.get(place)
         if found is not None:

@@ -26,21 +26,28 @@ pytestmark = pytest.mark.live
 FIRST, BEHIND = 400, 1200
 
 
-def merged(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> SubtaskConfig:
-    """A task that is up to date, with two tables that go into one, and then a backlog with a conflict in its middle."""
+def merged(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, *backlog: str, workers: int = 4
+) -> SubtaskConfig:
+    """A task that is up to date, with two tables that go into one, and then a backlog."""
     upstream.execute(*(f"CREATE TABLE `{name}`.t{n} (id INT PRIMARY KEY, v INT)" for n in (1, 2)))
     target.execute(f"CREATE TABLE `{name}`.t (id INT PRIMARY KEY, v INT)")
     route = RouteRule(schema_pattern=name, table_pattern="t?", target_schema=name, target_table="t")
-    subtask = subtask_for(upstream, target, name, task=name, routes=(route,))
+    subtask = subtask_for(upstream, target, name, task=name, routes=(route,), workers=workers)
     with running_sync(subtask) as sync:
         sync.wait_synced()
-    upstream.execute(
+    upstream.execute(*backlog)
+    return subtask
+
+
+def conflict(name: str) -> list[str]:
+    """Rows with a conflict in their middle."""
+    return [
         f"INSERT INTO `{name}`.t1 VALUES (1, 1)",
         *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 0)" for n in range(10, FIRST)),
         f"INSERT INTO `{name}`.t2 VALUES (1, 2), (2, 2)",
         *(f"INSERT INTO `{name}`.t1 VALUES ({n}, 0)" for n in range(1000, 1000 + BEHIND)),
-    )
-    return subtask
+    ]
 
 
 def failure(subtask: SubtaskConfig) -> DMError:
@@ -54,7 +61,7 @@ def test_a_row_that_was_refused_is_refused_until_a_person_decides(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     name = schema(upstream, target)
-    subtask = merged(upstream, target, name)
+    subtask = merged(upstream, target, name, *conflict(name))
     for _ in range(3):
         error = failure(subtask)
         assert error.name == "duplicate-key"
@@ -66,11 +73,22 @@ def test_a_row_that_was_refused_is_refused_until_a_person_decides(
     assert target.query(f"SELECT COUNT(*) FROM `{name}`.t") == ((2 + FIRST - 10 + BEHIND,),)
 
 
+def test_what_the_source_did_before_is_there_when_a_row_is_refused(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    backlog = [f"INSERT INTO `{name}`.t1 VALUES (1, 1)", f"INSERT INTO `{name}`.t2 VALUES (1, 2)"]
+    subtask = merged(upstream, target, name, *backlog, workers=1)  # so they are in one batch
+    for _ in range(2):
+        assert failure(subtask).name == "duplicate-key"
+        assert target.query(f"SELECT v FROM `{name}`.t") == ((1,),)
+
+
 def test_safe_mode_of_the_task_file_lets_the_later_row_win(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
     name = schema(upstream, target)
-    subtask = merged(upstream, target, name)
+    subtask = merged(upstream, target, name, *conflict(name))
     assert failure(subtask).name == "duplicate-key"
     wanted = subtask.model_copy(update={"syncer": subtask.syncer.model_copy(update={"safe_mode": True})})
     with running_sync(wanted) as sync:
