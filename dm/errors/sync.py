@@ -105,8 +105,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "one row is larger than the target's max_allowed_packet",
-        "raise `max_allowed_packet` at the target (`SET GLOBAL max_allowed_packet = 1073741824`) and resume the task",
+        "a statement of {size} bytes is longer than the target's max_allowed_packet lets it be: {statement}",
+        "raise `max_allowed_packet` at the target (`SET GLOBAL max_allowed_packet = 1073741824` is the most) and"
+        " `dmctl resume-task`; it should be several times the source's, since bytes are written as two digits each",
     ),
     ErrorKind(
         "target-table-missing",

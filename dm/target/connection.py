@@ -12,6 +12,9 @@ at all.
 A session that is made for it (`several`) takes several statements in one packet: each has its own answer, and the
 server runs none behind one that failed. The others refuse what is more than one statement.
 
+A statement that the server would not take whole (`max_allowed_packet`) is never sent: the server ends the session in
+the middle of it, mostly before its reason can be read, and a session that is lost looks like one worth another try.
+
 A connection that broke stays broken: nobody reconnects behind the caller's back, since the session's transaction, locks
 and settings would silently be gone.
 """
@@ -20,6 +23,7 @@ from __future__ import annotations
 
 import re
 import socket
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -33,7 +37,7 @@ from pymysql.protocol import OKPacketWrapper
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.sql.context import Flavor
-from dm.target.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of
+from dm.target.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.target.session import CHARSET, COLLATION, RECORDED, session_statement
 from dm.tls import EncryptedConnection
 
@@ -46,6 +50,7 @@ _NUMBER: Final = re.compile(rb"\d+")
 _DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
 _STATEMENT_SHARE: Final = 1 << 20
 _PACKET_MARGIN: Final = 4096
+_PACKET_ENDS: Final = 2  # a packet begins with the command's byte, and must be shorter than its limit
 
 Row = tuple[Any, ...]
 
@@ -97,10 +102,13 @@ class TargetConnection:
         except (pymysql.err.Error, OSError, ValueError, RuntimeError) as error:
             raise connect_failure(error, self.address, self._user, role=role) from None
         self._cursor = self._connection.cursor()
+        self._packet = self._longest = sys.maxsize  # until the server has told
         try:
             self.execute(session_statement(endpoint.session, foreign_key_checks=foreign_key_checks))
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            version, packet, folds = self.query("SELECT VERSION(), @@max_allowed_packet, @@lower_case_table_names")[0]
+            version, folds, packet, buffer = self.query(
+                "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet, @@net_buffer_length"
+            )[0]
         except DMError:
             self.close()
             raise
@@ -108,9 +116,12 @@ class TargetConnection:
         self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
         self.folds_names: bool = int(folds) != 0
         """Whether names of schemas and tables are the same in upper and lower case."""
-        self.statement_bytes = max(min(_STATEMENT_SHARE, int(packet) - _PACKET_MARGIN), 1024)
+        self._packet = int(packet)
+        # What fits into the buffer that the server has anyway is taken under any limit.
+        self._longest = max(self._packet, int(buffer)) - _PACKET_ENDS
+        self.statement_bytes = max(min(_STATEMENT_SHARE, self._packet - _PACKET_MARGIN), 1024)
         """How long a statement that could be split should get."""
-        self.data_bytes = int(packet) - 1
+        self.data_bytes = self._packet - 1
         """How long a packet of LOAD DATA may get: the server ends the session where one has all bytes of its limit."""
         self._together = several
 
@@ -154,7 +165,7 @@ class TargetConnection:
 
     def _run_together(self, statements: list[bytes]) -> list[Outcome]:
         connection, done = self._connection, list[Outcome]()
-        self._attempt(partial(connection.query, b";".join(statements)), statements[0])
+        self._send(b";".join(statements), statements[0])
         while True:
             done.append(_outcome(connection))
             if not connection._result.has_next:
@@ -266,8 +277,11 @@ class TargetConnection:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _send(self, data: bytes) -> None:
-        self._attempt(partial(self._connection.query, data), data)
+    def _send(self, data: bytes, first: bytes = b"") -> None:
+        """Send what goes into one packet, and read the answer to `first`, or to all of it."""
+        if len(data) > self._longest:
+            raise packet_too_large(data, f"max_allowed_packet is {self._packet}")
+        self._attempt(partial(self._connection.query, data), first or data)
 
     def _attempt(self, call: Callable[[], object], data: bytes) -> None:
         try:

@@ -119,9 +119,14 @@ def failure(error: Exception, address: str, sql: bytes = b"", *, user: str = "",
     if number in _DUPLICATE:
         return DMError("duplicate-key", statement=shape(sql), cause=cause)
     if number == _PACKET:
-        return DMError("packet-too-large", cause=cause)
+        return packet_too_large(sql, cause)
     name = REFUSED_STATEMENT[sql.lstrip()[:7].upper().startswith((b"SELECT", b"SHOW "))]
     return DMError(name, role=role, statement=shape(sql), cause=cause)
+
+
+def packet_too_large(sql: bytes, cause: str) -> DMError:
+    """The error for a statement that the target does not take whole."""
+    return DMError("packet-too-large", size=len(sql), statement=shape(sql), cause=cause)
 
 
 def connect_failure(error: Exception, address: str, user: str, *, role: str = "target") -> DMError:

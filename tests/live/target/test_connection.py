@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import threading
+from contextlib import closing
 
+import pymysql
 import pytest
 
+from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.target.connection import TargetConnection
@@ -149,6 +152,29 @@ def test_a_wrong_password_is_refused_without_naming_it(target: ThrowawayServer) 
     assert caught.value.name == "access-denied"
     assert "canary" not in str(caught.value)
     assert target.user in str(caught.value)
+
+
+@pytest.mark.parametrize(("packet", "buffer"), [(1 << 20, 1 << 14), (1 << 25, 1 << 14), (1 << 11, 1 << 13)])
+def test_a_statement_is_sent_where_the_server_takes_it_to_the_byte(
+    flavor: Flavor, server: ServerFactory, packet: int, buffer: int
+) -> None:
+    own = server(flavor, max_allowed_packet=packet, net_buffer_length=buffer)
+    most = max(packet, buffer) - 2
+
+    def of(length: int) -> bytes:
+        return b"DO LENGTH('" + b"x" * (length - len(b"DO LENGTH('')")) + b"')"
+
+    with TargetConnection(endpoint_of(own)) as connection:
+        connection.execute(of(most))
+        with pytest.raises(DMError) as caught:
+            connection.run_all([of(most + 1)])
+        assert (caught.value.name, caught.value.retryable) == ("packet-too-large", False)
+        assert f"{most + 1} bytes" in caught.value.message
+        assert str(packet) in caught.value.cause
+        assert connection.query("SELECT 1") == [(1,)]
+    # Why it was not sent: the server does not take it.
+    with closing(own.connect()) as bare, pytest.raises(pymysql.err.OperationalError):
+        bare.query(of(most + 1))
 
 
 def test_an_unreachable_target_is_worth_another_try(target: ThrowawayServer) -> None:
