@@ -9,8 +9,9 @@ is depends on the change (measured on MySQL 9.7 and MariaDB 10.11):
 
 So an INSERT is exact if the default is NULL, which is written, or a literal that is the target's default as well, which
 is left to it. (Defaults that are computed stand in the image, but nothing says that all versions do so.) An UPDATE or a
-DELETE is exact if the image holds what finds the row at the target: its key, or the whole row where there is none. And
-in safe mode an UPDATE must leave all unique keys alone: moving a row needs the whole row, to put it where it may be
+DELETE is exact if the image holds what finds the row at the target: its key, or the whole row where there is none. What
+an UPDATE lacks is set to itself where the target would set it to its own time (ON UPDATE CURRENT_TIMESTAMP). And in
+safe mode an UPDATE must leave all unique keys alone: moving a row needs the whole row, to put it where it may be
 missing. A generated column that the target stores as a plain one must be there. All else pauses, before anything of the
 event is placed.
 """

@@ -133,12 +133,13 @@ def replace_row(plan: TablePlan, row: Row) -> bytes:
 
 
 def update_row(plan: TablePlan, before: Row, after: Row) -> bytes:
-    """UPDATE of one row to its after image."""
+    """UPDATE of one row to its after image; columns that the image lacks stay as they are."""
     assignments = b",".join(
         [
-            column.sql + b"=" + column.encode(after[column.at])
+            column.sql + b"=" + (column.sql if after[column.at] is ABSENT else column.encode(after[column.at]))
             for column in plan.columns
-            if after[column.at] is not ABSENT
+            # The source did not touch it, so the target must not set it to its own time.
+            if after[column.at] is not ABSENT or column.target.on_update
         ]
     )
     where = find(plan, before)

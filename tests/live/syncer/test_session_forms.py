@@ -211,6 +211,41 @@ def test_an_image_that_lacks_what_is_needed_pauses(
     assert target.query(f"SELECT COUNT(*) FROM {name}.m") == ((0,),)
 
 
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("safe", [False, True], ids=["plain", "safe-mode"])
+def test_a_column_that_an_image_lacks_does_not_follow_the_targets_clock(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, safe: bool
+) -> None:
+    name = schema(upstream, target)
+    clock = "ON UPDATE CURRENT_TIMESTAMP"
+    upstream.execute(
+        f"CREATE TABLE {name}.k (id INT PRIMARY KEY, v INT, ts TIMESTAMP NULL, dt DATETIME)",
+        f"CREATE TABLE {name}.nokey (id INT, v INT, ts TIMESTAMP NULL)",
+    )
+    target.execute(
+        f"CREATE TABLE {name}.k (id INT PRIMARY KEY, v INT, ts TIMESTAMP NULL {clock}, dt DATETIME {clock},"
+        f" own DATETIME {clock})",
+        f"CREATE TABLE {name}.nokey (id INT, v INT, ts TIMESTAMP NULL {clock})",
+    )
+    with running_sync(subtask_for(upstream, target, name, task=name, safe_mode=safe)) as sync:
+        sync.wait_synced()
+        write(
+            upstream,
+            name,
+            "SET binlog_row_image = MINIMAL",
+            "INSERT INTO k VALUES (1, 1, '2020-01-01', '2020-01-01'), (2, 1, '2020-01-01', NULL)",
+            "INSERT INTO nokey VALUES (1, 1, '2020-01-01')",
+        )
+        sync.wait_synced()
+        write(upstream, name, "SET binlog_row_image = MINIMAL", "UPDATE k SET v = 2", "UPDATE nokey SET v = 2")
+        sync.wait_synced()
+    for rows in ("* FROM {}.nokey", "id, v, ts, dt FROM {}.k ORDER BY id"):
+        query = f"SELECT {rows.format(name)}"
+        assert target.query(query) == upstream.query(query)
+    # What the source lacks follows it, as ever.
+    assert target.query(f"SELECT COUNT(own) FROM {name}.k") == ((2,),)
+
+
 @pytest.mark.ci_flavor("mariadb")
 def test_in_safe_mode_a_partial_image_that_moves_a_row_pauses(
     flavor: Flavor, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory

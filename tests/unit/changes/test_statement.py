@@ -115,6 +115,18 @@ def test_the_error_value_of_an_enum_gets_a_lax_statement_of_its_own() -> None:
         assert statement.expected.warnings == 1
 
 
+def test_a_column_that_an_image_lacks_is_kept_from_the_targets_clock() -> None:
+    clocked = Column("ts", "timestamp", on_update="CURRENT_TIMESTAMP")
+    own = Column("own", "timestamp", on_update="CURRENT_TIMESTAMP")
+    plain = Column("ts", "timestamp")
+    for source in ([A, B, plain], [A, B, clocked]):
+        table = plan([A, B, clocked, own], [key("PRIMARY", "a")], source=source)
+        for safe in (False, True):
+            assert sql_of(update(table, (1, ABSENT, ABSENT), (ABSENT, 2, ABSENT), safe=safe)) == [
+                "UPDATE `d`.`t` SET `b`=2,`ts`=`ts` WHERE `a`=1 LIMIT 1"
+            ]
+
+
 def test_a_partial_image_is_applied_only_where_that_is_exact() -> None:
     assert sql_of(update(KEYED, (1, ABSENT, ABSENT), (ABSENT, ABSENT, b"y"))) == [
         "UPDATE `d`.`t` SET `c`='y' WHERE `a`=1 LIMIT 1"
