@@ -117,7 +117,9 @@ KINDS = (
     ErrorKind(
         "expression-inexact", 20924, "config", "internal", "high",
         "expression filter {rule} can't be evaluated with the server's exact result: {why}",
-        "change the expression (compare columns with constants of their own type), or remove the filter",
+        "where the row image lacks a column: `SET GLOBAL binlog_row_image = FULL` at the source, and the same in"
+        " sessions that set their own value, for the rows to come. For this row, and for every other reason: change the"
+        " expression (compare columns with constants of their own type), or remove the filter: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "event-refused", 20923, "config", "internal", "high",
