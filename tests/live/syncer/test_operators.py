@@ -9,10 +9,12 @@ import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
-from dm.syncer.operators import Request, Verb
+from dm.errors import DMError
+from dm.syncer.operators import Place, Request, Verb
 from dm.task.operators import operate
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import SyncProcess, running_sync, subtask_for
+from tests.testbed.park import ServerPark
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.ci_flavor("mysql")]
 
@@ -96,6 +98,28 @@ def test_a_refused_statement_that_was_replaced_leaves_nothing_of_its_announcemen
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert target.query(f"SELECT id, v, a, b FROM {name}.t") == ((1, 2, 3, 4),)
+
+
+def test_a_body_that_is_not_understood_can_be_skipped_where_the_error_stands(
+    mariadb: ThrowawayServer, park: ServerPark, schema: SchemaFactory
+) -> None:
+    target = park.shared("mariadb", "target")
+    name = schema(mariadb, target)
+    subtask = subtask_for(mariadb, target, name, task=name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    mariadb.execute(f"CREATE TABLE {name}.t (id INT, a DATE, b DATE, PERIOD FOR p (a, b))")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-not-understood"
+    assert error.place is not None
+    failing = Place.from_json(error.place)
+    assert failing.statement
+    request = Request("skip", subtask.task, subtask.source_id, "", ())
+    operate(subtask, request, failing)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    assert target.query(f"SHOW TABLES FROM {name}") == ()
 
 
 def test_a_running_task_takes_an_operator_for_what_is_still_to_come(
