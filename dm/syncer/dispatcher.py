@@ -18,13 +18,12 @@ from dm.syncer.completion import CompletionTracker
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.lanes import Stopped
 from dm.syncer.operators import Operators, Place, first_byte
+from dm.syncer.reader import OF_THE_RUN
 from dm.syncer.row_lane import RowLane
 from dm.syncer.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 from dm.target.progress.operators import Operator
 
 PART_BYTES: Final = 256 << 10  # of row events
-# What a statement's structure comes to is only seen when it is done, by those who don't know where it stands.
-_OF_STATEMENT: Final = ("ddl-not-understood", "ddl-splice-mismatch", "ddl-untrackable")
 
 
 class Dispatcher:
@@ -55,7 +54,7 @@ class Dispatcher:
                 self._ddl.forget_intent()
             self._dispatch(transaction, self._prepare(operators, transaction) if operators else {})
         except DMError as error:
-            if (error.position is not None or error.name in _OF_STATEMENT) and not error.retryable:
+            if not error.retryable and error.name not in OF_THE_RUN:
                 # The start of the event: what `dmctl binlog --binlog-pos` and mysqlbinlog take.
                 place = self._place(transaction)
                 error.place = place.to_json()

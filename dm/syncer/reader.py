@@ -15,6 +15,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
+from typing import Final
 
 from dm.binlog.event_source import EventSource, SourceRun
 from dm.errors import DMError
@@ -27,7 +28,7 @@ from dm.syncer.transaction import SourceTransaction
 
 # How often the identity at the source is taken back from somebody.
 TAKINGS = 4
-_OF_THE_RUN = ("fenced", "replica-id-taken")  # errors that no place in the source is to blame for
+OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no place in the source is to blame for
 
 
 class TransactionQueue:
@@ -190,7 +191,7 @@ class Reader:
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             if self._stop.is_set():
                 pass
-            elif isinstance(error, DMError) and not error.retryable and error.name not in _OF_THE_RUN:
+            elif isinstance(error, DMError) and not error.retryable and error.name not in OF_THE_RUN:
                 # A person has to act. What lies before it is applied first: they may act at the target, and the next
                 # run, which ends at the same place, would not come further than this one.
                 error.position = error.position or str(self._assembler.position)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,7 @@ from dm.errors import DMError
 from dm.syncer.operators import Place, Request, Verb
 from dm.task.operators import operate
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.park import ServerPark
-from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for
+from tests.testbed.sync import SyncProcess, running_sync, subtask_for
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300), pytest.mark.ci_flavor("mysql")]
 
@@ -100,26 +100,37 @@ def test_a_refused_statement_that_was_replaced_leaves_nothing_of_its_announcemen
     assert target.query(f"SELECT id, v, a, b FROM {name}.t") == ((1, 2, 3, 4),)
 
 
-def test_a_body_that_is_not_understood_can_be_skipped_where_the_error_stands(
-    mariadb: ThrowawayServer, park: ServerPark, schema: SchemaFactory
+NOT_UNDERSTOOD = {
+    "mysql": "CREATE TABLE IF NOT EXISTS {s}.t (a INT PRIMARY KEY, b INT PRIMARY KEY)",
+    "mariadb": "CREATE TABLE {s}.v (a DATE, b DATE, PERIOD FOR p (a, b))",
+}
+NOT_EXECUTED = "ALTER TABLE {s}.t ADD COLUMN x VARCHAR(9) DEFAULT _latin1'ä'"
+
+
+@pytest.mark.parametrize("read", [pytest.param(False, id="not understood"), pytest.param(True, id="not executed")])
+def test_what_fails_while_a_statement_is_read_or_executed_tells_its_place_and_can_be_skipped(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, *, read: bool
 ) -> None:
-    target = park.shared("mariadb", "target")
-    name = schema(mariadb, target)
-    subtask = subtask_for(mariadb, target, name, task=name)
+    name = schema(upstream, target)
+    statement = NOT_EXECUTED if read else NOT_UNDERSTOOD[upstream.flavor]
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY)")
+    subtask = subtask_for(upstream, target, name, task=name)
     with running_sync(subtask) as sync:
         sync.wait_synced()
-    mariadb.execute(f"CREATE TABLE {name}.t (id INT, a DATE, b DATE, PERIOD FOR p (a, b))")
-    error = RunningSync(subtask, None).wait_ended()
+    with closing(upstream.connect(charset="latin1", autocommit=True)) as connection, connection.cursor() as cursor:
+        cursor.execute(statement.format(s=name))
+    upstream.execute(f"CREATE TABLE {name}.behind (id INT)")
+    with running_sync(subtask) as sync:
+        error = sync.wait_ended()
+        sync.error = None
     assert isinstance(error, DMError)
-    assert error.name == "ddl-not-understood"
     assert error.place is not None
-    failing = Place.from_json(error.place)
-    assert failing.statement
-    request = Request("skip", subtask.task, subtask.source_id, "", ())
-    operate(subtask, request, failing)
+    assert f", at ({error.place['file']}, {error.place['offset']})" in error.message
+    operate(subtask, Request("skip", name, subtask.source_id), Place.from_json(error.place))
     with running_sync(subtask) as sync:
         sync.wait_synced()
-    assert target.query(f"SHOW TABLES FROM {name}") == ()
+    assert target.query(f"SHOW TABLES FROM {name} LIKE 'behind'") == (("behind",),)
 
 
 def test_a_running_task_takes_an_operator_for_what_is_still_to_come(
