@@ -50,11 +50,22 @@ def own_values(piece: Piece) -> list[OwnValues]:
     return found
 
 
+def numbered(definition: Clause) -> bool:
+    """Whether a column is defined as AUTO_INCREMENT, in one of the three ways to say so."""
+    words = [token.upper if token.kind == "word" else "" for token in definition.tokens]
+    attribute = ["SERIAL", "DEFAULT", "VALUE"]
+    return (
+        "AUTO_INCREMENT" in words
+        or words[:1] == ["SERIAL"]
+        or any(words[at : at + 3] == attribute for at in range(1, len(words)))
+    )
+
+
 def _of(operation: Operation) -> OwnValues | None:
     if not isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
         return None
     words = [token.upper if token.kind == "word" else "" for token in operation.definition.tokens]
-    if "AUTO_INCREMENT" in words or words[:1] == ["SERIAL"]:
+    if numbered(operation.definition):
         if isinstance(operation, AddColumn):
             return OwnValues(f"the numbers of the new column {operation.column}", ordered=True)
         name = Ident(operation.column).sql

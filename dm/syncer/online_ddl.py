@@ -33,6 +33,7 @@ from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
 from dm.sql.cursor import Clause
 from dm.sql.operation import AddColumn, CreateTable, DropDatabase, DropTable, RenameTable, TruncateTable
+from dm.sql.own_values import numbered
 from dm.sql.piece import Piece
 from dm.syncer.ddl_step import CutOver, Step
 from dm.target.progress.online import OnlineRecord, StoredStatement
@@ -276,7 +277,7 @@ def _filled_by_row(piece: Piece) -> str | None:
 
 def _varies(definition: Clause, context: SourceContext) -> bool:
     words = [token.upper if token.kind == "word" else "" for token in definition.tokens]
-    if "AUTO_INCREMENT" in words or words[:1] == ["SERIAL"]:
+    if numbered(definition):
         return True
     if "DEFAULT" not in words:
         may_be_null = "NULL" in words and "NOT" not in words

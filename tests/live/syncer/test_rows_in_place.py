@@ -77,8 +77,9 @@ def test_numbers_of_a_new_column_are_those_of_the_source_where_the_order_of_the_
 
 
 @pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("definition", ["INT AUTO_INCREMENT PRIMARY KEY", "BIGINT UNSIGNED SERIAL DEFAULT VALUE"])
 def test_numbers_that_go_by_the_order_of_inserts_pause(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, definition: str
 ) -> None:
     name = schema(upstream, target)
     for server in (upstream, target):
@@ -92,15 +93,15 @@ def test_numbers_that_go_by_the_order_of_inserts_pause(
         upstream.execute(f"INSERT INTO {name}.t VALUES ('second')")
     slow.commit()  # behind the second in the binlog, before it in the table
     slow.close()
-    statement = f"ALTER TABLE {name}.t ADD COLUMN n INT AUTO_INCREMENT PRIMARY KEY"
+    statement = f"ALTER TABLE {name}.t ADD COLUMN n {definition}"
     upstream.execute(statement, f"UPDATE {name}.t SET v = 'last' WHERE n = 2")
     error = sync.wait_ended()
     sync.stop()
     assert isinstance(error, DMError)
     assert error.name == "ddl-values-differ"
     # The way out: the same values by hand; then the statement counts as done.
-    target.execute(statement, f"UPDATE {name}.t SET n = 3 WHERE v = 'first'", f"UPDATE {name}.t SET n = 2 WHERE n = 1")
-    target.execute(f"UPDATE {name}.t SET n = 1 WHERE n = 3")
+    right = ("SET n = 3 WHERE v = 'first'", "SET n = 2 WHERE v = 'second'", "SET n = 1 WHERE v = 'first'")
+    target.execute(statement, f"UPDATE {name}.t SET n = n + 3", *(f"UPDATE {name}.t {one}" for one in right))
     with running_sync(subtask) as resumed:
         resumed.wait_synced()
     rows = f"SELECT n, v FROM {name}.t ORDER BY n"

@@ -21,6 +21,7 @@ CONTEXT = SourceContext("mariadb", 101119, "d")
         ("ALTER TABLE t ADD c INT DEFAULT (@@server_id)", "a variable as the value of the new column c"),
         ("ALTER TABLE t ADD c INT AUTO_INCREMENT PRIMARY KEY", "the numbers of the new column c"),
         ("ALTER TABLE t ADD c SERIAL", "the numbers of the new column c"),
+        ("ALTER TABLE t ADD c BIGINT UNSIGNED SERIAL DEFAULT VALUE", "the numbers of the new column c"),
         ("ALTER TABLE t MODIFY c INT AUTO_INCREMENT", "the numbers that column c gets in place of 0 and NULL"),
         ("ALTER TABLE t CHANGE c e INT AUTO_INCREMENT", "the numbers that column c gets in place of 0 and NULL"),
         ("ALTER IGNORE TABLE t ADD UNIQUE (c)", "which of the rows with one key stays"),
@@ -36,6 +37,7 @@ def test_what_only_the_server_decides_is_named(statement: str, what: str) -> Non
         "ALTER TABLE t ADD c DATETIME DEFAULT CURRENT_TIMESTAMP",  # the event's timestamp
         "ALTER TABLE t ADD c INT DEFAULT 5 COMMENT 'rand()'",
         "ALTER TABLE t ADD c INT AS (`rand`) STORED",
+        "ALTER TABLE t ADD c INT AS (serial + 1)",
         "ALTER TABLE t ADD `user` CHAR(9) DEFAULT (concat(`user`, user))",
         "ALTER TABLE t MODIFY c CHAR(36) DEFAULT uuid()",  # rows that are there keep what they have
         "ALTER TABLE t ALTER c SET DEFAULT (uuid())",
