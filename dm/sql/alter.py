@@ -94,10 +94,11 @@ def _is_primary(cursor: Cursor) -> bool:
 def _place(definition: Clause) -> tuple[Clause, Place]:
     """Take FIRST or AFTER column off the end of a column definition."""
     tokens = definition.tokens
-    if len(tokens) > 1 and tokens[-1].upper == "FIRST":
-        return Clause(definition.text, tokens[:-1]), Place(first=True)
+    # This comes first: a column may be called first.
     if len(tokens) > 2 and tokens[-2].upper == "AFTER" and tokens[-1].kind in ("word", "name"):
         return Clause(definition.text, tokens[:-2]), Place(after=tokens[-1].text)
+    if len(tokens) > 1 and tokens[-1].upper == "FIRST":
+        return Clause(definition.text, tokens[:-1]), Place(first=True)
     return definition, Place()
 
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.sql.context import SourceContext
+from dm.sql.operation import AddColumn, ModifyColumn, Place
 from dm.sql.piece import Piece, separate, split
 
 _CONTEXT = SourceContext("mysql", 90704, "d")
@@ -128,6 +129,13 @@ def test_the_target_reads_quotes_and_backslashes_as_the_source_did() -> None:
     context = SourceContext("mysql", 90704, "d", ansi_quotes=True, no_backslash_escapes=True)
     (routed,) = _routed("""ALTER TABLE "t" ADD "a" VARCHAR(9) DEFAULT 'a\\' COMMENT 'it''s'""", context)
     assert routed == """ALTER TABLE `D`.`t_x` ADD `a` VARCHAR(9) DEFAULT 'a\\\\' COMMENT 'it''s'"""
+
+
+@pytest.mark.parametrize("word", ["first", "FIRST", "`first`"])
+def test_a_column_may_be_called_first(word: str) -> None:
+    pieces = split(f"ALTER TABLE t ADD COLUMN a INT AFTER {word}, MODIFY b BIGINT FIRST", _CONTEXT)
+    places = [piece.operation.place for piece in pieces if isinstance(piece.operation, AddColumn | ModifyColumn)]
+    assert places == [Place(after=word.strip("`")), Place(first=True)]
 
 
 def test_lower_case_servers_name_tables_in_lower_case() -> None:
