@@ -115,6 +115,8 @@ class SchemaTracker:
     def _rename(self, operation: RenameTable) -> None:
         """RENAME TABLE pair by pair; a table that is not tracked takes the place of one that was."""
         for old, new in operation.pairs:
+            if operation.if_exists and old not in self._tables:
+                continue
             schema = self._tables.pop(old, None)
             self.forget(new)
             if schema is not None:

@@ -48,3 +48,12 @@ def test_a_vector_index_is_an_index_wherever_it_is_made() -> None:
     assert table is not None
     assert [column.name for column in table.columns] == ["id", "vector", "w"]
     assert [index.name for index in table.indexes] == ["PRIMARY", "vector", "by_w", "again"]
+
+
+def test_a_table_keeps_its_name_where_there_was_nothing_to_rename_to_it() -> None:
+    tracker = SchemaTracker("mariadb")
+    for statement in ("CREATE TABLE t (id INT)", "RENAME TABLE IF EXISTS nothing TO t, t TO u"):
+        tracker.apply(Piece.of(statement, CONTEXT))
+    assert tracker.tables() == (TableName("d", "u"),)
+    tracker.apply(Piece.of("RENAME TABLE unknown TO u", CONTEXT))
+    assert tracker.tables() == ()
