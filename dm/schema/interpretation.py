@@ -118,7 +118,7 @@ def _alter(piece: Piece, operations: tuple[Operation, ...], around: Surroundings
 
 def interpret(piece: Piece, around: Surroundings) -> Changes:
     """The tables that a piece changes, as they are after it; raises `Refused` or DMError."""
-    cursor = Cursor(Clause(piece.text), piece.context)
+    cursor = Cursor(Clause(piece.text), piece.context).using(piece.table.schema)  # where unqualified parents are
     first = piece.operations[0] if piece.operations else None
     if isinstance(first, CreateTable):
         return _create(first, around, cursor)

@@ -116,7 +116,7 @@ def _if_not_exists(cursor: Cursor) -> bool:
     return cursor.accept("IF", "NOT", "EXISTS")
 
 
-def _table_element(element: Clause, cursor: Cursor, names: list[NameRef]) -> AlterOperation:
+def _table_element(element: Clause, cursor: Cursor, names: list[NameRef], subject: NameRef) -> AlterOperation:
     """An element of a table body, as an operation that adds it."""
     inner = cursor.within(element)
     kind = definition_kind(inner)
@@ -124,7 +124,7 @@ def _table_element(element: Clause, cursor: Cursor, names: list[NameRef]) -> Alt
         if_not_exists = _if_not_exists(inner)
         column = inner.name()
         definition, place = _definition(inner)
-        names += references(definition, cursor)
+        names += references(definition, cursor, subject)
         return AddColumn(column, definition, place, if_not_exists)
     if kind == "period":
         inner.fail("application-time periods are not supported")
@@ -134,22 +134,25 @@ def _table_element(element: Clause, cursor: Cursor, names: list[NameRef]) -> Alt
     if kind == "index":
         return AddIndex(element, _is_primary(inner), None, if_not_exists)
     if kind == "foreign key":
-        names += references(element, cursor)
+        names += references(element, cursor, subject)
         return AddForeignKey(element, if_not_exists)
     return AddCheck(element, if_not_exists)
 
 
-def references(clause: Clause, cursor: Cursor) -> list[NameRef]:
-    """The parent tables that a clause names; REFERENCES is a reserved word, so nothing else is spelled like it."""
+def references(clause: Clause, cursor: Cursor, subject: NameRef) -> list[NameRef]:
+    """The parent tables that a clause names; REFERENCES is a reserved word, so nothing else is spelled like it.
+
+    A parent without a schema is in that of the child, whatever schema the session uses (seen in both servers).
+    """
     found = []
-    inner = cursor.within(clause)
+    inner = cursor.within(clause).using(subject.name.schema)
     while not inner.done:
         if inner.take().upper == "REFERENCES":
             found.append(inner.table(foreign=True))
     return found
 
 
-def _add(cursor: Cursor, names: list[NameRef]) -> list[Specification]:
+def _add(cursor: Cursor, names: list[NameRef], subject: NameRef) -> list[Specification]:
     """What follows ADD; the part of the statement is one operation, or a list of columns in parentheses."""
     source = cursor.clause.source
     column_word = cursor.accept("COLUMN")
@@ -162,7 +165,7 @@ def _add(cursor: Cursor, names: list[NameRef]) -> list[Specification]:
         prefix = "ADD COLUMN IF NOT EXISTS" if if_not_exists else "ADD COLUMN"
         specifications = []
         for element in split_at_commas(group):
-            operation = _table_element(element, cursor, names)
+            operation = _table_element(element, cursor, names, subject)
             if isinstance(operation, AddColumn):
                 operation = AddColumn(operation.column, operation.definition, operation.place, if_not_exists)
                 specifications.append(Specification(operation, f"{prefix} {element.source}"))
@@ -178,9 +181,9 @@ def _add(cursor: Cursor, names: list[NameRef]) -> list[Specification]:
         if_not_exists = _if_not_exists(inner)
         column = inner.name()
         definition, place = _definition(inner)
-        names += references(definition, cursor)
+        names += references(definition, cursor, subject)
         return [Specification(AddColumn(column, definition, place, if_not_exists), source)]
-    return [Specification(_table_element(element, cursor, names), source)]
+    return [Specification(_table_element(element, cursor, names, subject), source)]
 
 
 def _drop(cursor: Cursor) -> AlterOperation:
@@ -254,7 +257,7 @@ def _specification(part: Clause, cursor: Cursor, names: list[NameRef], subject: 
     word = inner.word()
     if word == "ADD":
         inner.accept("ADD")
-        return _add(inner, names)
+        return _add(inner, names, subject)
     if word == "DROP":
         inner.accept("DROP")
         operation = _drop(inner)
@@ -268,14 +271,14 @@ def _specification(part: Clause, cursor: Cursor, names: list[NameRef], subject: 
         if_exists = _if_exists(inner)
         column = inner.name()
         definition, place = _definition(inner)
-        names += references(definition, cursor)
+        names += references(definition, cursor, subject)
         operation = ModifyColumn(column, definition, place, if_exists)
     elif inner.accept("CHANGE"):
         inner.accept("COLUMN")
         if_exists = _if_exists(inner)
         column, name = inner.name(), inner.name()
         definition, place = _definition(inner)
-        names += references(definition, cursor)
+        names += references(definition, cursor, subject)
         operation = ChangeColumn(column, name, definition, place, if_exists)
     elif inner.sees("CONVERT", "TO"):
         inner.at = 2
@@ -392,4 +395,10 @@ def read_alteration(cursor: Cursor, subject: NameRef, names: list[NameRef]) -> A
             cursor.expect(",")
             if cursor.done:
                 cursor.fail("an operation was expected")
+    moves = [one.operation for one in specifications if isinstance(one.operation, RenameTable)]
+    if any(new.schema != subject.name.schema for one in moves for _, new in one.pairs) and any(
+        ref.foreign and ref.name.schema == subject.name.schema for ref in names
+    ):
+        # MySQL looks for a parent without a schema where the table goes to, MariaDB in one schema or the other.
+        cursor.fail("a table that gets a foreign key and another schema in one statement is not supported")
     return Alteration(tuple(specifications), tuple(whole), partitioned)

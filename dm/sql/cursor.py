@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from dm.errors import DMError
@@ -190,6 +190,10 @@ class Cursor:
     def within(self, clause: Clause) -> Cursor:
         """A cursor over a part of the same statement."""
         return Cursor(clause, self.context, self._error)
+
+    def using(self, schema: str) -> Cursor:
+        """A cursor over the same, for which names without a schema are in this one."""
+        return Cursor(self.clause, replace(self.context, schema=schema), self._error)
 
 
 def split_at_commas(clause: Clause) -> list[Clause]:

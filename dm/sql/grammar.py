@@ -83,7 +83,7 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
     if cursor.word() != "(" or cursor.word(1) in ("SELECT", "WITH", "VALUES", "("):
         cursor.fail("CREATE TABLE .. SELECT stands in the binlog with its columns only in row format; expected columns")
     body = cursor.skip_group()
-    names += references(body, cursor)
+    names += references(body, cursor, subject)
     start = cursor.at
     options = read_table_options(cursor, names)
     clause = cursor.part(start, cursor.at)

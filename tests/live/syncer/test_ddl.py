@@ -65,6 +65,39 @@ def test_every_kind_of_ddl_between_rows(
     assert status["ddlExecuted"] == 15  # the ALTERs are split into 3, 2 and 2 pieces, the swap of names is one
 
 
+def test_names_are_looked_for_where_the_source_looks(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name, other = schema(upstream, target), schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(*(f"CREATE TABLE {one}.p (id INT PRIMARY KEY)" for one in (name, other)))
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"USE {other}",
+            # The parents are in the schema of the child, not in the session's.
+            f"CREATE TABLE {name}.c (first INT PRIMARY KEY, z INT, FOREIGN KEY (z) REFERENCES p (id))",
+            f"ALTER TABLE {name}.c ADD COLUMN y INT AFTER first, ADD FOREIGN KEY (y) REFERENCES p (id)",
+            f"ALTER TABLE {name}.c MODIFY z BIGINT NULL FIRST, DROP FOREIGN KEY c_ibfk_1",
+            f"INSERT INTO {name}.p VALUES (1)",
+            f"INSERT INTO {name}.c (first, y, z) VALUES (7, 1, 8)",
+        )
+        if upstream.flavor == "mariadb":
+            upstream.execute(
+                f"RENAME TABLE IF EXISTS {name}.nothing TO {name}.c",
+                f"ALTER TABLE {name}.c ADD COLUMN x INT DEFAULT 5 FIRST",
+                f"INSERT INTO {name}.c (first, y, z) VALUES (8, 1, 8)",
+            )
+        sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), target)
+    assert report.identical, str(report)
+    parents = (
+        "SELECT table_name, column_name, referenced_table_schema FROM information_schema.key_column_usage"
+        f" WHERE table_schema = '{name}' AND referenced_table_name IS NOT NULL"
+    )
+    assert target.query(parents) == upstream.query(parents) == (("c", "y", name),)
+
+
 def shards_of_one_table(
     name: str, upstreams: Sequence[ThrowawayServer], target: ThrowawayServer
 ) -> list[SubtaskConfig]:

@@ -57,3 +57,15 @@ def test_a_table_keeps_its_name_where_there_was_nothing_to_rename_to_it() -> Non
     assert tracker.tables() == (TableName("d", "u"),)
     tracker.apply(Piece.of("RENAME TABLE unknown TO u", CONTEXT))
     assert tracker.tables() == ()
+
+
+def test_a_parent_without_a_schema_is_in_that_of_its_child() -> None:
+    tracker = SchemaTracker("mariadb")
+    for statement in (
+        "CREATE TABLE x.t (a INT, b INT, FOREIGN KEY (a) REFERENCES p (id))",
+        "ALTER TABLE x.t ADD FOREIGN KEY (b) REFERENCES p (id), ADD COLUMN c INT REFERENCES p (id)",
+    ):
+        tracker.apply(Piece.of(statement, CONTEXT))
+    table = tracker.get(TableName("x", "t"))
+    assert table is not None
+    assert [key.parent for key in table.foreign_keys] == [TableName("x", "p")] * 3

@@ -131,6 +131,17 @@ def test_the_target_reads_quotes_and_backslashes_as_the_source_did() -> None:
     assert routed == """ALTER TABLE `D`.`t_x` ADD `a` VARCHAR(9) DEFAULT 'a\\\\' COMMENT 'it''s'"""
 
 
+def test_a_parent_without_a_schema_is_in_that_of_its_child() -> None:
+    for text in (
+        "CREATE TABLE x.t (a INT REFERENCES p(id))",
+        "ALTER TABLE x.t ADD FOREIGN KEY (a) REFERENCES p (id)",
+        "ALTER TABLE x.t ADD COLUMN a INT REFERENCES p (id)",
+        "ALTER TABLE x.t MODIFY a INT REFERENCES p (id)",
+    ):
+        (piece,) = split(text, _CONTEXT)
+        assert piece.references == (TableName("x", "p"),)
+
+
 @pytest.mark.parametrize("word", ["first", "FIRST", "`first`"])
 def test_a_column_may_be_called_first(word: str) -> None:
     pieces = split(f"ALTER TABLE t ADD COLUMN a INT AFTER {word}, MODIFY b BIGINT FIRST", _CONTEXT)
@@ -188,6 +199,7 @@ def test_event_names_are_dm_s(text: str, event: str) -> None:
         "RENAME TABLE a",
         "DROP TABLE a b",
         "ALTER TABLE t ADD a INT COMMENT 'x",
+        "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p (id), RENAME TO x.t",
     ],
 )
 def test_what_is_not_understood_pauses(text: str) -> None:
