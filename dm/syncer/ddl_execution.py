@@ -21,6 +21,7 @@ from dm.schema.collation_text import with_collations
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.piece import Piece
+from dm.syncer.copied_rows import refuse_other_copy
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.ddl_step import Step
 from dm.syncer.gathered import creates_shard, refuse_renaming
@@ -99,6 +100,8 @@ class DdlExecution:
         if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
             self.already_effective += 1
             return
+        if step.copied_to is not None:
+            refuse_other_copy(piece, step.copied_to, now.get(target_piece.table), self._session, end)
         if not step.by_hand:
             self._refuse_other_values(piece, now.get(target_piece.table), end)
         after = effect.expected_after(now, target_piece)

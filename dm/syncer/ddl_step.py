@@ -38,6 +38,7 @@ class Step:
     query: Query = field(default_factory=lambda: _NO_QUERY)  # whose session it is executed in
     kept: frozenset[TableName] = frozenset()  # tables whose structure is known to be another already
     cut_over: CutOver | None = None  # to be proved first
+    copied_to: TableName | None = None  # the ghost table whose rows those of this piece's table must equal
     by_hand: bool = False  # a person's, who knows what it does to the rows
 
     def within(self, query: Query) -> Step:

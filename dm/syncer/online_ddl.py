@@ -8,9 +8,9 @@ table was in the binlog under its own name, and at the RENAME the ghost has the 
 
 That holds under conditions, and what can't be seen to hold pauses: all statements on the ghost must have been read,
 from its CREATE TABLE on; they must make the real table what the ghost is, which is proved on the structures that are
-tracked (the ghost is tracked like any table, so the rows behind the RENAME are read right in any case); and a new
-column must have the same value in the copy as in the table: none that depends on when or in which order. A real table
-that got a trash name is still at the target, so until a ghost takes its place nothing else may.
+tracked (the ghost is tracked like any table, so the rows behind the RENAME are read right in any case); and they must
+give the table's rows the values that the copy has (`dm.syncer.copied_rows`). A real table that got a trash name is
+still at the target, so until a ghost takes its place nothing else may.
 
 DM's rules for all combinations of names, and its codes, are in `_pair`.
 """
@@ -30,15 +30,12 @@ from dm.schema.interpretation import Surroundings, interpret
 from dm.schema.normal import index_form, same_column
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
-from dm.sql.context import SourceContext
-from dm.sql.cursor import Clause
-from dm.sql.operation import AddColumn, CreateTable, DropDatabase, DropTable, RenameTable, TruncateTable
-from dm.sql.own_values import numbered
+from dm.sql.operation import CreateTable, DropDatabase, DropTable, RenameTable, TruncateTable
 from dm.sql.piece import Piece
+from dm.syncer.copied_rows import copied_otherwise
 from dm.syncer.ddl_step import CutOver, Step
 from dm.target.progress.online import OnlineRecord, StoredStatement
 
-_LITERALS = ("string", "number", "literal")
 StepsOf = Callable[[Piece], Sequence[Step]]
 
 
@@ -228,17 +225,17 @@ class OnlineDdl:
             raise DMError("online-ddl-unknown", ghost=ghost, real=real, why=why, statement=piece.text)
         known = self.tracker.get(ghost) is not None
         pieces = tuple(one.on(ghost, real) for one in record.statements)
-        own = next((column for one in pieces if (column := _filled_by_row(one))), None)
-        if own is not None:
-            why = f"each row of the copy has a value of its own in the new column {own}"
+        old = real if self.tracker.get(real) is not None or not places else places[-1]
+        why = copied_otherwise(pieces, self.tracker.get(old))
+        if why:
             raise DMError("online-ddl-different", ghost=ghost, real=real, why=why, statement=piece.text)
         found: list[Step] = []
         for stored, one in zip(record.statements, pieces, strict=True):
             for step in steps_of(one):
                 step.track = "no" if known else "yes"
+                step.copied_to = ghost
                 found.append(step.within(stored.query))
         if found and known:
-            old = real if self.tracker.get(real) is not None or not places else places[-1]
             found[0].cut_over = CutOver(ghost, real, old, pieces, piece.text)
         return found
 
@@ -265,26 +262,6 @@ class OnlineDdl:
                 why=why,
                 statement=cut_over.statement,
             )
-
-
-def _filled_by_row(piece: Piece) -> str | None:
-    """A column that the piece adds and the server fills with other values in a copy than in the table itself."""
-    for operation in piece.operations:
-        if isinstance(operation, AddColumn) and _varies(operation.definition, piece.context):
-            return operation.column
-    return None
-
-
-def _varies(definition: Clause, context: SourceContext) -> bool:
-    words = [token.upper if token.kind == "word" else "" for token in definition.tokens]
-    if numbered(definition):
-        return True
-    if "DEFAULT" not in words:
-        may_be_null = "NULL" in words and "NOT" not in words
-        return words[:1] == ["TIMESTAMP"] and not context.explicit_defaults_for_timestamp and not may_be_null
-    value = [token for token in definition.tokens[words.index("DEFAULT") + 1 :] if token.text not in ("+", "-")]
-    literal = bool(value) and (value[0].kind in _LITERALS or value[0].upper in ("NULL", "TRUE", "FALSE"))
-    return not literal and not (len(value) > 1 and value[0].kind == "word" and value[1].kind == "string")
 
 
 def made(piece: Piece) -> frozenset[TableName]:

@@ -200,6 +200,58 @@ def test_a_task_that_begins_in_the_middle_pauses_and_a_person_says_what_was_done
     identical(upstream, target, name)
 
 
+COPIED = "id INT PRIMARY KEY, b TIMESTAMP NULL, c INT"
+
+
+@pytest.mark.parametrize(
+    ("row", "alteration", "pauses"),
+    [
+        ("(0, '2026-01-02', 7)", "MODIFY id INT NOT NULL AUTO_INCREMENT", True),
+        ("(1, '2026-01-02', 7)", "MODIFY id INT NOT NULL AUTO_INCREMENT", False),
+        ("(1, NULL, 7)", "MODIFY b TIMESTAMP NOT NULL DEFAULT '2026-01-01'", True),
+        ("(1, '2026-01-02', 7)", "MODIFY b TIMESTAMP NOT NULL DEFAULT '2026-01-01'", False),
+        ("(1, '2026-01-02', 7)", "DROP COLUMN c, ADD COLUMN c BIGINT", True),
+        ("(1, '2026-01-02', 7)", "CHANGE c d INT", True),
+    ],
+)
+@pytest.mark.ci_flavor("mysql")
+def test_rows_that_a_copy_holds_otherwise_than_the_table_altered_in_place_pause(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    row: str,
+    alteration: str,
+    *,
+    pauses: bool,
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t ({COPIED})", f"INSERT INTO {name}.t VALUES {row}")
+    subtask = online(subtask_for(upstream, target, name, task=name))
+    sync = RunningSync(subtask, None)
+    sync.wait_synced()
+    shared = "id, b" if "c d" in alteration else "id, b, c"
+    upstream.execute(
+        f"USE {name}",
+        "CREATE TABLE _t_gho LIKE t",
+        f"ALTER TABLE _t_gho {alteration}",
+        "SET sql_mode = 'NO_AUTO_VALUE_ON_ZERO'",
+        f"INSERT IGNORE INTO _t_gho ({shared}) SELECT {shared} FROM t",
+        "RENAME TABLE t TO _t_del, _t_gho TO t",
+    )
+    if pauses:
+        error = sync.wait_ended()
+        sync.stop()
+        assert isinstance(error, DMError)
+        assert (error.code, error.place is not None) == (36933, True)
+        assert target.query(f"SELECT * FROM {name}.t") == upstream.query(f"SELECT * FROM {name}._t_del")
+        return
+    sync.wait_synced()
+    sync.stop()
+    upstream.execute(f"DROP TABLE {name}._t_del")
+    identical(upstream, target, name)
+
+
 @pytest.mark.ci_flavor("mysql")
 def test_each_shard_of_a_merged_table_is_changed_online(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory

@@ -207,6 +207,32 @@ def test_a_column_whose_values_depend_on_the_copy_pauses(definition: str, varies
         source.run(SWAP)
 
 
+@pytest.mark.parametrize(
+    ("operations", "why"),
+    [
+        (("DROP COLUMN v, ADD COLUMN v BIGINT",), "v is dropped and added again"),
+        (("DROP COLUMN v", "ADD COLUMN (w INT, V BIGINT)"), "v is dropped and added again"),
+        (("DROP COLUMN v, ADD COLUMN w INT", "RENAME COLUMN w TO v"), "v is dropped and added again"),
+        (("CHANGE v w INT",), "v is called w"),
+        (("RENAME COLUMN v TO w, ADD COLUMN v INT",), "v is called w"),
+        (("CHANGE v V BIGINT",), None),
+        (("DROP COLUMN v, ADD COLUMN v INT GENERATED ALWAYS AS (id + 1)",), None),
+        (("ADD COLUMN w INT", "CHANGE w x INT", "DROP COLUMN x", "ADD COLUMN x BIGINT"), None),
+        (("DROP COLUMN IF EXISTS w", "ADD COLUMN w INT"), None),
+        (("CHANGE COLUMN IF EXISTS w x INT, ADD COLUMN IF NOT EXISTS v INT",), None),
+    ],
+)
+def test_columns_that_the_copy_takes_by_their_names_pause(operations: tuple[str, ...], why: str | None) -> None:
+    source = Source()
+    source.run(CREATE, *(f"ALTER TABLE _t_gho {one}" for one in operations))
+    if why is None:
+        assert source.run(SWAP)
+        return
+    with pytest.raises(DMError, match=why) as caught:
+        source.run(SWAP)
+    assert caught.value.name == "online-ddl-different"
+
+
 def test_foreign_keys_that_a_tool_names_anew_pause() -> None:
     source = Source()
     key = "FOREIGN KEY (v) REFERENCES p (id)"
