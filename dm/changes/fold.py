@@ -48,7 +48,10 @@ def faithful(source: Column, target: Column) -> bool:
         return to == "decimal" and (target.decimals or 0) >= (source.decimals or 0)
     if of in ("float", "double"):
         same = (source.length, source.decimals) == (target.length, target.decimals)
-        return (to == of and (same or target.decimals is None)) or (of == "float" and to == "double" and same)
+        if to == of:
+            return same or target.decimals is None
+        # A DOUBLE(7,2) rounds the 0.1 of a FLOAT(7,2), which is none, to that of a DOUBLE.
+        return of == "float" and to == "double" and same and target.decimals is None
     if of in MOMENTS and to in MOMENTS:
         return (target.decimals or 0) >= (source.decimals or 0)
     if of == "time":
@@ -89,7 +92,7 @@ def fold_for(source: Column, target: Column, prefix: int | None, weights: Weight
     if base == "time" or base in MOMENTS:
         return _moment
     if base in BYTES:
-        return _bytes_fold(prefix, padded="binary" in (base, target.base))
+        return _bytes_fold(prefix)
     if base in ("enum", "set"):
         return renumbering(source, target)
     return None
@@ -116,12 +119,12 @@ def _short(part: bytes) -> bytes:
     return part if len(part) <= _LONG else blake2b(part, digest_size=16).digest()
 
 
-def _bytes_fold(prefix: int | None, *, padded: bool) -> Fold:
+def _bytes_fold(prefix: int | None) -> Fold:
+    # BINARY pads with zero bytes. They don't count, whether this source's column or another one's is such.
     def fold(value: Value) -> Hashable:
         if not isinstance(value, bytes):
             return value
-        part = value[:prefix]
-        return _short(part.rstrip(b"\0") if padded else part)
+        return _short(value[:prefix].rstrip(b"\0"))
 
     return fold
 
