@@ -24,6 +24,8 @@ target checks foreign keys, those that a foreign key joins, over however many st
 - by foreign keys that change rows by themselves (`cascades`). What such a change does depends on all rows that are
   there at that moment. So these are never replayed either.
 
+Where several tables are merged into one, those without a key take the others along (`dm.changes.shared_keys`).
+
 The changes of other joined tables carry their parents' keys and are free otherwise. While they are replayed, rows of
 two times stand together, so nothing is checked then (`RowChange.unchecked`): the source has checked it all.
 """
@@ -43,6 +45,7 @@ from dm.changes.constant import ConstantColumn
 from dm.changes.fold import INTEGERS, faithful, fold_for
 from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
 from dm.changes.row_text import RowText, listed_text, row_text
+from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode, MissingRow
 from dm.errors import DMError
@@ -114,8 +117,13 @@ def build_plan(
     target: TargetTable,
     options: PlanOptions,
     constants: Sequence[ConstantColumn] = (),
+    shared: SharedKeys | None = None,
 ) -> TablePlan:
-    """The plan for rows of `source`, as the binlog holds them, at `target`; raises DMError where columns don't fit."""
+    """The plan for rows of `source`, as the binlog holds them, at `target`; raises DMError where columns don't fit.
+
+    `shared` is what the plans of all source tables of that target have in common; it learns from this one.
+    """
+    shared = SharedKeys() if shared is None else shared
     schema = target.schema
     columns = [*wire, *(constant.column for constant in constants)]
     mapped = map_columns(source.name, columns, schema, options.flavor)
@@ -128,13 +136,15 @@ def build_plan(
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
     indexed = {name.lower() for index in schema.indexes for name in index.columns}
     keyed = bool(row_key)
+    shared.plans += 1
+    shared.keyless = shared.keyless or not keyed
     groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
     compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
     if target.linked and not keyed and not target.keyless_kin:
         # Its kin took it for a table with a key, as the target's structure says.
         raise DMError("foreign-key-kin-keyless", table=schema.name)
     wild = bool(target.referenced)
-    functions = [_index_key(schema.name, index, by_name, options.weights, wild=wild) for index in uniques]
+    functions = [_index_key(schema.name, index, by_name, options.weights, shared, wild=wild) for index in uniques]
     if checked:
         functions += _reference_keys(target, by_name, options.weights)
     key_names = {name.lower() for index in uniques for name in index.columns}
@@ -153,7 +163,7 @@ def build_plan(
         columns=written,
         values=row_text(written, b"(", b")"),
         keyed=keyed,
-        ordered=not keyed or target.acting or target.keyless_kin,
+        ordered=shared.keyless or target.acting or target.keyless_kin,
         linked=target.linked,
         cascades=target.acting,
         row_key=row_key,
@@ -169,7 +179,7 @@ def build_plan(
         ),
         verified=verified,
         key_functions=tuple(functions),
-        order_key=None if keyed else table_key(schema.name),
+        order_key=table_key(schema.name) if shared.keyless else None,
         key_columns=frozenset(column.at for column in mapped if column.target.name.lower() in key_names),
         unique_indexes=len(uniques),
         zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
@@ -243,7 +253,13 @@ def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> 
 
 
 def _index_key(
-    table: TableName, index: Index, by_name: dict[str, MappedColumn], weights: Weights | None, *, wild: bool
+    table: TableName,
+    index: Index,
+    by_name: dict[str, MappedColumn],
+    weights: Weights | None,
+    shared: SharedKeys,
+    *,
+    wild: bool,
 ) -> KeyFunction:
     parts = []
     for at, part in enumerate(index.parts):
@@ -257,7 +273,7 @@ def _index_key(
     if wild and any(part.fold is None for part in parts):
         # A child can't name the parent row in the same terms, so it could not be kept behind it.
         return wild_key
-    return key_function(table, parts)
+    return key_function(table, [shared.part(part) for part in parts])
 
 
 def _reference_keys(

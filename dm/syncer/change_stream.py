@@ -27,6 +27,7 @@ class ChangeStream:
         first: int,
         last: int,
         tables: Mapping[int, SourceTable],
+        begins: Mapping[int, int],
         memory: MemoryQuota,
         *,
         safe: bool,
@@ -36,6 +37,7 @@ class ChangeStream:
         self._first = first
         self._last = last
         self._tables = {key: table.for_another_thread() for key, table in tables.items()}
+        self._begins = dict(begins)  # rows of the tables before these row events went another way
         self._memory = memory
         self._safe = safe
         self._items.hold()
@@ -44,11 +46,10 @@ class ChangeStream:
         """The changes in order, in lists of bounded size; a list is given up when the next one is asked for."""
         part: list[RowChange] = []
         cost = 0
-        for item in islice(self._items, self._first, self._last):
-            if not isinstance(item, RowsItem):
-                continue
+        rows = (item for item in islice(self._items, self._first, self._last) if isinstance(item, RowsItem))
+        for number, item in enumerate(rows):
             table = self._tables.get(id(item.table_map))
-            if table is None or not table.wanted_kinds[item.rows.kind]:
+            if table is None or not table.wanted_kinds[item.rows.kind] or number < self._begins[id(item.table_map)]:
                 continue
             changes = table.ordered_changes(item, self._transaction, safe=self._safe)
             part += changes

@@ -2,25 +2,33 @@
 
 All that depends only on the table and on its structure is worked out once per table map and kept until a DDL: whether
 which kinds of events are wanted, the decoder, the plan of the conversion, the row filter.
+
+Source tables that are merged into one must agree in what their keys are read from (`dm.changes.shared_keys`). They are
+learned one by one, so one of them may show that the plans of the others don't do. Everything placed is then awaited,
+as before a DDL, and those are learned again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import TableMap
-from dm.changes.constant import constant_columns
+from dm.changes.constant import ConstantColumn, constant_columns
 from dm.changes.keys import keys_of
 from dm.changes.native_changes import DirectTable, change_maker
-from dm.changes.plan import PlanOptions, build_plan
+from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import RowChange
+from dm.changes.shared_keys import SharedKeys
+from dm.changes.target_table import TargetTable
 from dm.errors import DMError
 from dm.gtid import Flavor
 from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.rules.texts import TextOracle
+from dm.schema.table import Column, TableSchema
 from dm.schema.wire import wire_columns
 from dm.syncer.change_stream import PART_COST, ChangeStream
 from dm.syncer.completion import Ticket
@@ -76,15 +84,19 @@ class RowLane:
         self._same_tables: dict[bytes, SourceTable] = {}  # the same by what their table maps say behind the table's id
         self._maker = None if atomic else change_maker(DECODED_FACTOR, CHANGE_COST)
         self._direct: dict[int, DirectTable] = {}  # of these tables, those that the compiled loop takes
+        self._shared: dict[TableName, SharedKeys] = {}  # by target table, of all plans made since a DDL
         # Of the transaction under way, behind its last DDL.
+        self._taken = 0  # row events
         self._keyless: list[RowChange] = []
         self._keyless_cost = 0
         self._keyless_tables: dict[int, SourceTable] = {}
+        self._keyless_from: dict[int, int] = {}  # the number of the first row event that was collected
         self.skipped_keyless = 0
 
     def forget(self) -> None:
         """Drop everything derived from structures; called behind every DDL."""
         self._forget_tables()
+        self._shared.clear()  # a DDL waits for everything placed
         self._names.forget()
 
     def _forget_tables(self) -> None:
@@ -115,8 +127,9 @@ class RowLane:
                     given += len(changes)
                 if at == len(items):
                     break
-            given += self._take_item(items[at], ticket, transaction, safe=safe, undone=undone)
+            given += self._take_item(items[at], self._taken + at, ticket, transaction, safe=safe, undone=undone)
             at += 1
+        self._taken += len(items)
         if safe:
             self._safe_mode.rows += given
         return given
@@ -124,6 +137,7 @@ class RowLane:
     def _take_item(
         self,
         item: RowsItem,
+        number: int,
         ticket: Ticket,
         transaction: SourceTransaction,
         *,
@@ -140,7 +154,7 @@ class RowLane:
             return 0
         plan = table.plan
         if self._atomic or plan.ordered:
-            self._collect(table, item, transaction, safe=safe)
+            self._collect(table, item, number, transaction, safe=safe)
             return 0
         unchecked = table.unchecked(item, safe=safe)
         pairs = table.pairs(item, transaction, safe=safe)
@@ -156,7 +170,9 @@ class RowLane:
             given += 1
         return given
 
-    def _collect(self, table: SourceTable, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> None:
+    def _collect(
+        self, table: SourceTable, item: RowsItem, number: int, transaction: SourceTransaction, *, safe: bool
+    ) -> None:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
         # the same transactions may come in another order, so each one is asked about.
         done = self._keyless_done if table.plan.ordered else None
@@ -164,6 +180,7 @@ class RowLane:
             self.skipped_keyless += len(table.ordered_changes(item, transaction, safe=False))
             return
         self._keyless_tables[id(item.table_map)] = table
+        self._keyless_from.setdefault(id(item.table_map), number)
         if self._keyless_cost < PART_COST:
             changes = table.ordered_changes(item, transaction, safe=safe)
             self._keyless += changes
@@ -176,13 +193,14 @@ class RowLane:
 
         All of it is one target transaction.
         """
+        self._taken = 0
         if not self._keyless_tables:
             return 0
-        changes, cost, tables = self._keyless, self._keyless_cost, self._keyless_tables
-        self._keyless, self._keyless_cost, self._keyless_tables = [], 0, {}
+        changes, cost, tables, begins = self._keyless, self._keyless_cost, self._keyless_tables, self._keyless_from
+        self._keyless, self._keyless_cost, self._keyless_tables, self._keyless_from = [], 0, {}, {}
         if cost >= PART_COST:
             safe = self._safe_mode.covers_change(transaction.begin)
-            stream = ChangeStream(transaction, first, last, tables, self._lanes.memory, safe=safe)
+            stream = ChangeStream(transaction, first, last, tables, begins, self._lanes.memory, safe=safe)
             self._lanes.stream_keyless(stream, ticket, transaction.end)
             return 1
         if changes:
@@ -213,7 +231,7 @@ class RowLane:
         try:
             columns = [column.name for column in wire]
             constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))
-            plan = build_plan(schema, wire, target, self._options, constants)
+            plan = self._plan(schema, wire, target, constants)
             wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
             row_filter = self._rules.row_filter(schema, wire, self._oracle)
         except DMError as error:
@@ -223,6 +241,21 @@ class RowLane:
         if len(self._tables) >= _TABLES_KEPT:
             self._forget_tables()
         return self._keep(table)
+
+    def _plan(
+        self, schema: TableSchema, wire: Sequence[Column], target: TargetTable, constants: Sequence[ConstantColumn]
+    ) -> TablePlan:
+        name = target.schema.name
+        shared = self._shared.setdefault(name, SharedKeys())
+        before = shared.size
+        plan = build_plan(schema, wire, target, self._options, constants, shared)
+        if shared.size > before and shared.plans > 1:
+            # What was placed has keys that those of this plan don't meet, or went to other lanes.
+            self._lanes.drain()
+            for table in [table for table in self._tables.values() if table.plan.target == name]:
+                del self._tables[id(table.table_map)], self._same_tables[table.table_map.behind_id]
+                self._direct.pop(id(table.table_map), None)
+        return plan
 
     def _keep(self, table: SourceTable) -> SourceTable:
         key = id(table.table_map)

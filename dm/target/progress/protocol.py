@@ -29,6 +29,8 @@ I4  From L until what is processed covers B, changes of keyed tables are applied
     hit exactly the rows it says, or the task pauses.
 I5  Tables without a usable key are applied in one lane in source order; its row holds the exact position. On restart
     its changes at or below that position are skipped. That is exactly once, so safe mode does not concern them.
+    Tables that are merged with such a one go the same way as soon as the run sees it, behind a barrier. What is
+    replayed of them before that, by their keys, may meet a row of it that is not replayed: that is not excluded.
 I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
     intent, or the checkpoint behind the whole statement, says that the piece is done. After a crash, when the session
     that ran it has ended (the fence waits for it): structure as expected after = done, structure as before = run it,
