@@ -186,9 +186,9 @@ class Lanes:
         self._detector.clear()
         self._keys.clear()
 
-    def drain(self) -> None:
-        """Wait until everything given is committed (the DDL barrier)."""
-        self._drain_workers()
+    def drain(self, under_way: Ticket | None = None) -> None:
+        """Wait until everything given is committed (the DDL barrier), in the middle of this transaction."""
+        self._drain_workers(under_way)
         self._wait_idle([self._keyless])
 
     def _wait_idle(self, lanes: Sequence[ApplyLane]) -> None:

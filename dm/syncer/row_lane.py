@@ -144,7 +144,7 @@ class RowLane:
         safe: bool,
         undone: UndoneKeys | None,
     ) -> int:
-        table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, transaction)
+        table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, ticket, transaction)
         if table is None:
             return 0
         kind, point = item.rows.kind, table.point
@@ -207,7 +207,7 @@ class RowLane:
             self._lanes.place_keyless(changes, cost, ticket, transaction.end)
         return len(changes)
 
-    def _learn(self, table_map: TableMap, transaction: SourceTransaction) -> SourceTable | None:
+    def _learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
         name, position = TableName(table_map.schema, table_map.table), transaction.end
         point = self.points.get(name)
         if point is not None and point.has_processed(transaction.gtid, position):
@@ -231,7 +231,7 @@ class RowLane:
         try:
             columns = [column.name for column in wire]
             constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))
-            plan = self._plan(schema, wire, target, constants)
+            plan = self._plan(schema, wire, target, constants, ticket)
             wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
             row_filter = self._rules.row_filter(schema, wire, self._oracle)
         except DMError as error:
@@ -243,7 +243,12 @@ class RowLane:
         return self._keep(table)
 
     def _plan(
-        self, schema: TableSchema, wire: Sequence[Column], target: TargetTable, constants: Sequence[ConstantColumn]
+        self,
+        schema: TableSchema,
+        wire: Sequence[Column],
+        target: TargetTable,
+        constants: Sequence[ConstantColumn],
+        ticket: Ticket,
     ) -> TablePlan:
         name = target.schema.name
         shared = self._shared.setdefault(name, SharedKeys())
@@ -251,7 +256,7 @@ class RowLane:
         plan = build_plan(schema, wire, target, self._options, constants, shared)
         if shared.size > before and shared.plans > 1:
             # What was placed has keys that those of this plan don't meet, or went to other lanes.
-            self._lanes.drain()
+            self._lanes.drain(ticket)
             for table in [table for table in self._tables.values() if table.plan.target == name]:
                 del self._tables[id(table.table_map)], self._same_tables[table.table_map.behind_id]
                 self._direct.pop(id(table.table_map), None)
