@@ -103,7 +103,7 @@ class DdlExecution:
         if step.copied_to is not None:
             refuse_other_copy(piece, step.copied_to, now.get(target_piece.table), self._session, end)
         if not step.by_hand:
-            self._refuse_other_values(piece, now.get(target_piece.table), end)
+            self._refuse_other_values(piece, target_piece, now, end)
         after = effect.expected_after(now, target_piece)
         self._progress.write_intent(Intent(end, number, routed, self._session.connection_id, now, after))
         faults.hit("syncer.before_ddl")
@@ -130,9 +130,11 @@ class DdlExecution:
         now = self._structures_of(target_piece)
         return effect.already_effective(now, target_piece, self._tracker.get(piece.table))
 
-    def _refuse_other_values(self, piece: Piece, target: TableSchema | None, end: Position) -> None:
+    def _refuse_other_values(
+        self, piece: Piece, target_piece: Piece, now: Mapping[TableName, TableSchema | None], end: Position
+    ) -> None:
         refuse_other_values(
-            piece, target, tracker=self._tracker, rules=self._rules, session=self._session, position=end
+            piece, target_piece, now, tracker=self._tracker, rules=self._rules, session=self._session, position=end
         )
 
     def _refuse_successor(self, piece: Piece, now: Mapping[TableName, TableSchema | None], end: Position) -> None:

@@ -56,6 +56,11 @@ _OWN_MODES: Final = {
     "mysql": {1 << 32: "TIME_TRUNCATE_FRACTIONAL"},
     "mariadb": {1 << 32: "EMPTY_STRING_IS_NULL", 1 << 34: "TIME_ROUND_FRACTIONAL"},
 }
+# What becomes of too many digits of a second: MySQL rounds and MariaDB cuts them off, if no mode says the opposite.
+_OTHER_FRACTIONS: Final[dict[str, tuple[int, str, int]]] = {  # the mode's bit, its name, and since when there is one
+    "mysql": (1 << 32, "TIME_TRUNCATE_FRACTIONAL", 80000),
+    "mariadb": (1 << 34, "TIME_ROUND_FRACTIONAL", 100401),
+}
 _COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
 _COLLATIONS_SINCE: Final = 110201  # character_set_collations of MariaDB
@@ -161,6 +166,8 @@ class DdlSession:
         modes = [mode for bit, mode in _MODES.items() if bits & bit]
         if flavor == self._facts.flavor:
             modes += [mode for bit, mode in _OWN_MODES[flavor].items() if bits & bit]
+        else:
+            modes += self._fractions(bits)
         increment, offset = query.session.auto_increment or (1, 1)
         values: dict[str, object] = {
             "sql_mode": ",".join(modes),
@@ -195,6 +202,13 @@ class DdlSession:
         # A number of seconds and a collation's number are no strings to the server.
         settings = [f"SESSION {name} = {_placeholder(name, value)}" for name, value in values.items()]
         return f"SET {', '.join(settings)}", list(values.values())
+
+    def _fractions(self, bits: int) -> list[str]:
+        """The mode under which this flavour treats fractions of a second as the other one did at the source."""
+        theirs, _, _ = _OTHER_FRACTIONS[self._facts.flavor]
+        _, mode, since = _OTHER_FRACTIONS[self._connection.flavor]
+        there_is = self._connection.version >= since and not self._tidb
+        return [mode] if there_is and not bits & theirs else []
 
     def _charset_collations(self, statement: str, query: Query) -> str:
         """What the source's session had; a source that does not say has not asked, or is too old to have other ones."""

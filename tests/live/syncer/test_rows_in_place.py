@@ -8,7 +8,9 @@ from dm.config.route import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.sql.context import Flavor
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
 pytestmark = pytest.mark.live
@@ -152,3 +154,70 @@ def test_values_that_each_server_finds_for_itself_pause(
     assert isinstance(error, DMError)
     assert error.name == "ddl-values-differ"
     assert what in error.message
+
+
+BETWEEN_FLAVORS = pytest.mark.parametrize(("source", "other"), [("mysql", "mariadb"), ("mariadb", "mysql")])
+
+
+@BETWEEN_FLAVORS
+def test_between_flavors_what_only_widens_is_executed(
+    park: ServerPark, schema: SchemaFactory, source: Flavor, other: Flavor
+) -> None:
+    upstream, target = park.shared(source, "upstream-1"), park.shared(other, "target")
+    name = schema(upstream, target)
+    t = f"{name}.t"
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            "SET SESSION sql_mode = ''",
+            f"CREATE TABLE {t} (id INT PRIMARY KEY, i SMALLINT, v VARCHAR(5), c TEXT CHARACTER SET utf8mb3,"
+            " d DECIMAL(6,2), f DATETIME, e ENUM('a','b')) CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+            f"INSERT INTO {t} VALUES (1, -7, 'ä', 'ü', 1234.50, '2020-01-01 10:00:00', 'b'), (2, NULL, 0, 0, 0, 0, 0)",
+            f"ALTER TABLE {t} MODIFY i BIGINT, CHANGE v w VARCHAR(9), MODIFY f DATETIME(3)",
+            f"ALTER TABLE {t} MODIFY d DECIMAL(8,3) NOT NULL, MODIFY e ENUM('a','b','c'), MODIFY w TEXT",
+            f"ALTER TABLE {t} CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+            f"CREATE TABLE {name}.none (v VARCHAR(9))",
+            f"ALTER TABLE {name}.none MODIFY v INT",  # there is no row to convert
+            f"ALTER TABLE {t} ADD COLUMN x DATETIME DEFAULT '2020-01-01 10:00:00.7'",  # rounded, or cut off
+        )
+        sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), target, structures=False)
+    assert report.identical, str(report)
+
+
+@BETWEEN_FLAVORS
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        ("DATETIME(6)", "2020-01-01 10:00:00.7", "DATETIME"),
+        pytest.param("VARCHAR(9)", "1.5", "TINYINT", marks=pytest.mark.chaos),
+        pytest.param("DATETIME", "2020-01-01 10:00:00", "YEAR", marks=pytest.mark.chaos),
+        pytest.param("DECIMAL(9,3)", "1.125", "JSON", marks=pytest.mark.chaos),
+    ],
+)
+def test_between_flavors_what_converts_pauses_until_it_is_done_by_hand(
+    park: ServerPark, schema: SchemaFactory, source: Flavor, other: Flavor, before: str, value: str, after: str
+) -> None:
+    upstream, target = park.shared(source, "upstream-1"), park.shared(other, "target")
+    name = schema(upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name)
+    sync = RunningSync(subtask, None)
+    sync.wait_synced()
+    upstream.execute(
+        f"CREATE TABLE {name}.t (id INT PRIMARY KEY, d {before})",
+        f"INSERT INTO {name}.t VALUES (1, '{value}')",
+        "SET SESSION sql_mode = ''",
+        f"ALTER TABLE {name}.t CHANGE d e {after}",
+    )
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-values-differ"
+    assert f"{other} may convert column d in another way than {source}" in error.message
+    # The way out: the new type with the source's values; what is left of the statement converts nothing.
+    ((theirs,),) = upstream.query(f"SELECT CAST(e AS CHAR) FROM {name}.t")
+    target.execute(f"DELETE FROM {name}.t", f"ALTER TABLE {name}.t MODIFY d {after}")
+    target.execute(f"INSERT INTO {name}.t VALUES (1, '{theirs}')")
+    with running_sync(subtask) as resumed:
+        resumed.wait_synced()
+    assert target.query(f"SELECT CAST(e AS CHAR) FROM {name}.t") == ((theirs,),)

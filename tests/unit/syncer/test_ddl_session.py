@@ -104,6 +104,26 @@ def test_a_collation_of_the_other_flavour_s_numbers_is_not_set() -> None:
 
 
 @pytest.mark.parametrize(
+    ("source", "bits", "target", "modes"),
+    [
+        ("mysql", 0, _Target("mariadb", version=101119), "TIME_ROUND_FRACTIONAL"),
+        ("mysql", 1 << 32, _Target("mariadb", version=101119), ""),
+        ("mysql", 0, _Target("mariadb", version=100338), ""),  # it has no such mode
+        ("mariadb", 0, _Target("mysql"), "TIME_TRUNCATE_FRACTIONAL"),
+        ("mariadb", 1 << 34 | 1 << 32, _Target("mysql"), ""),
+        ("mariadb", 0, _Target("mysql", version_text="8.0.11-TiDB-v7.5.0"), ""),
+        ("mysql", 1 << 32, _Target("mysql"), "TIME_TRUNCATE_FRACTIONAL"),
+        ("mariadb", 1 << 34, _Target("mariadb"), "TIME_ROUND_FRACTIONAL"),
+    ],
+)
+def test_fractions_are_rounded_where_the_source_rounds_them(
+    source: Flavor, bits: int, target: _Target, modes: str
+) -> None:
+    _session(target, flavor=source).execute("CREATE TABLE t (a INT)", _query(sql_mode=bits))
+    assert target.settings["sql_mode"] == modes
+
+
+@pytest.mark.parametrize(
     ("zone", "set_to"), [("CET", "SYSTEM"), ("UTC", "+00:00"), ("EST", "SYSTEM, EST at the source")]
 )
 def test_the_system_s_time_zone_is_the_source_s(zone: str, set_to: str) -> None:

@@ -1,0 +1,72 @@
+"""Changes of a column's type that leave every value what it is, on any server.
+
+Another change converts: it rounds or cuts, reads text as a number or prints a number as text, and the two flavours do
+not do that alike (a fraction of a second is rounded by the one and cut off by the other, DATETIME becomes YEAR by the
+one and zero by the other). Which conversions agree is nowhere written down, so here is only what converts nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dm.schema.charset import bytes_per_character
+from dm.schema.column_type import TEXT_SIZES
+from dm.schema.table import Column
+
+_INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
+_SIZES: Final = {f"{prefix}{kind}": size for prefix, size in TEXT_SIZES for kind in ("text", "blob")}
+# Whose characters are the same bytes in the other.
+_PART_OF: Final = frozenset({("ascii", "utf8mb3"), ("ascii", "utf8mb4"), ("utf8mb3", "utf8mb4")})
+
+
+def same_type(before: Column, after: Column) -> bool:
+    """Whether the type is the same; a collation orders values and changes none."""
+    return _type(before) == _type(after)
+
+
+def widens(before: Column, after: Column) -> bool:
+    """Whether each value of the old type is the same value in the new one; NULL is nobody's type."""
+    if after.generated is not None or same_type(before, after):
+        return True  # a generated column's values are made anew, whatever they were
+    of, to = before.base, after.base
+    if before.unsigned != after.unsigned or not _same_characters(before, after):
+        return False
+    if of in _INTEGERS and to in _INTEGERS:
+        return _INTEGERS.index(of) <= _INTEGERS.index(to)
+    if of == to == "decimal":
+        return _whole(before) <= _whole(after) and (before.decimals or 0) <= (after.decimals or 0)
+    if of == to and of in _TEMPORAL:
+        return (before.decimals or 0) <= (after.decimals or 0)
+    if of == to and of in ("char", "varchar", "varbinary", "bit"):
+        return (before.length or 1) <= (after.length or 1)
+    if of == to and of in ("enum", "set"):
+        return after.members[: len(before.members)] == before.members
+    if to in _SIZES:
+        return of in _long_ones(to) and _bytes(before, after) <= _SIZES[to]
+    return False
+
+
+def _type(column: Column) -> tuple[object, ...]:
+    length = None if column.base in _INTEGERS else column.length
+    return column.base, length, column.decimals or 0, column.unsigned, column.charset, column.members
+
+
+def _same_characters(before: Column, after: Column) -> bool:
+    return before.charset == after.charset or (before.charset, after.charset) in _PART_OF
+
+
+def _whole(column: Column) -> int:
+    return (column.length or 10) - (column.decimals or 0)
+
+
+def _long_ones(to: str) -> tuple[str, ...]:
+    """The types of variable length of the same kind."""
+    kind = "text" if to.endswith("text") else "blob"
+    return "varchar" if kind == "text" else "varbinary", *(name for name in _SIZES if name.endswith(kind))
+
+
+def _bytes(before: Column, after: Column) -> int:
+    if before.base in _SIZES:
+        return _SIZES[before.base]
+    return (before.length or 1) * bytes_per_character(after.charset)
