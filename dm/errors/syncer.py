@@ -171,6 +171,16 @@ KINDS: tuple[ErrorKind, ...] = (
         + LOAD_AGAIN,
     ),
     ErrorKind(
+        "ddl-constraint-unclear",
+        36971,
+        "sync-unit",
+        "downstream",
+        "high",
+        "{target} has no constraint that is certainly the source's {constraint} ({why}): {statement}",
+        "`dmctl binlog replace` with the statement that drops it at the target by the name it has there (SHOW CREATE"
+        " TABLE; the CHECK of a column goes with a MODIFY that leaves it out), or `dmctl binlog skip` if it has none",
+    ),
+    ErrorKind(
         "source-without-binlog",
         36911,
         "sync-unit",

@@ -22,6 +22,7 @@ from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.piece import Piece
 from dm.syncer.copied_rows import refuse_other_copy
+from dm.syncer.constraint_names import with_own_names
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.ddl_step import Step
 from dm.syncer.gathered import creates_shard, refuse_renaming
@@ -85,7 +86,7 @@ class DdlExecution:
             self.running = None
 
     def _in_turn(self, step: Step, target_piece: Piece, number: int, end: Position, intent: Intent | None) -> None:
-        piece, routed = step.piece, target_piece.text
+        piece = step.piece
         now = self._structures_of(target_piece)
         if creates_shard(piece, self._rules, now, end):
             self.already_effective += 1
@@ -95,9 +96,21 @@ class DdlExecution:
             if outcome is Outcome.DONE:
                 return
             if outcome is Outcome.UNCLEAR or (not effect.visible(piece) and not effect.idempotent(piece)):
-                raise DMError("ddl-outcome-unclear", statement=routed, position=end)
+                raise DMError("ddl-outcome-unclear", statement=target_piece.text, position=end)
         self._refuse_successor(piece, now, end)
-        if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
+        source = self._tracker.get(piece.table)
+        if not step.by_hand:
+            target_piece = with_own_names(
+                piece,
+                target_piece,
+                source,
+                now.get(target_piece.table),
+                route=self._rules.route,
+                session=self._session,
+                position=end,
+            )
+        routed = target_piece.text
+        if effect.already_effective(now, target_piece, source):
             self.already_effective += 1
             return
         if step.copied_to is not None:

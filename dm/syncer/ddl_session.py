@@ -64,6 +64,7 @@ _OTHER_FRACTIONS: Final[dict[str, tuple[int, str, int]]] = {  # the mode's bit, 
 _COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
 _COLLATIONS_SINCE: Final = 110201  # character_set_collations of MariaDB
+_CHECK_LEVELS_SINCE: Final = 100510  # information_schema.check_constraints tells columns' from tables'
 _NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
 # What a server says of foreign keys; a DDL statement that is refused has changed nothing.
 _FOREIGN_KEY_ERRORS: Final = tuple(
@@ -239,6 +240,17 @@ class DdlSession:
     def has_rows(self, table: TableName, count: int, condition: str = "TRUE") -> bool:
         """Whether the target's table has so many rows, or more, for which the condition is true."""
         return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count
+
+    def column_checks(self, table: TableName) -> frozenset[str]:
+        """The columns, in lower case, with a CHECK in their definition, which MariaDB keeps apart from the table's."""
+        if self._connection.flavor != "mariadb" or self._connection.version < _CHECK_LEVELS_SINCE:
+            return frozenset()
+        rows = self._connection.query(
+            "SELECT constraint_name FROM information_schema.check_constraints"
+            " WHERE constraint_schema = %s AND table_name = %s AND level = 'Column'",
+            (table.schema, table.table),
+        )
+        return frozenset(str(name).lower() for (name,) in rows)
 
     def database(self, schema: str) -> TableSchema | None:
         """The schema's defaults, in the form structures have; None when there is no such schema."""
