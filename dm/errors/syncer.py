@@ -181,6 +181,16 @@ KINDS: tuple[ErrorKind, ...] = (
         " TABLE; the CHECK of a column goes with a MODIFY that leaves it out), or `dmctl binlog skip` if it has none",
     ),
     ErrorKind(
+        "ddl-schema-elsewhere",
+        36972,
+        "sync-unit",
+        "internal",
+        "high",
+        "the schema's tables are not all in the schema that the target would drop ({tables}): {statement}",
+        "drop those tables at the target by hand, if no other source has rows there, and `dmctl resume-task`; `dmctl"
+        " binlog replace` with the same statement drops the schema and leaves them, `dmctl binlog skip` drops nothing",
+    ),
+    ErrorKind(
         "source-without-binlog",
         36911,
         "sync-unit",

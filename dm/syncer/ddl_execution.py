@@ -25,6 +25,7 @@ from dm.syncer.copied_rows import refuse_other_copy
 from dm.syncer.constraint_names import with_own_names
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.ddl_step import Step
+from dm.syncer.dropped_schema import refuse_leaving_tables
 from dm.syncer.gathered import creates_shard, refuse_renaming
 from dm.syncer.online_ddl import OnlineDdl, made
 from dm.syncer.progress_writer import ProgressWriter
@@ -72,6 +73,8 @@ class DdlExecution:
         if intent is not None and number < intent.piece:
             return  # a later piece was announced, so this one is done
         refuse_renaming(piece, self._rules, end)
+        if not step.by_hand:
+            refuse_leaving_tables(piece, self._tracker, self._rules, self._targets.read, end)
         self._names.demand_apart(piece.tables, made(piece), end)
         if self._names.only_respelt(piece):
             self.already_effective += 1
