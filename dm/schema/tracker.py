@@ -54,6 +54,10 @@ class SchemaTracker:
         """The default of a schema; the servers' own default where nobody told."""
         return self._databases.get(schema, server_collation(self._context))
 
+    def told_charset(self, schema: str) -> Collated | None:
+        """The default of a schema; None where nobody told."""
+        return self._databases.get(schema)
+
     def drop_schema(self, name: str) -> None:
         """Forget a schema with all its tables."""
         self._databases.pop(name, None)

@@ -17,7 +17,9 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema import effect
+from dm.schema.charset import Collated
 from dm.schema.collation_text import with_collations
+from dm.schema.inherited_charset import inherits_charset, with_inherited_charset
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.piece import Piece
@@ -80,7 +82,7 @@ class DdlExecution:
             self.already_effective += 1
             return
         collated = with_collations(piece, self._session.context) if self._strict_collations else piece
-        target_piece = collated.route(self._rules.route)
+        target_piece = self._with_inherited_charset(collated).route(self._rules.route)
         self.running = target_piece.text
         try:
             with self._session.turn(target_piece.table):
@@ -139,6 +141,20 @@ class DdlExecution:
             raise DMError("ddl-failed", statement=routed, position=end, cause=error.cause) from error
         self.executed += 1
         faults.hit("syncer.after_ddl")
+
+    def _with_inherited_charset(self, piece: Piece) -> Piece:
+        if not inherits_charset(piece):
+            return piece
+        there = self._session.database(self._rules.route(piece.table).schema)
+        if there is None or there.charset is None or there.collation is None:
+            return piece
+        return with_inherited_charset(
+            piece,
+            self._tracker.told_charset(piece.table.schema),
+            Collated(there.charset, there.collation),
+            self._session.context,
+            strict=self._strict_collations,
+        )
 
     def _effective_meanwhile(self, piece: Piece, target_piece: Piece) -> bool:
         """Whether somebody else has executed the same, between our look at the target and our statement."""

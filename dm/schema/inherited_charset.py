@@ -1,0 +1,66 @@
+"""CREATE TABLE without a character set takes its schema's default, which the target's schema need not have.
+
+It differs where a route leads into a schema that was there with a default of its own. The table would hold other text
+than the source's, or none of it, and find other keys equal. So the source's default is written into the statement.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dm.errors import DMError
+from dm.schema.charset import Collated, collated, default_collation
+from dm.schema.parse import options_of, server_collation
+from dm.sql.context import SourceContext
+from dm.sql.cursor import Clause, Cursor
+from dm.sql.operation import CreateTable
+from dm.sql.piece import Piece
+from dm.sql.token import tokenize
+
+
+def inherits_charset(piece: Piece) -> bool:
+    """Whether the piece makes a table whose character set only its schema tells."""
+    operation = piece.operations[0] if piece.operations else None
+    if not isinstance(operation, CreateTable) or operation.like is not None:
+        return False
+    options, _ = options_of(operation.options, Cursor(Clause(piece.text), piece.context))
+    return not any(option.name in ("CHARSET", "COLLATE") for option in options)
+
+
+def with_inherited_charset(
+    piece: Piece, source: Collated | None, there: Collated, target: SourceContext, *, strict: bool
+) -> Piece:
+    """The piece, which inherits its character set, with the one it has at the source where the target's is another.
+
+    `source` and `there` are the defaults of the two schemas, `target` is how a statement is read at the target.
+    `strict`: collations are to be the same, too; else those that are a server's default of one character set count as
+    the same.
+    """
+    if piece.context.flavor == target.flavor:  # the session has the same
+        target = replace(
+            target,
+            utf8mb4_collation=piece.context.utf8mb4_collation,
+            charset_collations=piece.context.charset_collations,
+        )
+    there = collated(there.charset, there.collation, there, target)
+    ours = server_collation(piece.context) if source is None else source
+    by_default = ours.collation == default_collation(ours.charset, piece.context)
+    if ours == there:
+        return piece
+    if not strict and by_default and there == (ours.charset, default_collation(ours.charset, target)):
+        return piece
+    if source is None:
+        why = "it takes the default character set of its schema, which the source has no more"
+        raise DMError("ddl-not-understood", statement=piece.text, why=why)
+    words = f" CHARACTER SET {ours.charset}"
+    if strict or not by_default:
+        words += f" COLLATE {ours.collation}"
+    at = _behind_columns(piece)
+    return Piece.of(f"{piece.text[:at]}{words}{piece.text[at:]}", piece.context)
+
+
+def _behind_columns(piece: Piece) -> int:
+    operation = piece.operations[0]
+    assert isinstance(operation, CreateTable)
+    last = operation.body.tokens[-1].end
+    return next(token.end for token in tokenize(piece.text, piece.context) if token.start >= last)
