@@ -191,6 +191,16 @@ KINDS: tuple[ErrorKind, ...] = (
         " binlog replace` with the same statement drops the schema and leaves them, `dmctl binlog skip` drops nothing",
     ),
     ErrorKind(
+        "ddl-column-kept",
+        36973,
+        "sync-unit",
+        "internal",
+        "high",
+        "{target} still has the column {column} with its old values, because its drop was left out: {statement}",
+        "drop the column at the target by hand and `dmctl resume-task`, which makes it anew; or write there what the"
+        " source's rows got, or leave the old values, and `dmctl binlog skip` the statement",
+    ),
+    ErrorKind(
         "source-without-binlog",
         36911,
         "sync-unit",

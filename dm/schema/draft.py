@@ -55,6 +55,7 @@ class TableDraft:
         self.check_words: list[tuple[str, ...]] = list(schema.check_words)
         self.check_words += [()] * (len(self.checks) - len(self.check_words))
         self.partitions: list[str] = list(schema.partitions)
+        self.kept = schema.kept
         self.charset = schema.charset
         self.collation = schema.collation
         self.engine = schema.engine
@@ -78,6 +79,7 @@ class TableDraft:
             tuple(self.checks),
             tuple(self.partitions),
             tuple(self.check_words),
+            tuple(name for name in self.kept if self.position(name) is None),
         )
 
     def _refuse(self, why: str) -> None:

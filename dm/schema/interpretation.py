@@ -56,7 +56,7 @@ def _like(operation: CreateTable, around: Surroundings, flavor: Flavor) -> Table
     checks = model.checks
     if flavor == "mysql":  # all get new names (Reference Manual, "CREATE TABLE ... LIKE Statement")
         checks = tuple(f"{operation.table.table}_chk_{number + 1}" for number in range(len(checks)))
-    return replace(model, name=operation.table, foreign_keys=(), checks=checks)
+    return replace(model, name=operation.table, foreign_keys=(), checks=checks, kept=())
 
 
 def _create(operation: CreateTable, around: Surroundings, cursor: Cursor) -> Changes:

@@ -36,7 +36,8 @@ def schema_to_json(schema: TableSchema) -> str:
             "checks": list(schema.checks),
             "partitions": list(schema.partitions),
             "check_words": [list(words) for words in schema.check_words],
-        },
+        }
+        | ({"kept": list(schema.kept)} if schema.kept else {}),
         separators=(",", ":"),
     )
 
@@ -80,6 +81,7 @@ def schema_from_json(text: str) -> TableSchema:
             tuple(data["checks"]),
             tuple(data["partitions"]),
             tuple(tuple(words) for words in data.get("check_words", ())),
+            tuple(data.get("kept", ())),
         )
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise DMError("structure-not-understood", statement=text, why="its stored form is damaged") from error

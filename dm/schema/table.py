@@ -98,6 +98,8 @@ class TableSchema:
     partitions: tuple[str, ...] = ()  # names of partitions, in order; empty for a table without
     # Words of each CHECK, lower case: columns that it may be about. Not compared: servers print expressions their way.
     check_words: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
+    # Columns, lower case, whose DROP was left out at the target, which has them with their old values.
+    kept: tuple[str, ...] = field(default=(), compare=False)
 
     def column(self, name: str) -> Column | None:
         """The column of that name; column names compare without case, as in the servers."""

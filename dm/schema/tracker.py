@@ -29,10 +29,27 @@ class SchemaTracker:
         self._context = SourceContext(flavor, 90700 if flavor == "mysql" else 101100, "")
         self._tables: dict[TableName, TableSchema] = {}
         self._databases: dict[str, Collated] = dict(databases or {})
+        self._kept: dict[TableName, tuple[str, ...]] = {}  # of tables that are not tracked yet
 
     def set(self, schema: TableSchema) -> None:
         """Track this structure from now on."""
         self._tables[schema.name] = schema
+        self.keep_dropped(schema.name, self._kept.pop(schema.name, ()))
+
+    def keep_dropped(self, table: TableName, columns: Iterable[str]) -> None:
+        """Remember that the target still has columns that this table has no more."""
+        names = {name.lower() for name in columns}.union(self.kept_columns(table))
+        schema = self._tables.get(table)
+        if schema is None:
+            self._kept[table] = tuple(sorted(names))
+        elif names:
+            kept = tuple(sorted(name for name in names if schema.column(name) is None))
+            self._tables[table] = replace(schema, kept=kept)
+
+    def kept_columns(self, table: TableName) -> tuple[str, ...]:
+        """The columns, in lower case, that the target still has as far as is known."""
+        schema = self._tables.get(table)
+        return self._kept.get(table, ()) if schema is None else schema.kept
 
     def forget(self, table: TableName) -> None:
         """Track the table no more."""

@@ -22,6 +22,7 @@ from dm.schema.collation_text import with_collations
 from dm.schema.inherited_charset import inherits_charset, with_inherited_charset
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
+from dm.sql.operation import AddColumn
 from dm.sql.piece import Piece
 from dm.syncer.copied_rows import refuse_other_copy
 from dm.syncer.constraint_names import with_own_names
@@ -102,26 +103,21 @@ class DdlExecution:
                 return
             if outcome is Outcome.UNCLEAR or (not effect.visible(piece) and not effect.idempotent(piece)):
                 raise DMError("ddl-outcome-unclear", statement=target_piece.text, position=end)
-        self._refuse_successor(piece, now, end)
-        source = self._tracker.get(piece.table)
-        if not step.by_hand:
-            target_piece = with_own_names(
-                piece,
-                target_piece,
-                source,
-                now.get(target_piece.table),
-                route=self._rules.route,
-                session=self._session,
-                position=end,
-            )
+        try:
+            target_piece = self._own_form(step, target_piece, now, end)
+            if effect.already_effective(now, target_piece, self._tracker.get(piece.table)):
+                self.already_effective += 1
+                return
+            if step.copied_to is not None:
+                refuse_other_copy(piece, step.copied_to, now.get(target_piece.table), self._session, end)
+            if not step.by_hand:
+                self._refuse_other_values(piece, target_piece, now, end)
+        except DMError:
+            # The pieces before are done; told now, since a person may change the table that the last of them left.
+            self._progress.write_intent(Intent(end, number, target_piece.text, self._session.connection_id, now, now))
+            self._progress.write_refusal()
+            raise
         routed = target_piece.text
-        if effect.already_effective(now, target_piece, source):
-            self.already_effective += 1
-            return
-        if step.copied_to is not None:
-            refuse_other_copy(piece, step.copied_to, now.get(target_piece.table), self._session, end)
-        if not step.by_hand:
-            self._refuse_other_values(piece, target_piece, now, end)
         after = effect.expected_after(now, target_piece)
         self._progress.write_intent(Intent(end, number, routed, self._session.connection_id, now, after))
         faults.hit("syncer.before_ddl")
@@ -168,6 +164,36 @@ class DdlExecution:
         refuse_other_values(
             piece, target_piece, now, tracker=self._tracker, rules=self._rules, session=self._session, position=end
         )
+
+    def _own_form(
+        self, step: Step, target_piece: Piece, now: Mapping[TableName, TableSchema | None], end: Position
+    ) -> Piece:
+        """The routed piece in the words that mean at the target what it meant at the source; raises DMError."""
+        piece, target = step.piece, now.get(target_piece.table)
+        self._refuse_successor(piece, now, end)
+        if step.by_hand:
+            return target_piece
+        self._refuse_kept_columns(piece, target, end)
+        return with_own_names(
+            piece,
+            target_piece,
+            self._tracker.get(piece.table),
+            target,
+            route=self._rules.route,
+            session=self._session,
+            position=end,
+        )
+
+    def _refuse_kept_columns(self, piece: Piece, target: TableSchema | None, end: Position) -> None:
+        """A new column whose namesake was dropped at the source only: the target's has the old values."""
+        kept = self._tracker.kept_columns(piece.table)
+        for each in piece.operations:
+            if target is None or not isinstance(each, AddColumn) or each.column.lower() not in kept:
+                continue
+            if target.column(each.column) is not None and self._session.has_rows(target.name, 1):
+                raise DMError(
+                    "ddl-column-kept", column=each.column, target=target.name, statement=piece.text, position=end
+                )
 
     def _refuse_successor(self, piece: Piece, now: Mapping[TableName, TableSchema | None], end: Position) -> None:
         """A table that an online DDL moved away at the source is still at the target, with its rows."""

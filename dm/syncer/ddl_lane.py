@@ -24,7 +24,7 @@ from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
 from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
-from dm.sql.operation import CreateTable, ExchangePartition, RenameTable
+from dm.sql.operation import CreateTable, DropColumn, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_execution import DdlExecution
@@ -323,6 +323,9 @@ class DdlLane:
         self._follow(step)
         for schema in kept:
             self._tracker.set(schema)
+        dropped = [each.column for each in step.piece.operations if isinstance(each, DropColumn)]
+        if dropped and not step.execute and self._rules.wanted(step.piece.table):
+            self._tracker.keep_dropped(step.piece.table, dropped)
 
     def _follow(self, step: Step) -> None:
         untold = self._untold(step.piece)

@@ -46,6 +46,7 @@ class Structures:
         if tracked is None:
             tracked = self._find(table, table_map, position)
             self.tracker.set(tracked)
+            tracked = self.tracker.get(table) or tracked  # it may know of columns that the target kept
             self._found(tracked)
             return tracked
         why = mismatch(table_map, wire_columns(tracked, self._flavor))

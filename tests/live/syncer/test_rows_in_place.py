@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
@@ -221,3 +222,44 @@ def test_between_flavors_what_converts_pauses_until_it_is_done_by_hand(
     with running_sync(subtask) as resumed:
         resumed.wait_synced()
     assert target.query(f"SELECT CAST(e AS CHAR) FROM {name}.t") == ((theirs,),)
+
+
+@pytest.mark.parametrize("known", [True, pytest.param(False, marks=pytest.mark.chaos)])
+def test_a_column_whose_drop_was_left_out_is_not_taken_for_a_new_one(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, known: bool
+) -> None:
+    """`known`: rows came before the DROP, so that the table is tracked, and what was left out outlives a restart."""
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, a INT)", f"INSERT INTO {name}.t VALUES (1, 5)")
+    rule = FilterRule(schema_pattern="*", table_pattern="*", events=("drop column",), action="Ignore")
+    subtask = subtask_for(upstream, target, name, task=name).model_copy(update={"filters": (rule,)})
+    sync = RunningSync(subtask, None)
+    sync.wait_synced()
+    if known:
+        upstream.execute(f"INSERT INTO {name}.t VALUES (2, 6)")
+    upstream.execute(f"ALTER TABLE {name}.t DROP COLUMN a")
+    sync.wait_synced()
+    if known:
+        sync.stop()
+        sync = RunningSync(subtask, None)
+    upstream.execute(
+        f"ALTER TABLE {name}.t ADD COLUMN b INT, ADD COLUMN A INT", f"INSERT INTO {name}.t VALUES (3, 4, 3)"
+    )
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError)
+    assert (error.name, "column A " in error.message) == ("ddl-column-kept", True)
+    target.execute(f"ALTER TABLE {name}.t DROP COLUMN a")
+    with running_sync(subtask) as resumed:
+        resumed.wait_synced()
+        upstream.execute(
+            f"ALTER TABLE {name}.t DROP COLUMN b",
+            f"CREATE TABLE {name}.u LIKE {name}.t",
+            f"ALTER TABLE {name}.u ADD COLUMN b INT",  # a table of its own, which kept nothing
+            f"INSERT INTO {name}.u VALUES (1, 2, 3)",
+        )
+        resumed.wait_synced()
+    rows = f"SELECT id, A FROM {name}.t ORDER BY id"
+    assert target.query(rows) == upstream.query(rows)
+    assert target.query(f"SELECT id, A, b FROM {name}.u") == ((1, 2, 3),)
