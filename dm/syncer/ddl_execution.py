@@ -24,8 +24,8 @@ from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import AddColumn
 from dm.sql.piece import Piece
-from dm.syncer.copied_rows import refuse_other_copy
 from dm.syncer.constraint_names import with_own_names
+from dm.syncer.copied_rows import refuse_other_copy
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.ddl_step import Step
 from dm.syncer.dropped_schema import refuse_leaving_tables
