@@ -43,10 +43,12 @@ from dm.errors import DMError
 from dm.gtid import Gtid, GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
+from dm.syncer.file_births import FileBirths
 from dm.syncer.memory_quota import MemoryQuota
 from dm.syncer.open_items import OpenItems
 from dm.syncer.prepared import PreparedItems, PreparedTransactions
 from dm.syncer.transaction import RowsItem, SourceTransaction, StatementItem
+from dm.target.progress.file_birth import FileBirth
 
 _BEGIN = (b"BEGIN", b"begin")
 QUOTA_BYTES = 64 << 20  # where none is given
@@ -65,6 +67,7 @@ class TransactionAssembler:
         items: OpenItems | None = None,
         *,
         gtids_ordered: bool = True,
+        births: FileBirths | None = None,
     ) -> None:
         self._position = start
         self._wanted = wanted
@@ -80,6 +83,7 @@ class TransactionAssembler:
         self._items = OpenItems(MemoryQuota(QUOTA_BYTES), None) if items is None else items
         self._size = 0
         self._prepared = prepared
+        self._births = births or FileBirths()
         self._xid = ""  # as XA END spells it: the transaction under way is an XA transaction
         self._left_out: set[TableName] = set()
 
@@ -182,6 +186,7 @@ class TransactionAssembler:
         elif isinstance(event, MariadbBinlogCheckpoint):
             return self._between(at, timestamp)
         elif isinstance(event, FormatDescription):
+            self._births.seen(FileBirth(at.server_uuid, at.file, timestamp))
             self._maps.clear()  # a new server life may use the numbers again
         return None
 

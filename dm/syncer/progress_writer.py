@@ -15,6 +15,7 @@ from dm.clock import Clock
 from dm.ident import TableName
 from dm.position import Position
 from dm.syncer.completion import CompletionTracker
+from dm.syncer.file_births import FileBirths
 from dm.syncer.operators import Change, Operators, Request
 from dm.syncer.safe_mode import SafeMode
 from dm.syncer.table_counters import TableCounters
@@ -40,6 +41,7 @@ class ProgressWriter:
         clock: Clock,
         failed: Callable[[BaseException], None],
         operators: Operators,
+        births: FileBirths,
         storing: Callable[[Position], None] = lambda _: None,
         stored: Callable[[Position], None] = lambda _: None,
         regularly: Callable[[Position], None] = lambda _: None,
@@ -51,12 +53,14 @@ class ProgressWriter:
         self._clock = clock
         self._failed = failed
         self._operators = operators
+        self._births = births
         self._ahead = storing
         self._behind = stored
         self._regularly = regularly
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._stored = completions.mark.position
+        self._stored_birth = births.of(self._stored)
         self._began: float | None = None  # the write under way
         self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
@@ -98,12 +102,14 @@ class ProgressWriter:
             self._failed(error)
 
     def write(self) -> None:
-        """Store the mark if it moved."""
+        """Store the mark if it moved, or if more is known of its file."""
         with self._lock:
             position = self._completions.mark.position
             # Behind a DDL the stored point is ahead of the mark for a moment; it must never go back.
             if not self._stored.covers(position):
                 self._store(position, {}, (), clear_intent=False)
+            elif self._births.of(self._stored) != self._stored_birth:
+                self._store(self._stored, {}, (), clear_intent=False)  # its file was not read before
 
     def write_structures(
         self,
@@ -182,6 +188,7 @@ class ProgressWriter:
         self._ahead(position)
         self._began = self._clock.monotonic()
         outdated = self._operators.outdated(position)
+        birth = self._births.of(position)
         self._writer.write(
             position,
             bound,
@@ -191,10 +198,12 @@ class ProgressWriter:
             outdated=outdated,
             injected=injected,
             online=online,
+            birth=birth,
         )
         self._operators.forget(outdated)
         self._began = None
         self._stored = position
+        self._stored_birth = birth
         self.writes += 1
         self._behind(position)
         faults.hit("syncer.after_checkpoint")

@@ -30,6 +30,7 @@ from dm.syncer.completion import CompletionTracker, Ticket
 from dm.syncer.ddl_lane import DdlLane
 from dm.syncer.ddl_session import DdlSession
 from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.file_births import FileBirths
 from dm.syncer.gate import Gate
 from dm.syncer.lane import LaneQueue
 from dm.syncer.lanes import Lanes, Stopped
@@ -272,11 +273,13 @@ class SyncUnit:
             clock=self._clock,
         )
         operators = Operators(subtask.task, read_operators(connections[CONTROL], taken.claims[CONTROL].key), start)
+        births = FileBirths(checkpoint.birth)
         progress = ProgressWriter(
             writer,
             completions,
             safe_mode,
             operators=operators,
+            births=births,
             interval=settings.checkpoint_flush_interval,
             clock=self._clock,
             failed=self._fail,
@@ -347,6 +350,7 @@ class SyncUnit:
             self._prepared,
             OpenItems(self._memory, self._spool),
             gtids_ordered=origin.facts.gtid_ordered,
+            births=births,
         )
         reader = Reader(source, assembler, self._queue, self._fail, progress.verify)
         watch = PreparedWatch(

@@ -15,6 +15,7 @@ from dm.position import Position
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 from dm.target.connection import TargetConnection
+from dm.target.progress.file_birth import FileBirth, birth_from_json, birth_to_json
 from dm.target.progress.lanes import LaneClaim, position_columns, read_position
 from dm.target.progress.online import OnlineRecord, write_online
 from dm.target.progress.operators import Operator, put_operator, remove_operators
@@ -38,6 +39,7 @@ class Checkpoint:
     position: Position  # L
     bound: Position | None = None  # B; None when L covers everything committed
     tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
+    birth: FileBirth | None = None  # of L's file
 
     def points_ahead(self) -> dict[TableName, Position]:
         """All tables' own points, as long as L has not come past every one of them; then there are none any more."""
@@ -63,11 +65,13 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
     )
     position: Position | None = None
     bound: Position | None = None
+    birth: FileBirth | None = None
     tables: dict[TableName, TablePoint] = {}
     for row in rows:
         if row[0]:
             position = read_position(*row[3:7])
             bound = read_position(*row[7:11])
+            birth = birth_from_json(str(row[11]))
         else:
             text = str(row[11])
             schema = None if text == _NO_STRUCTURE else schema_from_json(text)
@@ -76,20 +80,26 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
         if tables:
             raise DMError("checkpoint-damaged", table=str(key.checkpoint), source=key.source_id)
         return None
-    return Checkpoint(position, bound, tables)
+    return Checkpoint(position, bound, tables, birth)
 
 
-def write_global(connection: TargetConnection, key: SubtaskKey, position: Position, bound: Position | None) -> None:
-    """Store L and B inside the open transaction."""
+def write_global(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    position: Position,
+    bound: Position | None,
+    birth: FileBirth | None = None,
+) -> None:
+    """Store L, with its file's birth where that is known, and B inside the open transaction."""
     connection.execute(
         f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
         " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, exit_safe_server_uuid, table_info,"
-        " is_global) VALUES (%s, '', '', %s, %s, %s, %s, %s, %s, %s, %s, '{}', 1) ON DUPLICATE KEY UPDATE"
+        " is_global) VALUES (%s, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, 1) ON DUPLICATE KEY UPDATE"
         " binlog_name = VALUES(binlog_name), binlog_pos = VALUES(binlog_pos), binlog_gtid = VALUES(binlog_gtid),"
         " server_uuid = VALUES(server_uuid), exit_safe_binlog_name = VALUES(exit_safe_binlog_name),"
         " exit_safe_binlog_pos = VALUES(exit_safe_binlog_pos), exit_safe_binlog_gtid = VALUES(exit_safe_binlog_gtid),"
-        " exit_safe_server_uuid = VALUES(exit_safe_server_uuid)",
-        (key.source_id, *position_columns(position), *position_columns(bound)),
+        " exit_safe_server_uuid = VALUES(exit_safe_server_uuid), table_info = VALUES(table_info)",
+        (key.source_id, *position_columns(position), *position_columns(bound), birth_to_json(birth)),
     )
 
 
@@ -162,6 +172,7 @@ class CheckpointWriter:
         outdated: Sequence[Operator] = (),
         injected: Operator | None = None,
         online: Mapping[TableName, OnlineRecord | None] | None = None,
+        birth: FileBirth | None,
     ) -> None:
         """Store L and B and, behind a DDL, the changed structures and the end of its intent, in one transaction.
 
@@ -172,7 +183,7 @@ class CheckpointWriter:
         try:
             self.connection.begin()
             self.claim.advance(self.connection, None)
-            write_global(self.connection, key, position, bound)
+            write_global(self.connection, key, position, bound, birth)
             for table, point in (tables or {}).items():
                 _write_table(self.connection, key, table, point)
             for table in gone:

@@ -94,5 +94,5 @@ def take_over(connections: Mapping[str, TargetConnection], fence: Fence) -> Take
 def store_bound(writer: CheckpointWriter, checkpoint: Checkpoint, bound: Position | None) -> None:
     """Store B before the first dispatch of the run; raises DMError."""
     if bound != checkpoint.bound:
-        writer.write(checkpoint.position, bound)
+        writer.write(checkpoint.position, bound, birth=checkpoint.birth)
     faults.hit("syncer.bound_persisted")

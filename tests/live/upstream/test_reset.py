@@ -1,0 +1,61 @@
+"""A source whose binlog is reset under a task that reads from it without a relay: its places mean something else."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.gtid import Flavor
+from tests.live.upstream.group import SCHEMA, TABLES
+from tests.testbed.fixtures import ServerFactory
+from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+INSERT = f"INSERT INTO {SCHEMA}.keyless VALUES (1, 'same')"
+
+
+def place(upstream: ThrowawayServer) -> tuple[str, int]:
+    statement = "SHOW BINARY LOG STATUS" if upstream.flavor == "mysql" else "SHOW MASTER STATUS"
+    ((file, offset, *_),) = upstream.query(statement)
+    return str(file), int(str(offset))
+
+
+def reset(upstream: ThrowawayServer) -> None:
+    def second() -> int:
+        return int(str(upstream.query("SELECT UNIX_TIMESTAMP()")[0][0]))
+
+    began = second()
+    wait_until(lambda: second() > began, "the new file gets a time of its own")
+    upstream.execute("RESET BINARY LOGS AND GTIDS" if upstream.flavor == "mysql" else "RESET MASTER")
+
+
+@pytest.mark.parametrize(
+    ("flavor", "gtid", "idle"),
+    [("mysql", True, False), ("mysql", False, False), ("mariadb", True, False), ("mysql", True, True)],
+)
+def test_a_new_run_pauses_though_the_new_files_have_its_place_and_its_gtids(
+    server: ServerFactory, emptied: ThrowawayServer, flavor: Flavor, gtid: bool, idle: bool
+) -> None:
+    upstream = server(flavor, gtid=gtid)
+    upstream.execute(*TABLES)
+    subtask = subtask_for(upstream, emptied, SCHEMA, task=f"reset{flavor}{int(gtid)}{int(idle)}")
+    with running_sync(subtask) as running:
+        running.wait_synced()
+        if not idle:
+            upstream.execute(*[INSERT] * 3)
+            running.wait_synced()
+    rows = emptied.query(f"SELECT COUNT(*) FROM {SCHEMA}.keyless")
+    before = place(upstream)
+    reset(upstream)
+    while place(upstream)[1] <= before[1]:
+        upstream.execute(INSERT)
+    upstream.execute(INSERT)
+    assert place(upstream)[0] == before[0]
+
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.retryable) == ("source-reset", False)
+    assert before[0] in error.message
+    assert emptied.query(f"SELECT COUNT(*) FROM {SCHEMA}.keyless") == rows
