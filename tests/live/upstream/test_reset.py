@@ -39,6 +39,7 @@ def test_a_new_run_pauses_though_the_new_files_have_its_place_and_its_gtids(
     server: ServerFactory, emptied: ThrowawayServer, flavor: Flavor, gtid: bool, idle: bool
 ) -> None:
     upstream = server(flavor, gtid=gtid)
+    reset(upstream)
     upstream.execute(*TABLES)
     subtask = subtask_for(upstream, emptied, SCHEMA, task=f"reset{flavor}{int(gtid)}{int(idle)}")
     with running_sync(subtask) as running:
@@ -48,14 +49,14 @@ def test_a_new_run_pauses_though_the_new_files_have_its_place_and_its_gtids(
             running.wait_synced()
     rows = emptied.query(f"SELECT COUNT(*) FROM {SCHEMA}.keyless")
     before = place(upstream)
+    upstream.execute(f"DROP DATABASE {SCHEMA}")
     reset(upstream)
-    while place(upstream)[1] <= before[1]:
-        upstream.execute(INSERT)
+    upstream.execute(*TABLES, *[INSERT] * (0 if idle else 3))
+    assert place(upstream) == before  # and an event begins there
     upstream.execute(INSERT)
-    assert place(upstream)[0] == before[0]
 
     error = RunningSync(subtask, None).wait_ended()
     assert isinstance(error, DMError)
     assert (error.name, error.retryable) == ("source-reset", False)
-    assert before[0] in error.message
+    assert f"file {before[0]} was made at" in error.message
     assert emptied.query(f"SELECT COUNT(*) FROM {SCHEMA}.keyless") == rows
