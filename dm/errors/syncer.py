@@ -97,8 +97,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "a {what} event stands outside a transaction",
-        "the binlog is damaged or of an unknown kind; see the position with mysqlbinlog",
+        "the start {start} is inside a transaction: the event at {place} belongs to one whose beginning was not read",
+        "nothing of that transaction was applied: find where one begins in the file (`SHOW BINLOG EVENTS`: at a Gtid or"
+        " Anonymous_Gtid event, before its BEGIN); then `dmctl stop-task`, and `dmctl start-task --remove-meta` with"
+        " that as `meta`",
     ),
     ErrorKind(
         "table-map-missing",

@@ -113,7 +113,7 @@ class TransactionAssembler:
         parsed = self._parse(raw, event)
         # Nearly all events are rows, or a table map that was there before.
         if type(parsed) is Rows:
-            self._rows(parsed)
+            self._rows(parsed, event)
             return None
         if type(parsed) is TableMap and self._maps.get(parsed.table_id) is parsed:
             return None
@@ -163,8 +163,9 @@ class TransactionAssembler:
 
     def _take(self, event: Event, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         if isinstance(event, Rows):
-            self._rows(event)
+            self._rows(event, at)
         elif isinstance(event, TableMap):
+            self._expect_open(at)
             name = TableName(event.schema, event.table)
             wanted = self._wanted(name)
             self._maps[event.table_id] = event if wanted else None
@@ -173,10 +174,12 @@ class TransactionAssembler:
         elif isinstance(event, Query):
             return self._query(event, at, timestamp)
         elif isinstance(event, Xid):
+            self._expect_open(at)
             return self._end(at, timestamp)
         elif isinstance(event, GtidEvent):
             self._begin_group(event)
         elif isinstance(event, XaPrepare):
+            self._expect_open(at)
             return self._xa_prepare(event, at, timestamp)
         elif isinstance(event, Rotate):
             return self._rotate(event, at, timestamp)
@@ -210,11 +213,18 @@ class TransactionAssembler:
             self._gtids_known = True
             self._adopt_gtids = False
 
-    def _rows(self, event: Rows) -> None:
+    def _expect_open(self, at: SourceEvent) -> None:
+        """Raise DMError where the start lies inside a transaction: the rest of it alone is never applied."""
+        if not self._open:
+            place = f"({at.file}, {at.end_offset - at.raw.header.size})"
+            raise DMError("event-outside-transaction", place=place, start=self._position, position=self._position)
+
+    def _rows(self, event: Rows, at: SourceEvent) -> None:
         table_map = self._maps.get(event.table_id)
         if table_map is not None:
             self._items.add_rows(RowsItem(table_map, event), len(event.data))
         elif event.table_id not in self._maps:
+            self._expect_open(at)
             raise DMError("table-map-missing", table_id=event.table_id, position=self._position)
 
     def _query(self, event: Query, at: SourceEvent, timestamp: int) -> SourceTransaction | None:

@@ -13,6 +13,7 @@ import dm.syncer.assembler
 from dm.binlog.event import RawEvent
 from dm.binlog.event_source import SourceEvent
 from dm.binlog.header import parse_header
+from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
@@ -166,3 +167,16 @@ def test_ids_of_tables_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch)
     transactions = list(assembled(assembler, events))
     assert [len(transaction.items) for transaction in transactions] == [1] * len(opened)
     assert [table.table for table in asked] == ["t1", "t2", "t3", "t1"]
+
+
+@pytest.mark.parametrize("first", [2, 3, 4], ids=["table map", "rows", "end"])
+def test_the_rest_of_a_transaction_alone_is_refused(first: int) -> None:
+    stream = Stream()
+    events = stream.insert(1)
+    begin = Position(UUID, FILE, events[first - 1].end_offset)
+    assembler = TransactionAssembler(begin, everything, NO_XA)
+    with pytest.raises(DMError) as raised:
+        list(assembled(assembler, [stream.format, *events[first:], *stream.insert(2)]))
+    assert raised.value.name == "event-outside-transaction"
+    assert f"({FILE}, {begin.offset})" in raised.value.message
+    assert assembler.position == begin
