@@ -3,6 +3,9 @@
 `synced` answers a question only with an end that was read after it was asked. Lag is the source's clock minus the time
 of the last applied transaction; it is 0 only when everything up to an end that was just read is applied, never because
 nothing happens to be known: where the source has not answered for a while, it is the time since it did.
+
+An end that lies before a place which was applied when it was asked for is that of a source whose binlog was reset.
+Servers send nothing then, and say nothing, until they have written as much again.
 """
 
 from __future__ import annotations
@@ -10,6 +13,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 from dm.clock import Clock
 from dm.errors import DMError
@@ -21,6 +25,10 @@ from dm.upstream.facts import ServerFacts, binlog_end
 INTERVAL_SECONDS = 2.0
 FRESH_SECONDS = 3 * INTERVAL_SECONDS  # an end that is older proves nothing about now
 
+BEHIND = 2  # readings that prove it: between two files a server may name the one that it has just ended
+
+_NOWHERE: Final = Position("", "")
+
 Look = Callable[[Connection, ServerFacts, float], None]  # asks more with each reading, made at the source's time
 
 
@@ -31,15 +39,39 @@ class SourceEnd:
     position: Position
     source_time: float
     read_at: float  # our monotonic clock, before the question was sent
+    is_behind: bool = False  # what was applied before that lies beyond
+
+    def is_covered_by(self, applied: Position) -> bool:
+        """Whether everything up to here is applied; raises DMError when that can't be known."""
+        end = self.position
+        # Across a switch of servers without GTIDs nothing can be compared, and nothing is claimed.
+        if self.is_behind or (applied.server_uuid != end.server_uuid and not applied.gtid_set):
+            return False
+        if applied.covers(end):
+            return True
+        # After a switch our place on MariaDB may be the one behind the last transaction, with events of none behind it.
+        # Texts are compared: sets are equal whichever server gave a number, which only strict mode gives once.
+        return end.flavor == "mariadb" and bool(end.gtid_set) and str(applied.gtid_set) == str(end.gtid_set)
 
 
 class SourceMonitor:
     """Reads the source's end every two seconds, and at once when somebody asks."""
 
-    def __init__(self, addresses: SourceAddresses, clock: Clock, look: Look = lambda *_: None) -> None:
+    def __init__(
+        self,
+        addresses: SourceAddresses,
+        clock: Clock,
+        look: Look = lambda *_: None,
+        *,
+        applied: Callable[[], Position] = lambda: _NOWHERE,
+        reset: Callable[[DMError], None] = lambda _: None,
+    ) -> None:
         self._addresses = addresses
         self._clock = clock
         self._look = look
+        self._applied = applied
+        self._reset = reset
+        self._behind = 0  # readings one after the other
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._changed = threading.Condition()
@@ -105,9 +137,10 @@ class SourceMonitor:
                 if opened is None:
                     opened = self._addresses.open()  # may be another server than before
                 connection, facts = opened
+                applied = self._applied()
                 position = binlog_end(connection, facts)
                 source_time = float(str(fetch(connection, "SELECT UNIX_TIMESTAMP(NOW(6))")[0][0]))
-                self._end = SourceEnd(position, source_time, began)
+                self._end = SourceEnd(position, source_time, began, self._compare(applied, position))
                 self._answered_at = self._clock.monotonic()
                 self._look(connection, facts, source_time)
                 self.trouble = None
@@ -123,6 +156,17 @@ class SourceMonitor:
             self._clock.wait(self._wake, INTERVAL_SECONDS)
         if opened is not None:
             opened[0].close()
+
+    def _compare(self, applied: Position, end: Position) -> bool:
+        """Whether the end lies before what was applied already."""
+        if not applied.same_files(end) or applied.order <= end.order:
+            self._behind = 0
+            return False
+        self._behind += 1
+        if self._behind == BEHIND:
+            what = f"its binlog ends at {end}, and {applied} was applied before"
+            self._reset(DMError("source-reset", what=what, position=applied))
+        return True
 
     def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
         """Seconds behind the source; None while its end is not known."""

@@ -130,12 +130,7 @@ class SyncStatus:
         end = parts.monitor.end
 
         def covered(applied: Position) -> bool:
-            # Across a switch of servers without GTIDs nothing can be compared, and nothing is claimed.
-            if end is None:
-                return False
-            if applied.server_uuid != end.position.server_uuid and not applied.gtid_set:
-                return False
-            return applied.covers(end.position)
+            return end is not None and end.is_covered_by(applied)
 
         transactions, rows, size = parts.completions.transactions, parts.lanes.rows, parts.reader.bytes
         elapsed = max(self._clock.monotonic() - self._began, 0.001)

@@ -359,7 +359,14 @@ class SyncUnit:
             read=lambda: reader.position,
             let_go=self._prepared.let_go,
         )
-        monitor = SourceMonitor(origin.addresses, self._clock, watch.look)
+        monitor = SourceMonitor(
+            origin.addresses,
+            self._clock,
+            watch.look,
+            applied=lambda: completions.mark.position,
+            # A relay notices for itself, and what it has stored may still be applied.
+            reset=self._fail if self._relay_directory is None else lambda _: None,
+        )
         self._status.attach(
             RunningParts(
                 source,

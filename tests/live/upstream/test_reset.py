@@ -31,6 +31,22 @@ def reset(upstream: ThrowawayServer) -> None:
     upstream.execute("RESET BINARY LOGS AND GTIDS" if upstream.flavor == "mysql" else "RESET MASTER")
 
 
+@pytest.mark.parametrize("flavor", ["mysql"])
+def test_a_source_that_ends_before_our_place_is_not_synced(server: ServerFactory, emptied: ThrowawayServer) -> None:
+    upstream = server(emptied.flavor, gtid=False)
+    upstream.execute(*TABLES)
+    running = RunningSync(subtask_for(upstream, emptied, SCHEMA, task="short"), None)
+    upstream.execute(*[INSERT] * 3)
+    running.wait_synced()
+    reset(upstream)  # which says nothing to who reads already
+    upstream.execute(INSERT)
+
+    error = running.wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.retryable) == ("source-reset", False)
+    assert "was applied before" in error.message
+
+
 @pytest.mark.parametrize(
     ("flavor", "gtid", "idle"),
     [("mysql", True, False), ("mysql", False, False), ("mariadb", True, False), ("mysql", True, True)],

@@ -8,9 +8,10 @@ import pytest
 
 from dm.clock import SystemClock
 from dm.errors import DMError
+from dm.gtid import GtidSet
 from dm.position import Position
 from dm.syncer import source_monitor
-from dm.syncer.source_monitor import FRESH_SECONDS, SourceMonitor
+from dm.syncer.source_monitor import FRESH_SECONDS, SourceEnd, SourceMonitor
 from dm.upstream.address import SourceAddresses
 
 END = Position("u", "binlog.000001", 400)
@@ -78,3 +79,35 @@ def test_an_answer_from_before_the_question_proves_nothing(monkeypatch: pytest.M
         assert lag(END) == 0
     finally:
         monitor.stop()
+
+
+def test_an_end_before_what_was_applied_is_that_of_a_source_that_was_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    applied, resets = [END], list[DMError]()
+    monkeypatch.setattr(source_monitor, "binlog_end", lambda *_: END)
+    monkeypatch.setattr(source_monitor, "fetch", lambda *_: (("5000.0",),))
+    monitor = SourceMonitor(
+        cast(SourceAddresses, Addresses()), SystemClock(), applied=lambda: applied[0], reset=resets.append
+    )
+
+    def covered() -> bool:
+        monitor.refresh(10)
+        assert monitor.end is not None
+        return monitor.end.is_covered_by(Position("u", "binlog.000001", 500))  # it has moved on since
+
+    monitor.start()
+    try:
+        assert covered()
+        applied[0] = Position("u", "binlog.000001", 500)
+        assert not covered()
+        assert not covered()
+        assert [(error.name, error.retryable) for error in resets] == [("source-reset", False)]
+        applied[0] = Position("v", "binlog.000001", 500)  # another server's places have no order with these
+        assert covered()
+    finally:
+        monitor.stop()
+
+
+@pytest.mark.parametrize(("ours", "covered"), [("0-11-30", True), ("0-11-29", False), ("0-12-30", False), ("", False)])
+def test_an_equal_set_of_mariadb_counts_where_only_the_place_is_behind(ours: str, covered: bool) -> None:
+    end = SourceEnd(Position("0-12", "binlog.000002", 700, GtidSet.parse("0-11-30", "mariadb")), 5000.0, 0.0)
+    assert end.is_covered_by(Position("0-12", "binlog.000002", 600, GtidSet.parse(ours, "mariadb"))) is covered
