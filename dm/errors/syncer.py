@@ -14,6 +14,28 @@ KINDS: tuple[ErrorKind, ...] = (
         "nothing to do: this run ended before it could write anything; see which dm-worker runs the task",
     ),
     ErrorKind(
+        "target-went-back",
+        36959,
+        "sync-unit",
+        "downstream",
+        "high",
+        "target {target} has become an older copy of itself: it knows run {epoch} of task {task}, and this one is run"
+        " {ours}",
+        "the task goes on by itself from what that copy has; where it is not the one that is to be written to, stop the"
+        " task and lead its address to the right one",
+        retryable=True,
+    ),
+    ErrorKind(
+        "progress-gone",
+        36960,
+        "sync-unit",
+        "downstream",
+        "high",
+        "target {target} has no progress of task {task} any more, while the task ran: it was removed, or the target has"
+        " become a copy from before the task",
+        "bring the copy with the progress back and `dmctl resume-task`; or " + LOAD_AGAIN + ", or " + START_LATER,
+    ),
+    ErrorKind(
         "stopped-while-waiting",
         36901,
         "sync-unit",

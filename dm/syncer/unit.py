@@ -144,22 +144,33 @@ class SyncUnit:
             raise self._replaced(self._failure) or self._failure
 
     def _replaced(self, failure: BaseException) -> DMError | None:
-        """The error `fenced` where another run has ended our sessions, or is about to.
+        """The error `fenced` where another run has ended our sessions, or is about to; another where none has.
 
         To us that looks like a lost connection, which is tried again: two daemons that have the same task would end
         each other's runs for ever. The one that was ended rests until a person says otherwise.
+
+        A target that became an older copy of itself looks the same, with an epoch from before ours and nobody there
+        who holds the lane. What a new run finds there is as true of it as the rows are.
         """
-        if not isinstance(failure, DMError) or not failure.retryable or self._claim is None:
+        if not isinstance(failure, DMError) or self._claim is None:
+            return None
+        fenced = failure.name == "fenced"
+        if not (failure.retryable or fenced):
             return None
         try:
             with closing(TargetConnection(self._subtask.target)) as connection:
-                self._claim.verify(connection)
                 holder = lock_holder(connection, self._claim.key, CONTROL)
-        except DMError as error:
-            return error if error.name == "fenced" else None
-        if holder is None or holder in self._sessions.numbers:
+                epoch, ours = self._claim.stored_epoch(connection), self._claim.epoch
+        except DMError:
             return None
-        return self._claim.fenced()
+        if holder not in (None, *self._sessions.numbers) or (epoch is not None and epoch > ours):
+            return self._claim.fenced()
+        if epoch == ours and not fenced:
+            return None
+        found = {"task": self._claim.key.task, "target": self._subtask.target.address}
+        if epoch is None:
+            return DMError("progress-gone", **found)
+        return DMError("target-went-back", epoch=epoch, ours=ours, **found)
 
     def _watch(self) -> None:
         """Bring the dispatcher to rest when the unit is told to stop or a part failed: gently, then by force.

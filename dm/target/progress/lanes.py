@@ -127,11 +127,15 @@ class LaneClaim:
 
     def verify(self, connection: TargetConnection) -> None:
         """Outside any transaction: raises DMError `fenced` when a newer run holds the lane."""
+        if self.stored_epoch(connection) != self.epoch:
+            raise self.fenced()
+
+    def stored_epoch(self, connection: TargetConnection) -> int | None:
+        """The epoch that the lane has at the target now; None when its row is gone."""
         found = connection.query(
             f"SELECT epoch FROM {self.key.worker.sql} WHERE id = %s AND lane = %s", (self.key.source_id, self.lane)
         )
-        if not found or int(found[0][0]) != self.epoch:
-            raise self.fenced()
+        return int(found[0][0]) if found else None
 
     def fenced(self) -> DMError:
         """The error of a run whose lane was taken."""

@@ -127,6 +127,33 @@ def test_of_two_runs_one_goes_on_and_the_other_does_not_come_back(
     assert_identical(upstream, target, name)
 
 
+@pytest.mark.parametrize(
+    ("became", "expected"),
+    [("SET epoch = epoch - 1", ("target-went-back", True)), (None, ("progress-gone", False))],
+    ids=["older", "without progress"],
+)
+def test_a_target_that_became_an_older_copy_of_itself_is_no_other_run(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    subtask: SubtaskConfig,
+    became: str | None,
+    expected: tuple[str, bool],
+) -> None:
+    name = subtask.task
+    lanes = f"meta_{name}.{name}_syncer_worker"
+    running = RunningSync(subtask, None)
+    running.wait_synced()
+    target.execute(f"UPDATE {lanes} {became}" if became else f"DELETE FROM {lanes}")
+    upstream.execute(KEYED.format(s=name, n=1), KEYLESS.format(s=name))
+    error = running.wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.retryable) == expected
+    if error.retryable:
+        with running_sync(subtask) as again:
+            again.wait_synced()
+        assert_identical(upstream, target, name)
+
+
 def test_a_process_that_registers_at_the_source_when_it_is_replaced_already_takes_nothing_from_its_successor(
     upstream: ThrowawayServer, target: ThrowawayServer, subtask: SubtaskConfig, tmp_path: Path
 ) -> None:
