@@ -28,8 +28,8 @@ KINDS = (
     ErrorKind(
         "privilege-missing", 10901, "database", "not-set", "high",
         "user {user} of {role} {address} lacks {lacks}",
-        "grant it to the user's account ({grant}), then `dmctl resume-task`; `dmctl check-task` on the task file lists "
-        "every privilege that is missing, with its statement",
+        "grant it to the user's account ({grant}), then `dmctl resume-task`, or `dmctl resume-relay` where the relay "
+        "says so; `dmctl check-task` on the task file lists every privilege that is missing, with its statement",
     ),
     ErrorKind(
         "connection-lost", 10003, "database", "not-set", "medium",

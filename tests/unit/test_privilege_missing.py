@@ -71,6 +71,7 @@ def test_both_ends_name_what_is_missing(number: int, words: str, lacks: str, gra
         assert error.details["lacks"] == lacks
         assert grant in error.workaround
         assert "password" not in error.workaround
+        assert "resume-relay" in error.workaround
         assert words in error.cause
 
 
