@@ -85,8 +85,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "registry-unusable", 40912, "dm-worker", "internal", "high",
         "the registry {path} can't be used",
-        "see RawCause; with the file moved away dm-worker starts empty, and the tasks' progress is "
-        "still in their targets",
+        "see RawCause; on a full disk make room: a verb that failed has changed nothing, and dm-worker itself tries "
+        "again; with the file moved away it starts empty, and the tasks' progress is still in their targets",
     ),
     ErrorKind(
         "unit-unavailable", 40913, "dm-worker", "internal", "high",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
-from typing import Any
+from contextlib import suppress
+from typing import Any, TextIO, cast
 
 import structlog
 
@@ -25,7 +26,7 @@ def configure(**context: str) -> None:
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Patient(sys.stderr))),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(**context)
@@ -49,6 +50,23 @@ def _masked(key: object, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_masked("", item) for item in value]
     return value
+
+
+class _Patient:
+    """A file that drops what it has no room for: nobody's work may end because its log can't be written."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    def write(self, text: str) -> None:
+        """Write if there is room."""
+        with suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        """Bring out what there is room for."""
+        with suppress(OSError):
+            self._file.flush()
 
 
 class _ToStructlog(logging.Handler):

@@ -10,6 +10,10 @@ The machine holds no thread, no process and no clock of its own. It tells a `Run
 told what happened, each time with the number of the run meant. A run that was given up has another number, so late
 news of it changes nothing. Everything is called from one thread, the supervisor's.
 
+What a person wants is kept first and done then: where it can't be kept (a full disk), the verb fails and nothing has
+changed. What happened can't be refused: it is acted on at once, and what could not be kept of it is tried again with
+each tick and said in the status meanwhile.
+
 Stages: New -> Running -> Paused / Finished / Stopped; Pausing and Stopping last until the unit has come to rest.
 Units run in the order of the task-mode; where to begin is asked from what is stored (`Runner.locate`), never
 remembered, since the stored progress is the only thing that a crash can't make a lie.
@@ -66,7 +70,8 @@ class Subtask:
     clock: Clock
     backoff: Backoff = field(default_factory=Backoff)
     auto_resume: bool = True
-    changed: Callable[[], None] = lambda: None
+    wish: Callable[[Intent], None] = lambda _: None  # keeps what a person wants; raises DMError where it can't
+    changed: Callable[[], None] = lambda: None  # keeps what is the case; may raise DMError
     intent: Intent = "running"
     stage: Stage = "New"
     unit: UnitName | None = None
@@ -75,6 +80,7 @@ class Subtask:
     run: int = 0
     attempts: int = 0  # of auto-resume since the last quiet time
     next_attempt: float | None = None
+    unkept: ErrorReport | None = None  # why what is the case could not be kept
     _after_halt: Stage = "Paused"
     _again: bool = False
 
@@ -95,6 +101,7 @@ class Subtask:
         resting_on_error = self.stage == "Paused" and self.intent == "running"
         if self.stage != "Running" and not resting_on_error:
             raise self._mismatch("paused", "running")
+        self.wish("paused")
         self.intent = "paused"
         self.next_attempt = None
         if resting_on_error:
@@ -106,6 +113,7 @@ class Subtask:
         """Go on from what is stored."""
         if self.stage != "Paused":
             raise self._mismatch("resumed", "paused")
+        self.wish("running")
         self.intent = "running"
         self.attempts = 0
         self.backoff.reset()
@@ -196,6 +204,8 @@ class Subtask:
 
     def tick(self) -> None:
         """Try again if it is time."""
+        if self.unkept is not None:
+            self._keep()
         if self.waits and self.next_attempt is not None and self.clock.monotonic() >= self.next_attempt:
             self.attempts += 1
             reason = self.errors[0]["Message"] if self.errors else ""
@@ -215,11 +225,12 @@ class Subtask:
         if waits and self.next_attempt is not None:
             seconds = max(0.0, self.next_attempt - self.clock.monotonic())
             detail = f"auto-resume tries again in {seconds:.0f} s"
-        if self.stage == "Running" and not detail:
+        errors = self.errors if self.unkept is None else [*self.errors, self.unkept]
+        if self.stage == "Running" and not detail and not errors:
             return None
         return {
             "isCanceled": self.is_canceled,
-            "errors": [cast("JSON", report) for report in self.errors],
+            "errors": [cast("JSON", report) for report in errors],
             "detail": detail,
         }
 
@@ -260,7 +271,14 @@ class Subtask:
 
     def _set(self, stage: Stage) -> None:
         self.stage = stage
-        self.changed()
+        self._keep()
+
+    def _keep(self) -> None:
+        self.unkept = None
+        try:
+            self.changed()
+        except DMError as error:
+            self.unkept = error.report()
 
     def _mismatch(self, verb: str, wanted: str) -> DMError:
         return DMError("stage-mismatch", what=self.label, verb=verb, stage=self.stage, wanted=wanted)

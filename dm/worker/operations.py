@@ -321,6 +321,8 @@ class Operations:
                     verb(job)
                     done += 1
                 except DMError as error:
+                    if error.name != "stage-mismatch":
+                        raise
                     refused.append(error)
             if not done:
                 raise refused[0]

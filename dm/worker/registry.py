@@ -176,10 +176,11 @@ class Registry:
             self._database.execute("BEGIN IMMEDIATE")
             try:
                 yield
+                self._database.execute("COMMIT")
             except BaseException:
-                self._database.execute("ROLLBACK")
+                if self._database.in_transaction:  # a full disk may have ended it already
+                    self._database.execute("ROLLBACK")
                 raise
-            self._database.execute("COMMIT")
 
     @contextmanager
     def _explained(self) -> Iterator[None]:

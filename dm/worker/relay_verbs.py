@@ -49,9 +49,9 @@ class RelayVerbs:
     def _start(self, name: str, source: Source) -> None:
         if isinstance(source.config, DMError):
             raise source.config
+        self._supervisor.set_relay(name, asked=True, intent="running")
         if source.relay is not None and source.relay.subtask.stage == "Paused":
             source.relay.subtask.resume()
-        self._supervisor.set_relay(name, asked=True, intent="running")
 
     def _stop(self, name: str, source: Source) -> None:
         needed_by = self._supervisor.tasks_needing_relay(name)
@@ -68,7 +68,6 @@ class RelayVerbs:
                 wanted="running" if verb == "pause" else "paused",
             )  # fmt: skip
         source.relay.subtask.pause() if verb == "pause" else source.relay.subtask.resume()
-        self._supervisor.set_relay(name, intent="paused" if verb == "pause" else "running")
 
     def purge(self, name: str, file: str, sub_directory: str) -> Answer:
         """`purge-relay`: remove the relay files before one, as far as no task needs them."""

@@ -284,11 +284,18 @@ class Supervisor:
 
     def set_relay(self, name: str, *, asked: bool | None = None, intent: Intent | None = None) -> None:
         """Note what a person wants of a relay, and do it."""
-        source = self.source(name)
-        source.relay_asked = source.relay_asked if asked is None else asked
-        source.relay_intent = source.relay_intent if intent is None else intent
-        self.registry.set_relay(name, asked=source.relay_asked, intent=source.relay_intent)
+        self._note_relay(name, asked=asked, intent=intent)
         self.tick_relay(name)
+
+    def _note_relay(self, name: str, *, asked: bool | None = None, intent: Intent | None = None) -> None:
+        source = self.source(name)
+        wanted = (
+            source.relay_asked if asked is None else asked,
+            source.relay_intent if intent is None else intent,
+        )
+        if wanted != (source.relay_asked, source.relay_intent):
+            self.registry.set_relay(name, asked=wanted[0], intent=wanted[1])
+            source.relay_asked, source.relay_intent = wanted
 
     # the passing of time
 
@@ -371,7 +378,12 @@ class Supervisor:
         except DMError as error:
             job.subtask.failed(run, error)
             return
-        job.host_run = self.hosts.launch(_host_name(job, unit), unit, payload, job)
+        host = _host_name(job, unit)
+        try:
+            job.host_run = self.hosts.launch(host, unit, payload, job)
+        except OSError as error:  # no room for its log, or for a process
+            how = f"it could not be started: {error}"
+            job.subtask.failed(run, DMError("host-died", host=host, how=how, log=self.home.log_of(host)))
 
     def locate(self, job: Job, run: int) -> None:
         """Find the unit to begin with; the outcome is posted."""
@@ -434,12 +446,14 @@ class Supervisor:
             job, f"task {name} on source {source}", UNITS_OF_MODE[mode], self.sources[source].config
         )
         job.subtask.intent = record.intent
+        job.subtask.wish = lambda intent: self._keep(job, intent)
         job.subtask.changed = lambda: self._record(job)
         return job
 
     def _relay_job(self, source: str, config: SourceConfig) -> Job:
         job = Job(self, source, None)
         job.subtask = self._subtask(job, f"the relay of source {source}", RELAY_UNITS, config)
+        job.subtask.wish = lambda intent: self._note_relay(source, intent=intent)
         return job
 
     def _subtask(self, job: Job, label: str, units: tuple[UnitName, ...], config: SourceConfig | DMError) -> Subtask:
@@ -458,10 +472,14 @@ class Supervisor:
 
     def _record(self, job: Job) -> None:
         subtask = job.subtask
+        if subtask.stage not in ("Stopping", "Stopped"):
+            self._keep(job, subtask.intent)
         self._log.info("subtask", label=subtask.label, stage=subtask.stage, unit=subtask.unit, intent=subtask.intent)
-        if job.task is not None and subtask.stage not in ("Stopping", "Stopped"):
-            seen = SubtaskRecord(subtask.intent, subtask.stage, subtask.unit, subtask.result())
-            self.registry.record(job.task, job.source, seen)
+
+    def _keep(self, job: Job, intent: Intent) -> None:
+        assert job.task is not None
+        subtask = job.subtask
+        self.registry.record(job.task, job.source, SubtaskRecord(intent, subtask.stage, subtask.unit, subtask.result()))
 
     def forget_stopped(self) -> None:
         """Drop subtasks that came to rest for good, and tasks without any."""

@@ -261,6 +261,73 @@ def test_stop_of_a_resting_task_is_immediate() -> None:
     assert stage(one) == "Stopped"
 
 
+@dataclass
+class Book:
+    """Keeps what it is told, as the registry does, while there is room."""
+
+    one: Subtask
+    full: bool = False
+    intent: str = "running"
+    stage: str = "New"
+
+    def wish(self, intent: str) -> None:
+        self._demand_room()
+        self.intent = intent
+
+    def changed(self) -> None:
+        self._demand_room()
+        self.intent, self.stage = self.one.intent, self.one.stage
+
+    def _demand_room(self) -> None:
+        if self.full:
+            raise DMError("registry-unusable", path="registry.sqlite")
+
+
+def kept(one: Subtask) -> Book:
+    book = Book(one, intent=one.intent, stage=one.stage)
+    one.wish, one.changed = book.wish, book.changed
+    return book
+
+
+def test_what_happened_is_acted_on_though_it_cant_be_kept_and_is_kept_once_there_is_room() -> None:
+    one, runner, clock = running()
+    book = kept(one)
+    book.full = True
+    one.failed(one.run, RETRYABLE)
+    result = one.result()
+    assert result is not None
+    assert [error["ErrCode"] for error in one.errors] == [RETRYABLE.code]
+    assert "40912" in str(result["errors"]), "it is said that it could not be kept"
+    clock.now += 1
+    one.tick()
+    assert runner.verbs == ["locate", "launch Sync", "launch Sync"]
+    assert stage(one) == "Running"
+    assert "40912" in str(one.result())
+    assert (book.intent, book.stage) == ("running", "Running"), "as it was before"
+    one.failed(one.run, FATAL)
+    assert book.stage == "Running"
+    book.full = False
+    one.tick()
+    assert book.stage == "Paused"
+    assert "40912" not in str(one.result())
+
+
+@pytest.mark.parametrize("verb", ["pause", "resume", "pause of what rests on an error"])
+def test_a_verb_that_cant_be_kept_fails_and_changes_nothing(verb: str) -> None:
+    one, runner, _ = running()
+    if verb != "pause":
+        one.failed(one.run, RETRYABLE)
+    book = kept(one)
+    book.full = True
+    before = (one.intent, one.stage, one.run, one.next_attempt, one.result(), runner.verbs)
+    with pytest.raises(DMError, match="can't be used"):
+        one.resume() if verb == "resume" else one.pause()
+    assert (one.intent, one.stage, one.run, one.next_attempt, one.result(), runner.verbs) == before
+    book.full = False
+    one.resume() if verb == "resume" else one.pause()
+    assert (book.intent, book.stage) == (one.intent, one.stage)
+
+
 class AnyHistory(RuleBasedStateMachine):
     """Whatever a person and the world do, in any order."""
 
@@ -268,7 +335,12 @@ class AnyHistory(RuleBasedStateMachine):
         super().__init__()
         self.subtask, self.runner, self.clock = subtask("all")
         self.wanted = "running"
+        self.book = kept(self.subtask)
         self.subtask.start()
+
+    @rule(full=st.booleans())
+    def disk_fills_or_has_room(self, full: bool) -> None:
+        self.book.full = full
 
     @rule()
     def pause(self) -> None:
@@ -314,6 +386,12 @@ class AnyHistory(RuleBasedStateMachine):
     def a_wish_for_rest_is_never_overridden(self) -> None:
         if self.wanted == "paused":
             assert self.subtask.stage in ("Pausing", "Paused", "Finished")
+
+    @invariant()
+    def what_a_person_wants_is_kept(self) -> None:
+        assert self.book.intent == self.wanted
+        if self.subtask.unkept is None:
+            assert self.book.stage == self.subtask.stage
 
     @invariant()
     def one_run_at_a_time(self) -> None:
