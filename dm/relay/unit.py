@@ -63,7 +63,7 @@ class RelayUnit:
         self._start = start or _configured_start(source)
         self._identity = identity_for("relay", source.source_id, server_id=source.server_id)
         self._addresses = SourceAddresses(source.endpoint, source.standby, probe_seconds=probe_seconds)
-        self._source_watch = SourceWatch(self._addresses, self._identity, self._clock, self._interrupt)
+        self._source_watch = SourceWatch(self._addresses, self._identity, self._clock, self._stored, self._interrupt)
         self._puller: Puller | None = None
         self._ring: RingWriter | None = None
         self._trouble: DMError | None = None
@@ -117,6 +117,11 @@ class RelayUnit:
         stored = puller.stored if puller.writer is None else puller.writer.position
         return None if stored is None else stored.gtid_set
 
+    def _stored(self) -> Position | None:
+        """The end of what is stored; None where no pull has come so far as to know."""
+        writer = None if self._puller is None else self._puller.writer
+        return None if writer is None or not writer.file else writer.position
+
     def _pull(self, stop: threading.Event) -> None:
         self._puller = Puller(
             self._addresses.current,
@@ -159,7 +164,7 @@ class RelayUnit:
     def status(self) -> Mapping[str, JSON]:
         """DM's relayStatus, from memory."""
         writer = None if self._puller is None else self._puller.writer
-        stored = None if writer is None or not writer.file else writer.position
+        stored = self._stored()
         master = self._source_watch.end
         caught_up = (
             stored is not None

@@ -39,6 +39,14 @@ from tests.testbed.proxy import FaultProxy
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
+RESET = {"mysql": "RESET BINARY LOGS AND GTIDS", "mariadb": "RESET MASTER"}
+
+
+def keep_place(root: Path, source: ThrowawayServer, flavor: Flavor) -> None:
+    """Have a task whose checkpoint is the source's end."""
+    Hold(root, "t").create()
+    Hold(root, "t").keep_from(RelayEventSource(root, flavor).complete(Position("", *end_of(source))))
+
 
 def test_a_source_that_is_down_is_waited_for(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
     source = server(flavor)
@@ -96,8 +104,7 @@ def test_a_purged_start_names_what_is_missing(server: ServerFactory, flavor: Fla
     described = source_of(source)
     with relaying(described, tmp_path):
         wait_equal(tmp_path, source)
-    Hold(tmp_path, "t").create()
-    Hold(tmp_path, "t").keep_from(RelayEventSource(tmp_path, flavor).complete(Position("", *end_of(source))))
+    keep_place(tmp_path, source, flavor)
     for _ in range(3):
         source.execute("CREATE TABLE x.t (id INT)", "DROP TABLE x.t")
         flush_logs(source)
@@ -117,7 +124,7 @@ def test_a_reset_source_is_refused(server: ServerFactory, flavor: Flavor, tmp_pa
     described = source_of(source)
     with relaying(described, tmp_path):
         wait_equal(tmp_path, source)
-    source.execute("RESET BINARY LOGS AND GTIDS" if flavor == "mysql" else "RESET MASTER")
+    source.execute(RESET[flavor])
     source.execute(*(f"INSERT INTO x.a VALUES ({n})" for n in range(30)))
     with pytest.raises(DMError) as raised:
         RelayUnit(described, tmp_path).run(threading.Event())
@@ -211,3 +218,45 @@ def test_the_same_identity_takes_its_predecessors_place(server: ServerFactory, f
                 for _ in old:
                     pass
     assert raised.value.name == "replica-id-taken", str(raised.value)
+
+
+def test_a_reset_under_a_live_connection_is_noticed(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
+    source = server(flavor)
+    source.execute(
+        "CREATE DATABASE x", "CREATE TABLE x.a (id INT)", *(f"INSERT INTO x.a VALUES ({n})" for n in range(9))
+    )
+    unit, stop = RelayUnit(source_of(source), tmp_path, heartbeat_seconds=HEARTBEAT), threading.Event()
+    failed: list[DMError] = []
+
+    def run() -> None:
+        try:
+            unit.run(stop)
+        except DMError as error:
+            failed.append(error)
+
+    relay = threading.Thread(target=run)
+    relay.start()
+    try:
+        wait_equal(tmp_path, source)
+        keep_place(tmp_path, source, flavor)
+        source.execute(RESET[flavor])
+        wait_until(lambda: bool(failed), "the relay to notice")
+    finally:
+        stop.set()
+        relay.join()
+    assert failed[0].name == "source-gtid-diverged", str(failed[0])
+
+
+@pytest.mark.parametrize("variable", ["gtid_domain_id", "server_id"])
+def test_a_source_that_changes_its_name_goes_on_in_a_new_directory(
+    server: ServerFactory, tmp_path: Path, variable: str
+) -> None:
+    source = server("mariadb", gtid_strict_mode="ON")
+    source.execute("CREATE DATABASE x", "CREATE TABLE x.a (id INT PRIMARY KEY)")
+    with relaying(source_of(source), tmp_path):
+        wait_equal(tmp_path, source)
+        source.execute("INSERT INTO x.a VALUES (1)", f"SET GLOBAL {variable} = 77", "INSERT INTO x.a VALUES (2)")
+        wait_until(lambda: len(RelayDirectory(tmp_path).sub_directories()) == 2, "the relay to notice")
+        source.execute("INSERT INTO x.a VALUES (3)")
+        wait_equal(tmp_path, source)
+    assert "77" in RelayDirectory(tmp_path).sub_directories()[1].server_uuid.split("-")
