@@ -244,6 +244,17 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "relay-of-other-history",
+        30920,
+        "relay-unit",
+        "upstream",
+        "high",
+        "{file} of the source was created at {theirs}, the relay's file of this name at {ours}: the source was reset",
+        "the task tries again once the relay has connected anew, which dm-worker has it do; if the relay then pauses, "
+        "do what its error says",
+        retryable=True,
+    ),
+    ErrorKind(
         "replication-denied",
         30919,
         "relay-unit",

@@ -33,6 +33,7 @@ from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
 from dm.upstream.facts import ServerFacts, read_facts
+from dm.upstream.file_beginning import created_in, creation_time
 from dm.upstream.locate import locate
 from dm.upstream.replica_identity import ReplicaIdentity
 from dm.upstream.stream_position import StreamPosition
@@ -123,14 +124,7 @@ class Puller:
 
     def _compare_beginning(self, writer: RelayWriter, plan: Plan) -> None:
         """The source can't start where the stored file ends: see whether its file of this name is another one."""
-        place = StreamPosition()
-        with DumpStream(self._endpoint, self._identity, (plan.file, MAGIC_SIZE)) as stream:
-            for batch in stream.batches():
-                for event in batch:
-                    place.advance(event)
-                    if event[4] == EventType.FORMAT_DESCRIPTION:
-                        _same_file(event, writer, place.file)
-                        return
+        _same_file(creation_time(self._endpoint, self._identity, plan.file), writer, plan.file)
 
     def _store(self, stream: DumpStream, writer: RelayWriter, plan: Plan, progressed: Callable[[], None]) -> None:
         place, packets = StreamPosition(), stream.packets
@@ -160,12 +154,12 @@ class Puller:
             if place.file != plan.file or place.offset > skip_to:
                 writer.append(event, place.offset)
             elif kind == EventType.FORMAT_DESCRIPTION:
-                _same_file(event, writer, place.file)
+                _same_file(created_in(event), writer, place.file)
         elif kind == EventType.ROTATE:
             if place.file != plan.file or place.offset >= skip_to:
                 writer.announce(place.file, place.offset)
         elif kind == EventType.FORMAT_DESCRIPTION:
-            _same_file(event, writer, place.file)
+            _same_file(created_in(event), writer, place.file)
         elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             writer.heartbeat()
 
@@ -208,8 +202,7 @@ class Puller:
         return any(damage.reported(sub) for sub in self._directory.sub_directories())
 
 
-def _same_file(event: bytes, writer: RelayWriter, file: str) -> None:
+def _same_file(created: int, writer: RelayWriter, file: str) -> None:
     """Compare the creation time in the source's format description with the stored one."""
-    created = int.from_bytes(event[:4], "little")
     if writer.file == file and writer.created != created:
         raise DMError("source-reset", what=f"{file} was created at {created}, the stored file at {writer.created}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dm.binlog.event_source import Origin, SourceEvent, SourceRun
@@ -19,6 +19,7 @@ from dm.gtid import Flavor, GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog import damage
 from dm.relaylog.change_watch import ChangeWatch
+from dm.relaylog.checked_file import CheckedFile
 from dm.relaylog.file_reader import FileReader, Place
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.relaylog.read_mode import ReadMode
@@ -28,6 +29,15 @@ from dm.unit import JSON
 
 IDLE_SECONDS = 2.0
 _LOOK_SECONDS = 0.2  # between two looks for a relay that has not come so far
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """A file of a server, and the second in which the server began it."""
+
+    server_uuid: str
+    file: str
+    created: int
 
 
 class RelayEventSource:
@@ -67,6 +77,16 @@ class RelayEventSource:
             return start
         gtid_set = start.gtid_set or gtids_at(place.sub, place.file, place.offset, self._flavor)
         return replace(start, server_uuid=place.sub.server_uuid, gtid_set=gtid_set)
+
+    def beginning(self, start: Position) -> Beginning | None:
+        """What tells the file that a start lies in from another one of its name; None while the relay has none."""
+        place = self._locate(start)
+        if place is None:
+            return None
+        with CheckedFile(place.sub, place.file, MAGIC_SIZE) as file:
+            event = file.first_event()
+        created = None if event is None else int.from_bytes(event[:4], "little")
+        return None if created is None else Beginning(place.sub.server_uuid, place.file, created)
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
         """Everything after `start`, until `stop`; waits for a relay that is not there yet."""

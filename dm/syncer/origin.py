@@ -3,6 +3,9 @@
 A source with a standby is two servers. A run takes one of them at its start, the one that can be reached and has all
 that was applied, and keeps to it: when the other one is to be read, the run ends and the next one begins there. With a
 relay the events may come from either, as the relay decides; the questions go to the server whose events are read.
+
+A source that was reset has new files of the old names. Those that a relay has kept must not pass for them: a place that
+the source gave would lie among events of a history that is gone. So a run compares the file that it begins in.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ from dm.target.progress.checkpoint import Checkpoint
 from dm.target.progress.takeover import Takeover
 from dm.upstream.address import SourceAddresses, open_at
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import ServerFacts, binlog_end, collation_names, list_tables, read_structure
+from dm.upstream.facts import ServerFacts, binlog_end, binlog_files, collation_names, list_tables, read_structure
+from dm.upstream.file_beginning import creation_time
 from dm.upstream.lineage import expect_all
 from dm.upstream.locate import place_behind
 from dm.upstream.remote_source import RemoteEventSource
@@ -71,8 +75,24 @@ class Origin:
         else:
             offset = max(meta.binlog_pos, MAGIC_SIZE)
             start = replace(start, server_uuid=self.facts.server_uuid, file=meta.binlog_name, offset=offset)
+        self.demand_same_file(start)
         complete = self._source.complete(start)
         return complete if complete.server_uuid else replace(complete, server_uuid=self.facts.server_uuid)
+
+    def demand_same_file(self, start: Position) -> None:
+        """Check that a relay's file in which a run begins is the source's file of that name; raises DMError."""
+        ours = self._source.beginning(start) if isinstance(self._source, RelayEventSource) else None
+        if ours is None or ours.server_uuid != self.facts.server_uuid:
+            return
+        connection, facts = self.addresses.open()
+        with closing(connection):
+            names = [name for name, _ in binlog_files(connection)]
+        if facts.server_uuid != ours.server_uuid or ours.file not in names:
+            return  # another server answers by now, or the source has purged the file
+        identity = identity_for(self._subtask.task, self._subtask.source_id)
+        theirs = creation_time(self.addresses.current, identity, ours.file)
+        if theirs != ours.created:
+            raise DMError("relay-of-other-history", file=ours.file, theirs=theirs, ours=ours.created, position=start)
 
     def present(
         self, wanted: Callable[[TableName], bool], stop: threading.Event

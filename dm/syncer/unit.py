@@ -236,6 +236,7 @@ class SyncUnit:
             writer = CheckpointWriter(control, taken.claims[CONTROL])
             bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
             checkpoint, taken = origin.continued(checkpoint, taken)
+            origin.demand_same_file(checkpoint.position)
             store_bound(writer, checkpoint, bound)
             self._stored(checkpoint.position)
             self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)

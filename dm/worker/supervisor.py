@@ -33,6 +33,7 @@ from dm.worker.registry import ConfigFile, Registry, SubtaskRecord
 SETTLED_SECONDS = 30.0  # a run that has lasted this long has got over what ended the last one
 
 _NOT_IN_RELAY = CATALOGUE["relay-file-missing"].code
+_OTHER_HISTORY = CATALOGUE["relay-of-other-history"].code
 
 Locate = Callable[[SubtaskConfig], UnitName | None]
 
@@ -145,6 +146,8 @@ class Job:
         self.failing = place
         if report["ErrCode"] == _NOT_IN_RELAY and not self.remote:
             self.remote = retryable = True  # the source itself may still have it
+        if report["ErrCode"] == _OTHER_HISTORY:
+            self.supervisor.renew_relay(self.source)
         self.subtask.failed_with(self._number, report, retryable=retryable)
 
 
@@ -331,6 +334,12 @@ class Supervisor:
         elif source.relay is not None and source.relay.subtask.stage != "Stopping":
             source.relay.subtask.stop()
             self._read_from_source(name)
+
+    def renew_relay(self, name: str) -> None:
+        """Have the relay connect anew: only then it looks whether its files are the source's."""
+        relay = self.sources[name].relay
+        if relay is not None:
+            relay.subtask.restart()
 
     def _read_from_source(self, name: str) -> None:
         """Have syncers that read the relay's files begin anew without them: nothing is added there any more."""
