@@ -66,7 +66,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source's binlog was reset: {what}",
-        "start again with a new full load, or from an explicit position with an empty relay directory",
+        "stop the tasks on the source, then start them with --remove-meta: with a new full load, or from an explicit "
+        "position; the relay begins anew when no other task has a place in the old binlog",
     ),
     ErrorKind(
         "source-gtid-diverged",
@@ -75,7 +76,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source lacks transactions that were already read: {missing}",
-        "point the source file to a server that has them, or start again with a new full load",
+        "point the source file to a server that has them; or stop the tasks on the source and start them with "
+        "--remove-meta: the relay begins anew when no other task has a place in the old binlog",
     ),
     ErrorKind(
         "source-changed-without-gtid",

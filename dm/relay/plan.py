@@ -4,7 +4,9 @@ The source may be another server than before (its uuid says so), or the same one
 now. Offsets mean nothing there; the file that holds the first transaction we lack is found by GTID and read from its
 start into a new sub-directory. Or it may be the same server with another history (RESET BINARY LOGS, a restored
 backup): then the creation time of the file or the GTID set does not fit, and the pull ends with an error, because the
-files would otherwise become a mixture of two histories.
+files would otherwise become a mixture of two histories. Once a person has had a task begin from nothing and no other
+task has a place in the old one (`begin_anew`), its files are set aside, for the new ones have the same names, and the
+relay begins as on its first day.
 
 A source that has purged what should come next leaves a gap that nothing can fill. As long as a task has its checkpoint
 before the gap the relay pauses: somebody may bring the files back. Otherwise the old files are of no use to anybody and
@@ -42,6 +44,22 @@ class Plan:
     index: FileIndex | None = None
     stored: Position | None = None  # what the files held before
     bytes_read: int = 0  # of relay files, to find this out
+
+
+def begin_anew(directory: RelayDirectory) -> bool:
+    """Set the files of a history that is gone aside, if tasks only begin; whether that was done."""
+    tasks = needs(directory.root)
+    if not tasks or not all(need.begins for need in tasks) or not directory.sub_directories():
+        return False  # without a task nobody has said yet that the old history is of no use
+    structlog.get_logger().warning(
+        "the source was reset, and no task needs what the relay has of it: the files are set aside",
+        directory=str(directory.root),
+    )
+    try:
+        directory.set_aside()
+    except OSError as error:
+        raise DMError("relay-storage-failed", path=directory.root) from error
+    return True
 
 
 class Planner:
@@ -88,7 +106,7 @@ class Planner:
     def _new_directory(self, file: str, recovered: Recovered | None = None) -> Plan:
         facts = self._facts
         last = self._directory.last()
-        if last is not None and last.server_uuid == facts.server_uuid and not last.files():
+        if last is not None and last.server_uuid == facts.server_uuid and last.path.is_dir() and not last.files():
             sub = last
         else:
             sub = self._directory.add(facts.server_uuid)

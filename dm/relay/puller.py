@@ -88,6 +88,7 @@ class Puller:
         self._closing = False
         self.writer: RelayWriter | None = None
         self.stored: Position | None = None  # what the files held when the pull began
+        self.agreed = False  # the file that the pull goes on in is the one that is stored
         self.recovery_bytes = 0  # of relay files, read to find that out
 
     def close(self) -> None:
@@ -162,6 +163,7 @@ class Puller:
             _same_file(created_in(event), writer, place.file)
         elif kind in (EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
             writer.heartbeat()
+        self.agreed = self.agreed or kind == EventType.FORMAT_DESCRIPTION
 
     def _plan(self, connection: Connection, facts: ServerFacts) -> Plan:
         if not facts.log_bin:

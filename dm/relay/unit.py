@@ -20,6 +20,7 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relay.inspection import inspect
+from dm.relay.plan import begin_anew
 from dm.relay.puller import Puller, sole_writer
 from dm.relay.purge import FreeSpace, free_bytes
 from dm.relay.source_watch import SourceWatch
@@ -33,6 +34,8 @@ from dm.upstream.address import SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS
 from dm.upstream.lineage import explained
 from dm.upstream.replica_identity import identity_for
+
+_HISTORY_GONE = frozenset({"source-reset", "source-gtid-diverged"})
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
@@ -98,6 +101,8 @@ class RelayUnit:
                 self._pull(stop)
             except DMError as error:
                 found = explained(error, self._addresses, self._known())
+                if found.name in _HISTORY_GONE and begin_anew(self._directory):
+                    continue
                 if not found.retryable:
                     if found is error:
                         raise
@@ -119,7 +124,8 @@ class RelayUnit:
 
     def _stored(self) -> Position | None:
         """The end of what is stored; None where no pull has come so far as to know."""
-        writer = None if self._puller is None else self._puller.writer
+        puller = self._puller
+        writer = None if puller is None or not puller.agreed else puller.writer
         return None if writer is None or not writer.file else writer.position
 
     def _pull(self, stop: threading.Event) -> None:

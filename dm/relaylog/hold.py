@@ -6,6 +6,8 @@ of it. Each step keeps to that side:
 - A task gets its hold before anything of it runs, and it says *everything*: until a point is stored nobody knows where
   the task begins. A dump moves it to its P0, the syncer to each stored checkpoint, never to one that is only about to
   be stored. Pausing, dying and SIGKILL leave it where it is; `stop-task` removes it when the task rests.
+- A task whose progress was removed says that it *begins*: it needs every file, and has no place in any. Where a source
+  was reset only such tasks let the relay leave the old files behind (dm/relay/plan.py).
 - What can't be read counts as everything, and a checksum tells a half-written hold from a whole one. That makes a plain
   overwrite sound, which needs no free block: with an atomic replacement a full disk could never be purged, because the
   holds on it could not move.
@@ -38,6 +40,7 @@ _SUFFIX = ".json"
 _LOCK_SECONDS = 5.0  # a removal holds the lock for as long as one unlink takes; longer means a frozen process
 _POLL_SECONDS = 0.01
 _EVERYTHING: dict[str, str] = {}
+_BEGINS = {"begins": "yes"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ class Need:
     server_uuid: str = ""
     file: str = ""
     gtid_set: GtidSet = field(default_factory=GtidSet.empty)
+    begins: bool = False  # it needs all of them, and has no place in any
 
     @property
     def everything(self) -> bool:
@@ -80,6 +84,15 @@ class Hold:
             self._write(_EVERYTHING)
         with exclusive(self._root):
             pass  # a removal that had looked before has ended; every later one sees the hold
+
+    def begin(self) -> None:
+        """Say that the task has no place, where it has not said one; raises DMError."""
+        try:
+            says_nothing = _record(self._path) == _EVERYTHING
+        except (OSError, ValueError, AttributeError, TypeError, KeyError):
+            return
+        if says_nothing:
+            self._write(_BEGINS)
 
     def keep_from(self, position: Position) -> None:
         """Let go of what lies before the file of a stored point."""
@@ -168,15 +181,23 @@ def needs(relay_directory: Path) -> list[Need]:
 def _read(path: Path) -> Need | None:
     task = path.name.removesuffix(_SUFFIX)
     try:
-        record = json.loads(path.read_bytes())
-        if record.pop("crc32") != _checksum(record):
-            return Need(task)
+        record = _record(path)
         gtid_set = GtidSet.parse(str(record.get("gtid_set", "")))
-        return Need(task, str(record.get("server_uuid", "")), str(record.get("file", "")), gtid_set)
+        place = str(record.get("server_uuid", "")), str(record.get("file", "")), gtid_set
+        return Need(task, *place, begins=record == _BEGINS)
     except FileNotFoundError:  # removed since the directory was listed
         return None
     except (ValueError, AttributeError, TypeError, KeyError):
         return Need(task)
+
+
+def _record(path: Path) -> dict[str, str]:
+    """What a hold says; raises ValueError or the like where it can't be read."""
+    found = json.loads(path.read_bytes())
+    if found.pop("crc32") != _checksum(found):
+        raise ValueError("wrong checksum")
+    record: dict[str, str] = found
+    return record
 
 
 def forget_others(relay_directory: Path, tasks: frozenset[str]) -> None:

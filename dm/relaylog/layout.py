@@ -7,6 +7,7 @@
         mysql-bin.000001.idx         what we know about the file (ours, not DM's)
         relay.meta                   TOML: binlog-name, binlog-pos, binlog-gtid
       <other uuid>.000002/           after a switch to another server
+      <uuid>.000003.reset/           of a history that the source has reset and no task needs; nobody reads it
       holds/                         what each task still needs (ours, dm/relaylog/hold.py)
 
 The same server may come back later, in a new sub-directory. Names come from a server, so they are checked before they
@@ -33,6 +34,8 @@ INDEX_NAME = "server-uuid.index"
 META_NAME = "relay.meta"
 IDX_SUFFIX = ".idx"
 COMPANIONS = (".damaged", ".fetching")  # what may stand beside a file that is being replaced
+
+RESET_SUFFIX = ".reset"
 
 _SUB_DIRECTORY = re.compile(r"^([0-9A-Za-z-]{1,80})\.(\d{6,})$")
 _MARIADB_UUID = re.compile(r"^\d+-\d+$")
@@ -164,7 +167,7 @@ class RelayDirectory:
         """Begin a new sub-directory for this server."""
         with self._index_change:
             existing = self.sub_directories()
-            number = existing[-1].number + 1 if existing else 1
+            number = 1 + max([0, *(sub.number for sub in existing), *self._numbers_aside()])
             name = f"{server_uuid}.{number:06d}"
             if not _SUB_DIRECTORY.match(name):
                 raise DMError("relay-name-refused", file=name)
@@ -172,6 +175,18 @@ class RelayDirectory:
             sub.path.mkdir(parents=True, exist_ok=True)
             self._write_index([*existing, sub])
         return sub
+
+    def set_aside(self) -> None:
+        """Take every sub-directory out of use, under a name that no reader looks at; for the relay alone."""
+        with self._index_change:
+            for sub in self.sub_directories():  # the newest last: it says that there is something to set aside
+                if sub.path.is_dir():
+                    sub.path.rename(sub.path.with_name(sub.name + RESET_SUFFIX))
+            self._write_index([])
+
+    def _numbers_aside(self) -> list[int]:
+        names = [path.name.removesuffix(RESET_SUFFIX) for path in self.root.glob(f"*{RESET_SUFFIX}")]
+        return [sub.number for name in names if (sub := self._sub_directory(name)) is not None]
 
     def remove(self, sub: SubDirectory) -> bool:
         """Forget an older sub-directory that has no binlog file any more; False when it has, or has things not of ours.

@@ -261,6 +261,8 @@ class SyncUnit:
                 raise Stopped
             end, structures = present
             checkpoint = Checkpoint(end, tables={table: TablePoint(schema) for table, schema in structures.items()})
+        if self._hold is not None:  # at no time does a task that has a checkpoint hold files as one that begins
+            self._hold.keep_from(checkpoint.position)
         write_new(control, key, checkpoint)
         return checkpoint
 

@@ -133,6 +133,11 @@ class Subtask:
             self._again = True
             self.runner.halt(self.run)
 
+    @property
+    def restarting(self) -> bool:
+        """Whether the run under way is only coming to rest, and another one follows."""
+        return self._again
+
     # what happened to a run
 
     def located(self, run: int, unit: UnitName | None) -> None:

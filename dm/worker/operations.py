@@ -215,6 +215,9 @@ class Operations:
         def add() -> list[JSON]:
             self._may_start(config, wanted, remove_meta=False)
             self._supervisor.registry.put_task(config.name, file, wanted)
+            if _syncs(config):  # where the task begins is a place of the source as it is now
+                for source in wanted:
+                    self._supervisor.renew_relay(source)
             record = SubtaskRecord("running", "New", None, None)
             self._supervisor.add_task(config.name, Task(file, config), dict.fromkeys(wanted, record))
             return [{"result": True, "msg": "", "source": source} for source in wanted]
@@ -231,6 +234,9 @@ class Operations:
             if remove_meta:
                 for subtask in subtasks.values():
                     self._servers.forget_progress(subtask, self._supervisor.home.work / config.name)
+                if _syncs(config) and when is None:  # a place of that time may lie in the relay's files
+                    for source in wanted:
+                        Hold(directories[source], config.name).begin()
             for source, start in starts.items():
                 warnings += self._servers.begin_at(subtasks[source], start)
             started = self._loop.call(add)

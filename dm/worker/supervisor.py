@@ -336,10 +336,12 @@ class Supervisor:
             self._read_from_source(name)
 
     def renew_relay(self, name: str) -> None:
-        """Have the relay connect anew: only then it looks whether its files are the source's."""
-        relay = self.sources[name].relay
-        if relay is not None:
-            relay.subtask.restart()
+        """Have the relay connect anew, also one that rests on an error: then it looks whether its files are right."""
+        source = self.sources[name]
+        if source.relay is not None and source.relay_intent == "running":
+            source.relay.subtask.restart()
+            if source.relay.subtask.stage == "Paused":
+                source.relay.subtask.resume()
 
     def _read_from_source(self, name: str) -> None:
         """Have syncers that read the relay's files begin anew without them: nothing is added there any more."""
@@ -426,6 +428,8 @@ class Supervisor:
             return True
         if unit == "Sync" and (self.relay_directory(job.source) / "server-uuid.index").exists():
             return True  # what the relay has is read, also while the relay itself can't reach the source
+        if relay.subtask.restarting:
+            return False
         return relay.subtask.stage == "Running" and bool(relay.status.get("relayBinlog"))
 
     def _payload(self, job: Job) -> Mapping[str, JSON]:

@@ -27,6 +27,7 @@ from tests.live.relay.relaying import (
     end_of,
     endpoint_of,
     flush_logs,
+    newest,
     purge_to,
     read_to,
     relaying,
@@ -124,12 +125,50 @@ def test_a_reset_source_is_refused(server: ServerFactory, flavor: Flavor, tmp_pa
     described = source_of(source)
     with relaying(described, tmp_path):
         wait_equal(tmp_path, source)
+    keep_place(tmp_path, source, flavor)
     source.execute(RESET[flavor])
     source.execute(*(f"INSERT INTO x.a VALUES ({n})" for n in range(30)))
     with pytest.raises(DMError) as raised:
         RelayUnit(described, tmp_path).run(threading.Event())
     assert raised.value.name == "source-reset", str(raised.value)
     assert_both_sets(raised.value)
+
+
+@pytest.mark.parametrize("rows", [1, 30], ids=["shorter", "longer"])
+def test_a_reset_source_is_relayed_anew_once_no_task_has_a_place_in_its_past(
+    server: ServerFactory, flavor: Flavor, tmp_path: Path, rows: int
+) -> None:
+    source = server(flavor)
+    source.execute(
+        "CREATE DATABASE x", "CREATE TABLE x.a (id INT)", *(f"INSERT INTO x.a VALUES ({n})" for n in range(5))
+    )
+    described = source_of(source)
+    with relaying(described, tmp_path):
+        wait_equal(tmp_path, source)
+    old = newest(tmp_path).name
+    place = RelayEventSource(tmp_path, flavor).complete(Position("", *end_of(source)))
+    created = source.query("SELECT UNIX_TIMESTAMP()")
+    wait_until(lambda: source.query("SELECT UNIX_TIMESTAMP()") > created, "the next second")
+    source.execute(RESET[flavor], *(f"INSERT INTO x.a VALUES ({n})" for n in range(rows)))
+    with pytest.raises(DMError):
+        RelayUnit(described, tmp_path).run(threading.Event())
+    assert newest(tmp_path).name == old, "no task has said that it needs nothing of it"
+    Hold(tmp_path, "begins").create()
+    Hold(tmp_path, "begins").begin()
+    Hold(tmp_path, "other").create()
+    for refused in (1, 2):  # a task that may have a place, and one that has
+        with pytest.raises(DMError) as raised:
+            RelayUnit(described, tmp_path).run(threading.Event())
+        assert raised.value.name in ("source-reset", "source-gtid-diverged")
+        assert newest(tmp_path).name == old, refused
+        Hold(tmp_path, "other").keep_from(place)
+    Hold(tmp_path, "other").remove()
+    for _ in range(2):
+        with relaying(described, tmp_path):
+            wait_equal(tmp_path, source)
+            assert [sub.number for sub in RelayDirectory(tmp_path).sub_directories()] == [2]
+        source.execute("INSERT INTO x.a VALUES (99)")
+    assert (tmp_path / f"{old}.reset" / place.file).exists()
 
 
 def assert_both_sets(error: DMError) -> None:

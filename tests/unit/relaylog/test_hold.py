@@ -38,6 +38,22 @@ def test_creating_a_hold_that_is_there_changes_nothing(tmp_path: Path) -> None:
     assert needs(tmp_path)[0].file == "mysql-bin.000003"
 
 
+def test_only_a_hold_that_says_nothing_yet_can_say_that_its_task_begins(tmp_path: Path) -> None:
+    hold = Hold(tmp_path, "t")
+    hold.begin()
+    assert needs(tmp_path) == []
+    hold.create()
+    hold.begin()
+    assert needs(tmp_path) == [Need("t", begins=True)]
+    assert needs(tmp_path)[0].everything
+    hold.keep_from(place(3))
+    hold.begin()
+    assert needs(tmp_path) == [Need("t", SERVER, "mysql-bin.000003", GTIDS)]
+    (tmp_path / HOLDS_NAME / "t.json").write_bytes(b"{}")
+    hold.begin()
+    assert needs(tmp_path) == [Need("t")], "nobody knows what it said"
+
+
 def test_every_task_has_its_own_and_those_of_tasks_that_are_gone_go(tmp_path: Path) -> None:
     for task in ("a", "b.json", "c"):
         Hold(tmp_path, task).create()

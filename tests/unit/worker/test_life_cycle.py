@@ -81,6 +81,19 @@ def test_the_relay_of_an_all_task_receives_before_the_dump_begins(one: TestHome)
     until(lambda: one.ok("operate-source", "show")["sources"][0]["relayStatus"] is None)
 
 
+def test_a_relay_that_runs_connects_anew_before_a_task_begins(one: TestHome) -> None:
+    """What the source has done to its binlog since it connected last, it would not know."""
+    one.ok("start-relay", "-s", "one")
+    relay = one.directory / "relay" / "one" / "trace"
+    until(lambda: one.ok("operate-source", "show")["sources"][0]["relayStatus"]["relayBinlog"])
+    assert len(relay.read_text().splitlines()) == 1
+    one.ok("start-task", one.task(mode="all"))
+    until(lambda: one.stage() == ("Running", "Sync"))
+    assert len(relay.read_text().splitlines()) == 2
+    began = (one.directory / "work" / "t" / "trace").stat().st_mtime_ns
+    assert relay.stat().st_mtime_ns < began
+
+
 def test_relay_verbs(one: TestHome) -> None:
     def relay() -> str | None:
         status = one.ok("operate-source", "show")["sources"][0]["relayStatus"]
