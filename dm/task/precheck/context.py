@@ -10,7 +10,7 @@ from dm.config import SubtaskConfig
 from dm.ident import TableName
 from dm.rules.table_rules import TableRules
 from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import has_checkpoint
+from dm.target.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.target.progress.tables import SubtaskKey
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
@@ -54,6 +54,17 @@ class Context:
         key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
         with TargetConnection(self.config.target) as connection:
             return has_checkpoint(connection, key)
+
+    @cached_property
+    def tables_of_checkpoint(self) -> frozenset[TableName] | None:
+        """The tables of the source that the checkpoint knows; None without a checkpoint."""
+        if not self.follows_from_checkpoint:
+            return None
+        key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
+        with TargetConnection(self.config.target) as connection:
+            checkpoint = read_checkpoint(connection, key)
+        known = {} if checkpoint is None else checkpoint.tables
+        return frozenset(table for table, point in known.items() if point.schema is not None)
 
     @property
     def dumps(self) -> bool:

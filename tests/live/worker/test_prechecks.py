@@ -10,9 +10,12 @@ import pytest
 from dm.config import SourceConfig, read_source, read_task
 from dm.demo.servers import ThrowawayServer
 from dm.gtid import GtidSet
+from dm.ident import TableName
 from dm.position import Position
+from dm.schema.parse import parse_create_table
+from dm.sql.context import SourceContext
 from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import Checkpoint, write_new
+from dm.target.progress.checkpoint import Checkpoint, TablePoint, write_new
 from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
@@ -356,6 +359,29 @@ def test_the_place_to_start_is_tried(migration: Migration) -> None:
     assert at(file, 4).state == "success"
     assert "ends at" in at(file, end + 100_000).message
     assert "has no binlog file" in at("binlog.999999", 4).message
+
+
+def test_tables_that_a_checkpoint_of_a_full_load_does_not_know(migration: Migration) -> None:
+    """Lists that were widened between two runs: nobody loads what the new tables have already."""
+    schema = migration.schema
+    migration.task_lines = f"meta-schema: {schema}\n"
+    assert migration.only("not_migrated").state == "success", "all of it is loaded"
+    text = f"CREATE TABLE {schema}.a (id INT PRIMARY KEY, v INT)"
+    known = parse_create_table(text, SourceContext("mysql", 90704, schema))
+    position = Position("u", "mysql-bin.000001", 4, GtidSet.empty("mysql"))
+    tables = {known.name: TablePoint(known), TableName(schema, "gone"): TablePoint(None)}
+    with TargetConnection(endpoint_of(migration.target)) as connection:
+        key = SubtaskKey(schema, "t", "one")
+        create_tables(connection, key)
+        write_new(connection, key, Checkpoint(position, tables=tables))
+    assert migration.only("not_migrated").state == "success"
+    migration.upstream.execute(f"CREATE TABLE {schema}.added (id INT PRIMARY KEY)")
+    warning, _ = migration.check()["not_migrated"]
+    assert warning.state == "warning"
+    assert f"{schema}.added" in warning.message.replace("`", "")
+    assert f"{schema}.a:" not in warning.message.replace("`", "")
+    migration.mode = "incremental"
+    assert migration.only("not_migrated").state == "success", "such a task loads nothing, and says so"
 
 
 def test_what_stays_behind_is_listed(migration: Migration) -> None:
