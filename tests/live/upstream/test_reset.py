@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import Flavor
@@ -29,6 +30,11 @@ def reset(upstream: ThrowawayServer) -> None:
     began = second()
     wait_until(lambda: second() > began, "the new file gets a time of its own")
     upstream.execute("RESET BINARY LOGS AND GTIDS" if upstream.flavor == "mysql" else "RESET MASTER")
+
+
+def stored_file(subtask: SubtaskConfig, target: ThrowawayServer) -> str:
+    table = f"{subtask.meta_schema}.{subtask.task}_syncer_checkpoint"
+    return str(target.query(f"SELECT table_info FROM {table} WHERE is_global")[0][0])
 
 
 @pytest.mark.parametrize("flavor", ["mysql"])
@@ -60,6 +66,8 @@ def test_a_new_run_pauses_though_the_new_files_have_its_place_and_its_gtids(
     subtask = subtask_for(upstream, emptied, SCHEMA, task=f"reset{flavor}{int(gtid)}{int(idle)}")
     with running_sync(subtask) as running:
         running.wait_synced()
+        # It knows that it stands at the source's end as soon as it asks, and the file once it reads from it.
+        wait_until(lambda: "created" in stored_file(subtask, emptied), "the file is stored with the checkpoint")
         if not idle:
             upstream.execute(*[INSERT] * 3)
             running.wait_synced()
