@@ -20,10 +20,10 @@ class SharedKeys:
 
     __slots__ = ("_lacking", "_unfolded", "keyless", "plans")
 
-    def __init__(self) -> None:
+    def __init__(self, *, keyless: bool = False) -> None:
         self._unfolded: set[str] = set()
         self._lacking: set[str] = set()
-        self.keyless = False  # rows of a source table can't be found by a key
+        self.keyless = keyless  # rows of a source table can't be found by a key
         self.plans = 0  # how many have looked here
 
     @property

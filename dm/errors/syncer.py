@@ -36,6 +36,18 @@ KINDS: tuple[ErrorKind, ...] = (
         "bring the copy with the progress back and `dmctl resume-task`; or " + LOAD_AGAIN + ", or " + START_LATER,
     ),
     ErrorKind(
+        "replay-out-of-order",
+        36961,
+        "sync-unit",
+        "downstream",
+        "high",
+        "rows of {source_table} that the source wrote before {until} may be in {table} already, where an earlier run of"
+        " the task put them by their key; now {table} has to be changed in the source's order ({why}), and nothing"
+        " tells which of them are there",
+        "give {table} back what it had (a primary key, or a unique key of NOT NULL columns that the source has too) and"
+        " `dmctl resume-task`; it may be dropped when `query-status` shows no safe mode any more. Or " + LOAD_AGAIN,
+    ),
+    ErrorKind(
         "stopped-while-waiting",
         36901,
         "sync-unit",

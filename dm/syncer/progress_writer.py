@@ -23,6 +23,7 @@ from dm.target.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.target.progress.intent import Intent, write_intent, write_refusal
 from dm.target.progress.online import OnlineRecord
 from dm.target.progress.operators import Operator, change_operators
+from dm.target.progress.ordered_tables import OrderedSince, store_ordered
 from dm.target.progress.undone import Place, UndoneKeys, store_undone
 
 INTERVAL_SECONDS = 1.0
@@ -133,6 +134,11 @@ class ProgressWriter:
         self.write()
         with self._lock:
             store_undone(self._writer.connection, self._writer.claim, transactions)
+
+    def write_ordered(self, table: TableName, since: OrderedSince | None) -> None:
+        """Store since when a target table is changed in order; None when it no longer is."""
+        with self._lock:
+            store_ordered(self._writer.connection, self._writer.claim, table, since)
 
     def write_found(self, table: TableName, point: TablePoint) -> None:
         """Store a structure that was found on the way; it is the one at L too, since a DDL moves L behind itself."""

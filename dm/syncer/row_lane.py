@@ -34,6 +34,7 @@ from dm.syncer.change_stream import PART_COST, ChangeStream
 from dm.syncer.completion import Ticket
 from dm.syncer.lanes import Lanes
 from dm.syncer.memory_quota import CHANGE_COST, DECODED_FACTOR
+from dm.syncer.ordered_tables import OrderedTables
 from dm.syncer.safe_mode import SafeMode
 from dm.syncer.source_table import KINDS, SourceTable
 from dm.syncer.structures import Structures
@@ -61,6 +62,7 @@ class RowLane:
         options: PlanOptions,
         points: dict[TableName, Position],
         keyless_done: Position | None,
+        ordered: OrderedTables,
         atomic: bool = False,
         atomic_done: Position | None = None,
         undone: Undone | None = None,
@@ -76,6 +78,7 @@ class RowLane:
         self._options = options
         self.points = points
         self._keyless_done = keyless_done
+        self._ordered = ordered
         self._atomic = atomic  # every table goes to the ordered lane
         self._atomic_done = atomic_done
         self._undone = undone or Undone()
@@ -98,6 +101,7 @@ class RowLane:
         self._forget_tables()
         self._shared.clear()  # a DDL waits for everything placed
         self._names.forget()
+        self._ordered.settle()
 
     def _forget_tables(self) -> None:
         self._tables.clear()
@@ -144,7 +148,7 @@ class RowLane:
         safe: bool,
         undone: UndoneKeys | None,
     ) -> int:
-        table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, ticket, transaction)
+        table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, number, ticket, transaction)
         if table is None:
             return 0
         kind, point = item.rows.kind, table.point
@@ -175,6 +179,8 @@ class RowLane:
     ) -> None:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
         # the same transactions may come in another order, so each one is asked about.
+        if self._ordered.is_done(table.plan.target, transaction, number):
+            return
         done = self._keyless_done if table.plan.ordered else None
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
             self.skipped_keyless += len(table.ordered_changes(item, transaction, safe=False))
@@ -207,7 +213,9 @@ class RowLane:
             self._lanes.place_keyless(changes, cost, ticket, transaction.end)
         return len(changes)
 
-    def _learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
+    def _learn(
+        self, table_map: TableMap, number: int, ticket: Ticket, transaction: SourceTransaction
+    ) -> SourceTable | None:
         name, position = TableName(table_map.schema, table_map.table), transaction.end
         point = self.points.get(name)
         if point is not None and point.has_processed(transaction.gtid, position):
@@ -234,10 +242,13 @@ class RowLane:
             plan = self._plan(schema, wire, target, constants, ticket)
             wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
             row_filter = self._rules.row_filter(schema, wire, self._oracle)
+            # Where transactions are kept whole, nothing of this one is placed yet.
+            self._ordered.learned(name, plan, transaction, 0 if self._atomic else number)
         except DMError as error:
             error.position = error.position or str(position)
             raise
-        table = SourceTable(table_map, wire, RowDecoder(table_map, wire), plan, wanted, row_filter, point)
+        exact = plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
+        table = SourceTable(table_map, wire, RowDecoder(table_map, wire), plan, wanted, row_filter, point, exact)
         if len(self._tables) >= _TABLES_KEPT:
             self._forget_tables()
         return self._keep(table)
@@ -251,7 +262,9 @@ class RowLane:
         ticket: Ticket,
     ) -> TablePlan:
         name = target.schema.name
-        shared = self._shared.setdefault(name, SharedKeys())
+        shared = self._shared.get(name)
+        if shared is None:
+            shared = self._shared[name] = SharedKeys(keyless=self._ordered.stored(name))
         before = shared.size
         plan = build_plan(schema, wire, target, self._options, constants, shared)
         if shared.size > before and shared.plans > 1:

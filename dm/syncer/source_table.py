@@ -37,6 +37,7 @@ class SourceTable:
     wanted_kinds: dict[RowEvent, bool]
     row_filter: RowFilter | None
     point: Position | None
+    exact: bool = False  # it goes to the ordered lane, and did so in the runs before
 
     def direct(self) -> DirectTable | None:
         """The table for the compiled loop; None where it can't take it."""
@@ -59,7 +60,7 @@ class SourceTable:
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
         """The wanted changes of an event of a table that goes to the ordered lane; what must not, is never `safe`."""
         kind = item.rows.kind
-        safe = safe and self.plan.keyed and not self.plan.cascades
+        safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
         unchecked = self.unchecked(item, safe=safe)
         return [
             RowChange(self.plan, KINDS[kind], before, after, safe, unchecked)

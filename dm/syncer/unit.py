@@ -39,6 +39,7 @@ from dm.syncer.missing_rows import MissingRows
 from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.open_items import OpenItems
 from dm.syncer.operators import Change, Operators, Request, checked, report
+from dm.syncer.ordered_tables import OrderedTables
 from dm.syncer.origin import Origin, open_origin
 from dm.syncer.prepared import PreparedTransactions
 from dm.syncer.prepared_watch import PreparedWatch
@@ -59,6 +60,7 @@ from dm.target.progress.fence import Fence, lock_holder
 from dm.target.progress.lanes import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.target.progress.online import read_online
 from dm.target.progress.operators import read_operators
+from dm.target.progress.ordered_tables import OrderedRecord, read_ordered, store_reached
 from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.target.progress.takeover import Takeover, store_bound, take_over
 from dm.target.progress.undone import take_undone
@@ -235,11 +237,16 @@ class SyncUnit:
             checkpoint = taken.checkpoint or self._first_checkpoint(control, key, origin, stop)
             writer = CheckpointWriter(control, taken.claims[CONTROL])
             bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
+            ordered = read_ordered(control, key)
+            reached = taken.reached(ordered.reached) if ordered.kept else None
             checkpoint, taken = origin.continued(checkpoint, taken)
             origin.demand_same_file(checkpoint.position)
             store_bound(writer, checkpoint, bound)
+            if not ordered.kept or reached != ordered.reached:
+                store_reached(control, writer.claim, reached)
             self._stored(checkpoint.position)
-            self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer)
+            ordered = replace(ordered, reached=reached)
+            self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer, ordered)
         finally:
             sessions.close()
 
@@ -274,6 +281,7 @@ class SyncUnit:
         taken: Takeover,
         checkpoint: Checkpoint,
         writer: CheckpointWriter,
+        ordered: OrderedRecord,
     ) -> None:
         subtask = self._subtask
         settings = subtask.syncer
@@ -334,6 +342,12 @@ class SyncUnit:
             ),
             points=points,
             keyless_done=taken.keyless_done(),
+            ordered=OrderedTables(
+                ordered,
+                start,
+                progress.write_ordered,
+                replays=ordered.reached is not None or taken.keyless_done() is not None,
+            ),
             atomic=settings.atomic_transactions,
             atomic_done=taken.atomic_done(),
             undone=undone,

@@ -16,7 +16,7 @@ from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 from dm.target.connection import TargetConnection
 from dm.target.progress.file_birth import FileBirth, birth_from_json, birth_to_json
-from dm.target.progress.lanes import LaneClaim, position_columns, read_position
+from dm.target.progress.lanes import LaneClaim, claimed, position_columns, read_position
 from dm.target.progress.online import OnlineRecord, write_online
 from dm.target.progress.operators import Operator, put_operator, remove_operators
 from dm.target.progress.tables import SubtaskKey, existing_tables
@@ -180,9 +180,7 @@ class CheckpointWriter:
         about online DDL (None: nothing is to be known any more).
         """
         key = self.claim.key
-        try:
-            self.connection.begin()
-            self.claim.advance(self.connection, None)
+        with claimed(self.connection, self.claim):
             write_global(self.connection, key, position, bound, birth)
             for table, point in (tables or {}).items():
                 _write_table(self.connection, key, table, point)
@@ -194,7 +192,3 @@ class CheckpointWriter:
             if injected is not None:
                 put_operator(self.connection, key, injected)
             write_online(self.connection, key, online or {})
-            self.connection.commit()
-        except DMError:
-            self.connection.rollback()
-            raise

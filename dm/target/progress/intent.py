@@ -20,7 +20,7 @@ from dm.schema.effect import same_structure
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 from dm.target.connection import TargetConnection
-from dm.target.progress.lanes import LaneClaim, position_columns, read_position
+from dm.target.progress.lanes import LaneClaim, claimed, position_columns, read_position
 from dm.target.progress.tables import SubtaskKey
 
 Structures = Mapping[TableName, TableSchema | None]  # None: the table does not exist
@@ -127,9 +127,7 @@ def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent)
     """Store the intent under the control lane's claim; it replaces, and so completes, the one before it."""
     key = claim.key
     name, offset, gtid, uuid = position_columns(intent.position)
-    try:
-        connection.begin()
-        claim.advance(connection, None)
+    with claimed(connection, claim):
         connection.execute(
             f"REPLACE INTO {key.intent.sql} (id, server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement,"
             " connection_id, structure_before, structure_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
@@ -146,20 +144,10 @@ def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent)
                 _dump(intent.after),
             ),
         )
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise
 
 
 def write_refusal(connection: TargetConnection, claim: LaneClaim) -> None:
     """Store that the target refused the announced piece, so that it was not executed."""
     key = claim.key
-    try:
-        connection.begin()
-        claim.advance(connection, None)
+    with claimed(connection, claim):
         connection.execute(f"UPDATE {key.intent.sql} SET refused = 1 WHERE id = %s", (key.source_id,))
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise

@@ -6,7 +6,8 @@ epoch is still ours; any other count means that a newer run has taken over and t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from dm.errors import DMError
@@ -140,3 +141,16 @@ class LaneClaim:
     def fenced(self) -> DMError:
         """The error of a run whose lane was taken."""
         return DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)
+
+
+@contextmanager
+def claimed(connection: TargetConnection, claim: LaneClaim) -> Iterator[None]:
+    """A transaction under the claim, rolled back if something fails; raises DMError."""
+    try:
+        connection.begin()
+        claim.advance(connection, None)
+        yield
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise

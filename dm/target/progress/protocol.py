@@ -8,6 +8,7 @@ What is stored, all of it on the target, in the meta schema, per task and source
 
     worker rows      one per lane (control, ddl, keyless, worker-00..): epoch, batch number, highest position in the
     batch checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
+    ordered tables   which target tables are changed in the source's order, and since when (`ordered_tables.py`)
     undone changes   what the last run was given and surely did not do (`undone.py`)
     operators        what a person wants done with single events
     DDL intent       the piece about to be executed, with the structure before and the one expected after
@@ -29,8 +30,9 @@ I4  From L until what is processed covers B, changes of keyed tables are applied
     hit exactly the rows it says, or the task pauses.
 I5  Tables without a usable key are applied in one lane in source order; its row holds the exact position. On restart
     its changes at or below that position are skipped. That is exactly once, so safe mode does not concern them.
-    Tables that are merged with such a one go the same way as soon as the run sees it, behind a barrier. What is
-    replayed of them before that, by their keys, may meet a row of it that is not replayed: that is not excluded.
+    Tables that are merged with such a one go the same way as soon as the run sees it, behind a barrier. Since when a
+    target table goes this way is stored first (`ordered_tables.py`): a replay leaves out what came before, which is
+    done, and does not change a table in order of which an earlier run may have changed rows by a key.
 I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
     intent, or the checkpoint behind the whole statement, says that the piece is done. After a crash, when the session
     that ran it has ended (the fence waits for it): structure as expected after = done, structure as before = run it,

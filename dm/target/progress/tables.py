@@ -51,6 +51,11 @@ class SubtaskKey:
         return self.table("syncer_undone")
 
     @property
+    def ordered(self) -> TableName:
+        """Which target tables are changed in the source's order."""
+        return self.table("syncer_ordered")
+
+    @property
     def online(self) -> TableName:
         """DM's table of what online DDL tools do to their ghost tables."""
         return self.table("onlineddl")
@@ -132,6 +137,19 @@ _UNDONE = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""
 
+_ORDERED = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    cp_schema VARCHAR(128) NOT NULL,
+    cp_table VARCHAR(128) NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL,
+    binlog_pos BIGINT UNSIGNED NOT NULL,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    gtid VARCHAR(128) NOT NULL,
+    number BIGINT UNSIGNED NOT NULL,
+    PRIMARY KEY (id, cp_schema, cp_table)
+) ENGINE=InnoDB {charset}"""
+
 # DM's columns; `ddls` holds more than DM's (see `online.py`), so it is longer.
 _ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -152,6 +170,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
         (key.intent, _INTENT),
         (key.operator, _OPERATOR),
         (key.undone, _UNDONE),
+        (key.ordered, _ORDERED),
         (key.online, _ONLINE),
     )
     for table, definition in definitions:
@@ -161,7 +180,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
-    own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.online]
+    own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
     wanted = [*own, key.table("loader_checkpoint"), key.deferral]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)

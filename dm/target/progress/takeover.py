@@ -28,10 +28,14 @@ class Takeover:
 
     def bound(self) -> Position | None:
         """B: the stored bound joined with everything any worker committed; None when L covers it."""
-        if self.checkpoint is None:
-            return None
-        start = self.checkpoint.position
-        bound = self.checkpoint.bound
+        return None if self.checkpoint is None else self._joined(self.checkpoint, self.checkpoint.bound)
+
+    def reached(self, before: Position | None) -> Position | None:
+        """How far workers may have come: `before` joined with what they committed; None when L covers it."""
+        return None if self.checkpoint is None else self._joined(self.checkpoint, before)
+
+    def _joined(self, checkpoint: Checkpoint, bound: Position | None) -> Position | None:
+        start = checkpoint.position
         for row in self.rows:
             if row.position is None or row.lane == KEYLESS:
                 continue

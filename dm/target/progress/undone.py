@@ -27,10 +27,9 @@ from hashlib import blake2b
 from typing import Final
 
 from dm.changes.keys import WILD, Key
-from dm.errors import DMError
 from dm.position import Position
 from dm.target.connection import TargetConnection
-from dm.target.progress.lanes import LaneClaim
+from dm.target.progress.lanes import LaneClaim, claimed
 
 Place = tuple[str, str, int]
 """Server, file and offset of a transaction's end."""
@@ -127,14 +126,8 @@ def store_undone(connection: TargetConnection, claim: LaneClaim, transactions: M
 
 def _write(connection: TargetConnection, claim: LaneClaim, text: str | None) -> None:
     key = claim.key
-    try:
-        connection.begin()
-        claim.advance(connection, None)
+    with claimed(connection, claim):
         if text is None:
             connection.execute(f"DELETE FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
         else:
             connection.execute(f"REPLACE INTO {key.undone.sql} (id, changes) VALUES (%s, %s)", (key.source_id, text))
-        connection.commit()
-    except DMError:
-        connection.rollback()
-        raise

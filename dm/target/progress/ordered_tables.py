@@ -1,0 +1,94 @@
+"""Which target tables are changed in the source's order, and since when: so that a replay takes the same way.
+
+A table's changes go either to any lane, by their keys, and are replayed in safe mode, or to the ordered lane, whose row
+says exactly which are done. Which way it is depends on what the target's table is like, and on what is merged into it.
+That may be otherwise in the next run: somebody drops a key at the target; of two tables that are merged the one without
+a key comes later in the stream. What went by its key must not come in order then, where nothing tells that it was done,
+and what came in order must not be replayed by its key.
+
+So before the first change of a table goes in order, it is stored since when, and before it goes by its key again, that
+it does not any more. A run takes the stored way from L on. Where it can't, because the table has no key now and an
+earlier run may have gone by one, it stops.
+
+How far earlier runs may have come by keys is stored as well (`reached`). The bound B does not tell: behind a full load,
+or a change of servers, it lies where no run has been. There is no such row as long as only versions ran that did not
+keep this record: then nothing is known, and nothing is demanded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dm.ident import TableName
+from dm.position import Position
+from dm.target.connection import TargetConnection
+from dm.target.progress.lanes import LaneClaim, claimed, position_columns, read_position
+from dm.target.progress.tables import SubtaskKey
+
+_ALL = TableName("", "")  # the row that holds `reached`
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedSince:
+    """From which row event of which transaction on; what came before is done."""
+
+    begin: Position  # of the transaction
+    gtid: str  # empty where it has none
+    number: int  # of its row events
+
+
+@dataclass(frozen=True, slots=True)
+class OrderedRecord:
+    """What the runs before have stored."""
+
+    kept: bool = False
+    reached: Position | None = None
+    tables: Mapping[TableName, OrderedSince] = field(default_factory=dict)
+
+
+def read_ordered(connection: TargetConnection, key: SubtaskKey) -> OrderedRecord:
+    """Read the record; raises DMError."""
+    rows = connection.query(
+        "SELECT cp_schema, cp_table, server_uuid, binlog_name, binlog_pos, binlog_gtid, gtid, number"
+        f" FROM {key.ordered.sql} WHERE id = %s",
+        (key.source_id,),
+    )
+    kept, reached, tables = False, None, {}
+    for schema, table, uuid, name, offset, gtid_set, gtid, number in rows:
+        position = read_position(uuid, name, offset, gtid_set)
+        if (schema, table) == (_ALL.schema, _ALL.table):
+            kept, reached = True, position
+        elif position is not None:
+            tables[TableName(str(schema), str(table))] = OrderedSince(position, str(gtid), int(number))
+    return OrderedRecord(kept, reached, tables)
+
+
+def store_reached(connection: TargetConnection, claim: LaneClaim, reached: Position | None) -> None:
+    """Store how far earlier runs came, and that the record is kept; raises DMError."""
+    _put(connection, claim, _ALL, reached, "", 0)
+
+
+def store_ordered(connection: TargetConnection, claim: LaneClaim, table: TableName, since: OrderedSince | None) -> None:
+    """Store since when a table is changed in order; None when it no longer is. Raises DMError."""
+    if since is not None:
+        _put(connection, claim, table, since.begin, since.gtid, since.number)
+        return
+    key = claim.key
+    with claimed(connection, claim):
+        connection.execute(
+            f"DELETE FROM {key.ordered.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+            (key.source_id, table.schema, table.table),
+        )
+
+
+def _put(
+    connection: TargetConnection, claim: LaneClaim, table: TableName, position: Position | None, gtid: str, number: int
+) -> None:
+    key = claim.key
+    with claimed(connection, claim):
+        connection.execute(
+            f"REPLACE INTO {key.ordered.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid,"
+            " server_uuid, gtid, number) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (key.source_id, table.schema, table.table, *position_columns(position), gtid, number),
+        )
