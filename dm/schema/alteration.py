@@ -17,6 +17,7 @@ from dm.schema.column_type import CHARACTER_TYPES, TEXT_SIZES, sized
 from dm.schema.current_timestamp import with_its_digits
 from dm.schema.draft import Refused, TableDraft
 from dm.schema.index_definition import IndexDefinition, read_foreign_key, read_index
+from dm.schema.moment import with_its_zone
 from dm.schema.parse import charset_options, check_name, engine_name, options_of, words_of
 from dm.schema.partition import after_operation
 from dm.schema.table import Column
@@ -135,7 +136,8 @@ def _adjust(draft: TableDraft, operation: Operation, cursor: Cursor, renamed: di
     elif not column.auto_increment:  # which no default can have
         text = read_default(cursor.within(operation.default)) if operation.default.tokens else None
         default = None if text is not None and text.upper() == "NULL" else text
-        draft.replace_column(with_its_digits(replace(column, default=default), cursor.context))
+        column = with_its_digits(replace(column, default=default), cursor.context)
+        draft.replace_column(with_its_zone(column, cursor.context))
 
 
 def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:

@@ -11,6 +11,7 @@ from dm.schema.column_type import CHARACTER_TYPES, DataType, read_type, sized
 from dm.schema.current_timestamp import NAMES as CURRENT_TIMESTAMP
 from dm.schema.current_timestamp import with_its_digits
 from dm.schema.index_definition import IndexDefinition, read_references
+from dm.schema.moment import with_its_zone
 from dm.schema.table import Column, ForeignKey, IndexKind, IndexPart
 from dm.sql.cursor import Clause, Cursor, NameRef
 
@@ -247,7 +248,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
         found.expression,
         found.invisible,
     )
-    definition.column = with_its_digits(column, inner.context)
+    definition.column = with_its_zone(with_its_digits(column, inner.context), inner.context)
     return definition
 
 

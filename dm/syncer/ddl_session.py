@@ -29,7 +29,7 @@ from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.token import tokenize
 from dm.syncer.lanes import Stopped
-from dm.syncer.query_context import explicit_defaults_for_timestamp
+from dm.syncer.query_context import UTC, explicit_defaults_for_timestamp
 from dm.target.connection import TargetConnection
 from dm.upstream.facts import ServerFacts
 
@@ -70,7 +70,6 @@ _NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both 
 _FOREIGN_KEY_ERRORS: Final = tuple(
     f"{number} " for number in (1005, 1215, 1217, 1451, 1452, 1821, 1822, 1824, 1834, 3730, 3780)
 )
-_UTC: Final = ("UTC", "GMT", "Etc/UTC")
 _DATABASE: Final = re.compile(r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 # Collations that both flavours number alike; above stand each one's own, and 255 is MySQL's.
 _SHARED_COLLATIONS: Final = range(1, 248)
@@ -226,7 +225,7 @@ class DdlSession:
         """The name that the source's zone has here; the target refuses one that it does not know, and says so."""
         if name != "SYSTEM" or self._facts.system_time_zone == self._system_zone:
             return name
-        if self._facts.system_time_zone in _UTC:
+        if self._facts.system_time_zone in UTC:
             return "+00:00"
         # Short names such as EST do not say when the clock is changed, so none is tried.
         return f"SYSTEM, {self._facts.system_time_zone} at the source"

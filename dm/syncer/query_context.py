@@ -16,6 +16,8 @@ from dm.upstream.facts import ServerFacts
 _EXPLICIT_TIMESTAMP: Final = 1 << 24
 _EXPLICIT_LOGGED: Final = 101000
 # The only values default_collation_for_utf8mb4 can have (MySQL Reference Manual).
+UTC: Final = ("UTC", "GMT", "Etc/UTC")
+"""Names under which a server has the time zone +00:00."""
 _OF_UTF8MB4: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
 
 
@@ -41,12 +43,18 @@ def _charset_collations(query: Query, names: Mapping[int, str]) -> tuple[tuple[s
     return tuple(found)
 
 
+def _in_utc(facts: ServerFacts, query: Query) -> bool:
+    zone = query.time_zone  # None where the statement did not depend on it
+    return zone in (None, "+00:00", *UTC) or (zone == "SYSTEM" and facts.system_time_zone in UTC)
+
+
 def query_context(facts: ServerFacts, query: Query, names: Mapping[int, str]) -> SourceContext:
     """What the text of a query event depends on; `names` are the source's collations by number."""
     context = SourceContext.of_sql_mode(facts.flavor, facts.version, query.schema, query.sql_mode or 0)
     explicit = explicit_defaults_for_timestamp(facts, query)
     return replace(
         context,
+        in_utc=_in_utc(facts, query),
         lower_case_names=facts.lower_case_table_names == 1,
         explicit_defaults_for_timestamp=context.explicit_defaults_for_timestamp if explicit is None else explicit,
         utf8mb4_collation=_OF_UTF8MB4.get(query.default_collation_for_utf8mb4 or 0),

@@ -212,6 +212,27 @@ def test_an_image_that_lacks_what_is_needed_pauses(
 
 
 @pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("zone", ["+05:00", "+00:00"])
+def test_a_default_that_is_another_moment_in_the_session_s_zone_is_not_left_to_the_target(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, zone: str
+) -> None:
+    name = schema(upstream, target)
+    table = "t (id INT PRIMARY KEY, at TIMESTAMP NOT NULL DEFAULT '2020-01-01 00:00:00')"
+    write(target, name, "SET time_zone = '+00:00'", f"CREATE TABLE {table}")
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        session = f"SET time_zone = '{zone}', binlog_row_image = MINIMAL"
+        write(upstream, name, session, f"CREATE TABLE IF NOT EXISTS {table}", "INSERT INTO t (id) VALUES (1)")
+        if zone == "+00:00":
+            sync.wait_synced()
+            identical(upstream, target, name)
+            return
+        error = refused(sync)
+    assert error.name == "partial-row-image"
+    assert "column at," in error.message
+
+
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("safe", [False, True], ids=["plain", "safe-mode"])
 def test_a_column_that_an_image_lacks_does_not_follow_the_targets_clock(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, safe: bool
