@@ -254,7 +254,7 @@ def query_status(
     """Show all tasks in a line each, or one task in detail."""
     client = client_of(addr)
     if task is None:
-        answer = client.get("/api/v1/tasks")
+        answer = client.get("/api/v1/tasks", source=source or [])
     else:
         answer = client.get(f"{of_task(task_name(client, task))}/status", source=source or [])
     if as_json(output):

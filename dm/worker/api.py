@@ -194,8 +194,8 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
         return operations.check_task(body.file.config_file(), start_time=body.start_time)
 
     @app.get("/api/v1/tasks", response_model=None)
-    def tasks() -> Answer:
-        return operations.query_status(None, [])
+    def tasks(source: list[str] = Query(default=[])) -> Answer:  # noqa: B008
+        return operations.query_status(None, source)
 
     @app.post("/api/v1/tasks", response_model=None)
     def start(body: Start) -> Answer:

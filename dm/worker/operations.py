@@ -298,7 +298,7 @@ class Operations:
     def query_status(self, name: str | None, sources: Sequence[str]) -> Answer:
         """`query-status`."""
         if name is None:
-            return self._loop.call(lambda: all_tasks(self._supervisor))
+            return self._loop.call(lambda: all_tasks(self._supervisor, sources))
         asked = self._loop.call(lambda: [(job, job.refresh()) for job in self._supervisor.jobs(name, sources)])
         # In time or not: a source that does not answer must not keep the status of everything else from being shown.
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)

@@ -8,7 +8,7 @@ of them.
 from __future__ import annotations
 
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from dm.config import SourceConfig
@@ -98,11 +98,14 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
     return {"result": True, "msg": "", "sources": answers}
 
 
-def all_tasks(supervisor: Supervisor) -> dict[str, JSON]:
-    """`query-status` without a task: a line per task."""
+def all_tasks(supervisor: Supervisor, sources: Sequence[str]) -> dict[str, JSON]:
+    """`query-status` without a task: a line per task, where sources are named of those on them; raises DMError."""
+    for source in sources:
+        supervisor.source(source)
     tasks: list[JSON] = [
         {"taskName": name, "taskStatus": _summary(supervisor, list(task.jobs.values())), "sources": [*task.jobs]}
         for name, task in sorted(supervisor.tasks.items())
+        if not sources or any(source in task.jobs for source in sources)
     ]
     return {"result": True, "msg": "", "tasks": tasks}
 

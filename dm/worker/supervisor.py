@@ -198,7 +198,8 @@ class Supervisor:
     def source(self, name: str) -> Source:
         """The source of this name."""
         if name not in self.sources:
-            raise DMError("source-unknown", source=name)
+            known = ", ".join(sorted(self.sources)) or "none"
+            raise DMError("source-unknown", source=f"{name} (known are: {known})")
         return self.sources[name]
 
     def task(self, name: str) -> Task:

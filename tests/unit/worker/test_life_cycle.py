@@ -52,6 +52,14 @@ def test_a_task_of_several_sources_and_a_verb_for_one_of_them(one: TestHome) -> 
     assert one.ok("query-status")["tasks"] == [{"taskName": "t", "taskStatus": "Paused", "sources": ["one", "two"]}]
     one.ok("stop-task", "t", "-s", "one")
     assert len(one.ok("query-status", "t")["sources"]) == 1
+    assert [task["taskName"] for task in one.ok("query-status", "-s", "two")["tasks"]] == ["t"]
+    assert one.ok("query-status", "-s", "one")["tasks"] == []
+
+
+def test_the_status_of_a_source_that_is_not_there_is_an_error_that_names_those_that_are(one: TestHome) -> None:
+    one.ok("operate-source", "create", one.source("two"))
+    said = one.said("query-status", "-s", "nine")
+    assert (said.status, "there is no source nine (known are: one, two)" in said.err) == (1, True)
 
 
 def test_all_dumps_and_loads_of_a_task_share_a_process_and_every_syncer_has_its_own(one: TestHome) -> None:
