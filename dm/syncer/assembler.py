@@ -234,8 +234,10 @@ class TransactionAssembler:
             return None
         word = sql[:24].upper().rstrip(b";").strip()
         if word == b"COMMIT":
+            self._expect_open(at)
             return self._end(at, timestamp)
         if word == b"ROLLBACK":
+            self._expect_open(at)
             return self._rollback(at, timestamp)
         if word.startswith((b"XA START", b"XA BEGIN")):
             self._in_transaction = self._open = True

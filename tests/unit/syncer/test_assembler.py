@@ -169,10 +169,12 @@ def test_ids_of_tables_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch)
     assert [table.table for table in asked] == ["t1", "t2", "t3", "t1"]
 
 
+@pytest.mark.parametrize("end", ["XID", "COMMIT", "ROLLBACK"])
 @pytest.mark.parametrize("first", [2, 3, 4], ids=["table map", "rows", "end"])
-def test_the_rest_of_a_transaction_alone_is_refused(first: int) -> None:
+def test_the_rest_of_a_transaction_alone_is_refused(first: int, end: str) -> None:
     stream = Stream()
-    events = stream.insert(1)
+    rows = [stream.gtid(1), stream.query("BEGIN"), stream.table_map(9, "t"), stream.write_rows(9)]
+    events = [*rows, stream.xid() if end == "XID" else stream.query(end)]
     begin = Position(UUID, FILE, events[first - 1].end_offset)
     assembler = TransactionAssembler(begin, everything, NO_XA)
     with pytest.raises(DMError) as raised:
