@@ -45,10 +45,10 @@ class Collated(NamedTuple):
 UNKNOWN: Final = Collated("", "")
 
 
-def charset_name(name: str) -> str:
-    """The name a server gives to a character set; `utf8` is an alias of utf8mb3 in both."""
+def charset_name(name: str, context: SourceContext) -> str:
+    """The name a server gives to a character set; `utf8` is an alias of utf8mb3 or, in MariaDB, of utf8mb4."""
     lowered = name.lower()
-    return "utf8mb3" if lowered == "utf8" else lowered
+    return context.utf8 if lowered == "utf8" else lowered
 
 
 def default_collation(charset: str, context: SourceContext) -> str:
@@ -73,13 +73,13 @@ def collated(charset: str | None, collation: str | None, inherited: Collated, co
         if named == "binary":
             return Collated("binary", "binary")
         if named.startswith("uca1400_"):  # MariaDB: a collation of whatever the character set is
-            owner = charset_name(charset) if charset is not None else inherited.charset
+            owner = charset_name(charset, context) if charset is not None else inherited.charset
             return Collated(owner, f"{owner}_{named}")
         if named.startswith("utf8_"):
-            named = "utf8mb3_" + named[5:]
+            named = f"{context.utf8}_{named[5:]}"
         return Collated(named.split("_", 1)[0], named)
     if charset is not None and charset.lower() != "default":
-        name = charset_name(charset)
+        name = charset_name(charset, context)
         return Collated(name, default_collation(name, context))
     return inherited
 

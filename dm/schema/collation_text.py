@@ -74,7 +74,7 @@ def _insertion(scope: Clause, source: SourceContext, target: SourceContext) -> _
     words = {token.upper for token in tokens}
     if named is None or named.upper == "DEFAULT" or words & {"COLLATE", "BINARY"}:
         return []
-    charset = charset_name(named.text)
+    charset = charset_name(named.text, source)
     collation = default_collation(charset, source)
     return [] if collation == default_collation(charset, target) else [(named.end, f" COLLATE {collation}")]
 

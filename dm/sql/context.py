@@ -29,6 +29,7 @@ class SourceContext:
     explicit_defaults_for_timestamp: bool = True
     in_utc: bool = True  # time_zone of the session; a literal of a TIMESTAMP column means another moment elsewhere
     lower_case_names: bool = False  # lower_case_table_names=1: table maps spell every name in lower case
+    utf8: Literal["utf8mb3", "utf8mb4"] = "utf8mb3"  # what this alias means (old_mode of MariaDB 10.6)
     utf8mb4_collation: str | None = None  # default_collation_for_utf8mb4 of the session, where the event tells it
     # What character_set_collations of the session names (MariaDB 11.2), where the event tells it.
     charset_collations: tuple[tuple[str, str], ...] | None = None

@@ -31,7 +31,7 @@ from dm.sql.token import tokenize
 from dm.syncer.lanes import Stopped
 from dm.syncer.query_context import UTC, explicit_defaults_for_timestamp
 from dm.target.connection import TargetConnection
-from dm.upstream.facts import ServerFacts
+from dm.upstream.facts import UTF8_CHOSEN_SINCE, UTF8_IS_UTF8MB3, ServerFacts
 
 LOCK_TRIES = 10
 LOCK_RETRY_SECONDS = 1.0
@@ -88,6 +88,9 @@ class DdlSession:
         self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
         self._explicit_timestamps = str(found[3])
         self._tidb = "tidb" in connection.version_text.lower()
+        self._old_mode: str | None = None  # where there is one that decides what utf8 means
+        if connection.flavor == "mariadb" and connection.version >= UTF8_CHOSEN_SINCE:
+            self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
         self._collations: dict[int, str] = {}  # the names by number, where sessions have character_set_collations
         if connection.flavor == facts.flavor == "mariadb" and connection.version >= _COLLATIONS_SINCE:
             rows = connection.query(
@@ -109,6 +112,8 @@ class DdlSession:
         """Run one statement as the source ran it; raises DMError."""
         if not statement.isascii():
             self._demand_utf8(statement, query)
+        if self._old_mode is None and not self._facts.utf8_is_utf8mb3:
+            self._refuse_utf8(statement)
         self._connection.execute(*self._settings(statement, query))
         try:
             self._run(statement)
@@ -160,6 +165,13 @@ class DdlSession:
                 why = f"the literal behind {introducer.text} is in {charset}"
                 raise DMError("ddl-not-understood", statement=statement, why=why)
 
+    def _refuse_utf8(self, statement: str) -> None:
+        """Here utf8 means utf8mb3, whatever it means at the source."""
+        for token in tokenize(statement, self.context):
+            if token.text.lower() in ("utf8", "_utf8") or token.text.lower().startswith("utf8_"):
+                why = f"{token.text} means utf8mb4 at the source (old_mode) and utf8mb3 at the target"
+                raise DMError("ddl-not-understood", statement=statement, why=why)
+
     def _settings(self, statement: str, query: Query) -> tuple[str, list[object]]:
         """The SET statement and its values."""
         bits, flavor = query.sql_mode or 0, self._connection.flavor
@@ -197,6 +209,9 @@ class DdlSession:
         both = (flavor, self._facts.flavor)
         if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE and not self._tidb:
             values["default_collation_for_utf8mb4"] = query.default_collation_for_utf8mb4 or _OF_UTF8MB4
+        if self._old_mode is not None:
+            kept = [mode for mode in self._old_mode.split(",") if mode and mode != UTF8_IS_UTF8MB3]
+            values["old_mode"] = ",".join([*kept, UTF8_IS_UTF8MB3] if self._facts.utf8_is_utf8mb3 else kept)
         if self._collations:
             values["character_set_collations"] = self._charset_collations(statement, query)
         # A number of seconds and a collation's number are no strings to the server.

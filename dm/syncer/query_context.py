@@ -54,6 +54,7 @@ def query_context(facts: ServerFacts, query: Query, names: Mapping[int, str]) ->
     explicit = explicit_defaults_for_timestamp(facts, query)
     return replace(
         context,
+        utf8="utf8mb3" if facts.utf8_is_utf8mb3 else "utf8mb4",
         in_utc=_in_utc(facts, query),
         lower_case_names=facts.lower_case_table_names == 1,
         explicit_defaults_for_timestamp=context.explicit_defaults_for_timestamp if explicit is None else explicit,

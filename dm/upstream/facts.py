@@ -56,6 +56,7 @@ class ServerFacts:
     time_zone: str
     system_time_zone: str  # what the server calls the zone that SYSTEM stands for, found when it started
     sql_mode: str
+    utf8_is_utf8mb3: bool  # of its global old_mode; what a session of its own chose is not logged
     logs_cascades: bool  # what foreign keys do by themselves stands in the binlog
 
     @property
@@ -89,8 +90,14 @@ _WANTED = (
     "time_zone",
     "system_time_zone",
     "sql_mode",
+    "old_mode",
     "innodb_native_foreign_keys",
 )
+
+UTF8_IS_UTF8MB3: Final = "UTF8_IS_UTF8MB3"
+"""The word in MariaDB's old_mode without which utf8 means utf8mb4."""
+UTF8_CHOSEN_SINCE: Final = 100601
+"""The version since which that is so (MDEV-8334)."""
 
 _COLLATIONS_OF_ANY_CHARSET: Final = 101001
 _SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, does what foreign keys demand, and logs it
@@ -127,6 +134,9 @@ def read_facts(connection: Connection) -> ServerFacts:
         time_zone=found["time_zone"],
         system_time_zone=found.get("system_time_zone", ""),
         sql_mode=found["sql_mode"],
+        utf8_is_utf8mb3=flavor == "mysql"
+        or version < UTF8_CHOSEN_SINCE
+        or UTF8_IS_UTF8MB3 in found.get("old_mode", UTF8_IS_UTF8MB3),
         logs_cascades=flavor == "mysql"
         and version >= _SQL_FOREIGN_KEYS
         and found.get("innodb_native_foreign_keys", "OFF") != "ON",

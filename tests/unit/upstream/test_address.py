@@ -32,6 +32,7 @@ MYSQL = ServerFacts(
     time_zone="SYSTEM",
     system_time_zone="UTC",
     sql_mode="",
+    utf8_is_utf8mb3=True,
     logs_cascades=True,
 )
 MARIADB = replace(MYSQL, flavor="mariadb", server_uuid="0-2")
