@@ -8,6 +8,7 @@ structure. How a piece is executed stands in `dm.syncer.ddl_execution`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 from dm import faults
 from dm.binlog.check import mismatch
@@ -45,6 +46,7 @@ _SWAPS = (RenameTable, ExchangePartition)
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 # 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
 _HARMLESS = (0, 1051)
+_DUPLICATE = "1062 "
 
 
 class DdlLane:
@@ -167,11 +169,16 @@ class DdlLane:
             return []
         if not by_hand:
             text = without_ignored_references(text, context)
+        pieces = split(text, context)
         steps = [
             step.within(query)
-            for piece in split(text, context)
+            for piece in pieces
             for step in self._steps_of(piece, text, query, transaction, by_hand=by_hand)
         ]
+        if not by_hand and len(pieces) > 1 and _all_of(steps, pieces):
+            whole = Piece.of(text, context)
+            if whole.verb == "ALTER TABLE" and len(whole.tables) == 1:
+                steps[0].whole = whole
         if steps and query.error_code not in _HARMLESS:
             raise DMError("statement-failed-at-source", statement=text, code=query.error_code)
         return steps
@@ -299,14 +306,47 @@ class DdlLane:
         """
         intent = self._stand_still(end)
         before = set(self._tracker.tables())
+        intent, done = self._executed_whole(steps, end, intent)
         for number, step in enumerate(steps):
             if step.cut_over is not None:
                 self._online.prove(step.cut_over, end)
-            if step.execute:
-                self.execution.run(step, number, end, intent)
+            if step.execute and not done:
+                done = self._execute(step, number, len(steps), end, intent)
             self._track(step)
             self._targets.invalidate_all()
         self._go_on({table for step in steps if step.track != "no" for table in step.piece.tables}, before, point)
+
+    def _execute(self, step: Step, number: int, count: int, end: Position, intent: Intent | None) -> bool:
+        """Execute one step; where its piece is refused alone, all of the ALTER. True: there is nothing left to do.
+
+        The whole is announced under the number behind the last piece. Only the first piece is tried so: with one of
+        them done, the whole is not what the source executed. A key that rows have twice they have in the whole, too.
+        """
+        try:
+            self.execution.run(step, number, end, intent)
+        except DMError as error:
+            alone = error.name == "ddl-failed" and not error.cause.startswith(_DUPLICATE)
+            if number > 0 or step.whole is None or not alone:
+                raise
+            try:
+                self.execution.run(replace(step, piece=step.whole), count, end, None)
+            except DMError as second:
+                if second.name == "ddl-failed":
+                    raise error from second
+                raise
+            return True
+        return False
+
+    def _executed_whole(
+        self, steps: Sequence[Step], end: Position, intent: Intent | None
+    ) -> tuple[Intent | None, bool]:
+        """Whether an earlier run came to the whole, and now it is done; and what it announced of the pieces."""
+        if intent is None or not steps or steps[0].whole is None or intent.piece != len(steps):
+            return intent, False
+        if intent.refused:
+            return None, False  # nothing was executed, and a person may have corrected what stood against a piece
+        self.execution.run(replace(steps[0], piece=steps[0].whole), len(steps), end, intent)
+        return intent, True
 
     def _stand_still(self, end: Position) -> Intent | None:
         """The barrier; gives what an earlier run announced at this place."""
@@ -419,6 +459,14 @@ class DdlLane:
             self._online.changes,
         )
         self._online.stored()
+
+
+def _all_of(steps: Sequence[Step], pieces: Sequence[Piece]) -> bool:
+    """Whether each piece is to be executed, and nothing else."""
+    return len(steps) == len(pieces) and all(
+        step.piece is piece and step.execute and step.cut_over is None and step.copied_to is None
+        for step, piece in zip(steps, pieces, strict=True)
+    )
 
 
 def _changed(piece: Piece) -> list[TableName]:

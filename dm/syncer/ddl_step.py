@@ -39,6 +39,7 @@ class Step:
     kept: frozenset[TableName] = frozenset()  # tables whose structure is known to be another already
     cut_over: CutOver | None = None  # to be proved first
     copied_to: TableName | None = None  # the ghost table whose rows those of this piece's table must equal
+    whole: Piece | None = None  # the ALTER that this event's steps are all of, as the source executed it
     by_hand: bool = False  # a person's, who knows what it does to the rows
 
     def within(self, query: Query) -> Step:

@@ -39,7 +39,7 @@ class Intent:
     """One piece of one DDL event, about to be executed by one target session."""
 
     position: Position  # the end of the DDL's event
-    piece: int
+    piece: int  # its number; that behind the last is the whole statement, where a piece was refused alone
     statement: str
     connection_id: int
     before: Structures

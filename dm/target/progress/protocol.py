@@ -37,7 +37,9 @@ I6  DDL is a barrier: all lanes are drained, L is written, then for each piece a
     intent, or the checkpoint behind the whole statement, says that the piece is done. After a crash, when the session
     that ran it has ended (the fence waits for it): structure as expected after = done, structure as before = run it,
     neither = pause. A piece that the target refused is marked so: it was not executed, whatever a person then does to
-    the structure. Where the structure can't show the effect, only an idempotent piece is run again.
+    the structure. If it is the first of an ALTER's, the whole is announced and executed in place of all pieces, under a
+    number of its own and with its own structures; if that is refused, too, nothing was executed. Where the structure
+    can't show the effect, only an idempotent piece is run again.
 I7  The structures stored with the checkpoint are those at L, because every DDL ends with a checkpoint.
 I8  What an event stands for (its own statements, none, others: `operators.py`) is the same for every run that reads it.
     An operator is stored under the control lane's claim or lock before it counts, never for an event that was applied
