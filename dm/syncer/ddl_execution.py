@@ -9,7 +9,7 @@ what survives a crash: the announcement is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from dm import faults
 from dm.errors import DMError
@@ -22,7 +22,7 @@ from dm.schema.collation_text import with_collations
 from dm.schema.inherited_charset import inherits_charset, with_inherited_charset
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
-from dm.sql.operation import AddColumn
+from dm.sql.operation import AddColumn, RenameTable
 from dm.sql.piece import Piece
 from dm.syncer.constraint_names import with_own_names
 from dm.syncer.copied_rows import refuse_other_copy
@@ -53,6 +53,7 @@ class DdlExecution:
         online: OnlineDdl,
         names: TargetNames,
         *,
+        source_has: Callable[[TableName], bool],
         strict_collations: bool,
     ) -> None:
         self._rules = rules
@@ -62,6 +63,7 @@ class DdlExecution:
         self._session = session
         self._online = online
         self._names = names
+        self._source_has = source_has  # a table, now
         self._strict_collations = strict_collations
         self.executed = 0
         self.already_effective = 0
@@ -75,6 +77,8 @@ class DdlExecution:
         piece = step.piece
         if intent is not None and number < intent.piece:
             return  # a later piece was announced, so this one is done
+        if self._renames_views(piece):
+            return
         refuse_renaming(piece, self._rules, end)
         if not step.by_hand:
             refuse_leaving_tables(piece, self._tracker, self._rules, self._targets.read, end)
@@ -90,6 +94,23 @@ class DdlExecution:
                 self._in_turn(step, target_piece, number, end, intent)
         finally:
             self.running = None
+
+    def _renames_views(self, piece: Piece) -> bool:
+        """Whether a RENAME TABLE is about views, which are not replicated; no event says so.
+
+        What it names is no table that is known or that the target has, and what comes of it is no table of the source
+        now. If it was one, it never had rows that were replicated; where such rows come, the task pauses.
+        """
+        each = piece.operation
+        if piece.verb != "RENAME TABLE" or not isinstance(each, RenameTable):
+            return False
+        left: set[TableName] = set()
+        for old, new in each.pairs:
+            if self._tracker.get(old) is not None or self._session.has_table(self._rules.route(old)):
+                return False
+            left.discard(old)
+            left.add(new)
+        return not any(map(self._source_has, left))
 
     def _in_turn(self, step: Step, target_piece: Piece, number: int, end: Position, intent: Intent | None) -> None:
         piece = step.piece

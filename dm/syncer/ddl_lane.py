@@ -64,6 +64,7 @@ class DdlLane:
         names: TargetNames,
         *,
         context_of: Callable[[Query], SourceContext],
+        source_has: Callable[[TableName], bool],
         points: dict[TableName, Position],
         intent: Intent | None,
         dumped_until: Position | None,
@@ -85,7 +86,15 @@ class DdlLane:
         self._forget = forget
         self._cascades_lost = cascades_lost  # neither the source logs what foreign keys do nor will the target do it
         self.execution = DdlExecution(
-            rules, tracker, targets, progress, session, online, names, strict_collations=strict_collations
+            rules,
+            tracker,
+            targets,
+            progress,
+            session,
+            online,
+            names,
+            source_has=source_has,
+            strict_collations=strict_collations,
         )
 
     def steps(self, query: Query, transaction: SourceTransaction, operator: Operator | None = None) -> list[Step]:

@@ -251,6 +251,14 @@ class DdlSession:
             return False
         return collation in _SHARED_COLLATIONS or self._facts.flavor == self._connection.flavor
 
+    def has_table(self, table: TableName) -> bool:
+        """Whether the target has a table of this name, and no view."""
+        rows = self._connection.query(
+            "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (table.schema, table.table),
+        )
+        return any(str(kind) != "VIEW" for (kind,) in rows)
+
     def has_rows(self, table: TableName, count: int, condition: str = "TRUE") -> bool:
         """Whether the target's table has so many rows, or more, for which the condition is true."""
         return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count

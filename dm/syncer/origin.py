@@ -36,7 +36,15 @@ from dm.target.progress.checkpoint import Checkpoint
 from dm.target.progress.takeover import Takeover
 from dm.upstream.address import SourceAddresses, open_at
 from dm.upstream.connection import Connection, fetch
-from dm.upstream.facts import ServerFacts, binlog_end, binlog_files, collation_names, list_tables, read_structure
+from dm.upstream.facts import (
+    ServerFacts,
+    binlog_end,
+    binlog_files,
+    collation_names,
+    has_table,
+    list_tables,
+    read_structure,
+)
 from dm.upstream.file_beginning import creation_time
 from dm.upstream.lineage import expect_all
 from dm.upstream.locate import place_behind
@@ -229,6 +237,12 @@ class Origin:
                 return None
             raise
         return parse_create_table(text, self.structure_context(table.schema))
+
+    def has_table(self, table: TableName) -> bool:
+        """Whether the source has a table of this name now, and no view."""
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            return has_table(connection, table)
 
     def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
         """A tracker that knows these structures, and the defaults of the source's schemas."""

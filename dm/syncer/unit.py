@@ -363,6 +363,7 @@ class SyncUnit:
             OnlineDdl.of(rules.online, read_online(connections[CONTROL], taken.claims[CONTROL].key), tracker),
             names,
             context_of=origin.context_of,
+            source_has=origin.has_table,
             points=points,
             intent=taken.intent,
             dumped_until=taken.bound() if taken.checkpoint is not None else None,

@@ -214,6 +214,13 @@ def show_create_table(connection: Connection, table: TableName) -> str:
 
 
 @_understood
+def has_table(connection: Connection, table: TableName) -> bool:
+    """Whether there is a table of this name now, and no view."""
+    query = "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    return any(_text(kind) != "VIEW" for (kind,) in fetch(connection, query, (table.schema, table.table)))
+
+
+@_understood
 def list_tables(connection: Connection) -> tuple[TableName, ...]:
     """Every table with rows of its own that the user may see, ordered by name."""
     # MariaDB has a word of its own for tables with history. They can't be replicated; whoever wants one is to hear it.

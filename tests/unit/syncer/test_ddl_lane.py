@@ -46,6 +46,7 @@ def lane() -> DdlLane:
         OnlineDdl.of(OnlineTables(), {}, nothing),
         nothing,
         context_of=lambda query: SourceContext("mysql", 90704, query.schema),
+        source_has=lambda _: True,
         points={},
         intent=None,
         dumped_until=None,
