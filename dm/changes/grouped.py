@@ -40,7 +40,7 @@ from dm.changes.comparison import listed
 from dm.changes.keys import WILD, Key, keys_of, table_key
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.row_text import RowText
+from dm.changes.row_text import RowText, listed_text
 from dm.changes.statement import (
     ANY,
     ApplyStatement,
@@ -216,7 +216,7 @@ def _statement(group: _Group) -> ApplyStatement:
         return ApplyStatement(_delete(group, plan.row_key), Expected(affected=0), changes)
     if group.verb is _DELETE:
         expected = ANY if group.safe else Expected(affected=count)
-        columns = plan.row_key if group.safe else plan.row_key + plan.verified
+        columns = plan.row_key + (plan.identity if group.safe else plan.verified)
         return ApplyStatement(_delete(group, columns), expected, changes)
     head = insert_head(plan, b"REPLACE" if group.verb is _REPLACE else b"INSERT", plan.columns)
     sql = head + b",".join(group.rows)
@@ -239,8 +239,9 @@ def _delete(group: _Group, columns: tuple[MappedColumn, ...]) -> bytes:
     where = _names(plan.row_key) + b" IN (" + b",".join(group.rows) + b")"
     if len(columns) > len(plan.row_key):
         # The first condition is for the optimizer, which makes ranges of a key's own columns only.
+        text = plan.all_key_values if columns[len(plan.row_key) :] == plan.verified else listed_text(columns)
         where += b" AND " + _names(columns) + b" IN ("
-        where += b",".join([_listed(plan, plan.all_key_values, image) for image in group.images]) + b")"
+        where += b",".join([_listed(plan, text, image) for image in group.images]) + b")"
     return _delete_by_index(plan) + where
 
 
@@ -297,7 +298,7 @@ def _listed(plan: TablePlan, text: RowText, row: Row) -> bytes:
 
 def _on_duplicate(plan: TablePlan) -> bytes:
     new = {column.at: b"VALUES(" + column.sql + b")" for column in plan.columns}
-    if plan.unique_indexes > 1:
+    if plan.unique_indexes > 1 or plan.identity:
         same = b" AND ".join([column.sql + b"<=>" + new[column.at] for column in plan.row_key + plan.verified])
         # Assignments work from left to right: a key column that was set still compares as equal.
         new = {column.at: b"IF(" + same + b"," + new[column.at] + b"," + column.sql + b")" for column in plan.columns}

@@ -6,6 +6,8 @@ allowed.
 
 `keyed` tables have a primary key, or a unique key without NULLs, whose columns all come from the source row unchanged.
 Only these can be replayed (safe mode); everything else is applied exactly once, in order, by comparing whole rows.
+Where that key is unique at the target only, rows of the source may exchange its values. A row is then found by the
+source's own key besides (`identity`): in a replay the one that holds the key by now may be another row.
 
 What may not be done to a table, and why:
 
@@ -87,6 +89,7 @@ class TablePlan:
     linked: bool  # foreign keys that the target checks begin or end here
     cascades: bool  # they change rows by themselves
     row_key: tuple[MappedColumn, ...]  # finds a row of a keyed table
+    identity: tuple[MappedColumn, ...]  # the source's key, where rows of the source may exchange values of the row key
     row_index: str  # the index of the row key, empty without one
     key_values: RowText  # of the row key, as an element of a list
     all_key_values: RowText  # and of the columns that are verified
@@ -136,6 +139,7 @@ def build_plan(
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
     indexed = {name.lower() for index in schema.indexes for name in index.columns}
     keyed = bool(row_key)
+    identity = _identity(source, row_key, by_name)
     shared.plans += 1
     shared.keyless = shared.keyless or not keyed
     groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
@@ -152,8 +156,8 @@ def build_plan(
     verified = tuple(
         column
         for column in written
-        if column.target.name.lower() in key_names
-        and column.at not in in_row_key
+        if column.at not in in_row_key
+        and (column in identity or column.target.name.lower() in key_names)
         and faithful(column.source, column.target)
     )
     return TablePlan(
@@ -167,6 +171,7 @@ def build_plan(
         linked=target.linked,
         cascades=target.acting,
         row_key=row_key,
+        identity=identity,
         row_index=row_index,
         key_values=listed_text(row_key),
         all_key_values=listed_text(row_key + verified),
@@ -175,12 +180,16 @@ def build_plan(
             for column in written
         ),
         other_keys=tuple(
-            key for key in (_row_key(index, by_name, nulls=True) for index in uniques) if key and key != row_key
+            key
+            for key in (_row_key(index, by_name, nulls=True) for index in uniques)
+            if key and (key != row_key or identity)
         ),
         verified=verified,
         key_functions=tuple(functions),
         order_key=table_key(schema.name) if shared.keyless else None,
-        key_columns=frozenset(column.at for column in mapped if column.target.name.lower() in key_names),
+        key_columns=frozenset(
+            column.at for column in mapped if column in identity or column.target.name.lower() in key_names
+        ),
         unique_indexes=len(uniques),
         zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
         insert_replaces=options.insert_mode == "replace" and keyed,
@@ -194,7 +203,7 @@ def build_plan(
         groupable=groupable,
         statement_rows=STATEMENT_ROWS if options.multiple_rows else 1,
         compacts=compacts,
-        forgets_rows=compacts and len(uniques) == 1 and not schema.partitions,
+        forgets_rows=compacts and len(uniques) == 1 and not (schema.partitions or identity),
         long_columns=tuple(column.at for column in written if column.source.base in _LONG_TYPES),
         defaults_agree=frozenset(
             column.at
@@ -250,6 +259,23 @@ def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> 
             return ()
         found.append(column)
     return tuple(found)
+
+
+def _identity(
+    source: TableSchema, row_key: Sequence[MappedColumn], by_name: dict[str, MappedColumn]
+) -> tuple[MappedColumn, ...]:
+    """What tells the source's rows apart, where the row key does not: two of them may exchange their values of it."""
+    names = {column.source.name.lower() for column in row_key}
+    uniques = source.unique_indexes
+    if not row_key or any({(part.column or "").lower() for part in index.parts} <= names for index in uniques):
+        return ()
+    nullable = {column.name.lower() for column in source.columns if column.nullable}
+    for index in uniques:
+        whole = all(part.prefix is None for part in index.parts)
+        key = _row_key(index, by_name, nulls=True)
+        if whole and key and nullable.isdisjoint(name.lower() for name in index.columns):
+            return tuple(column for column in key if column not in row_key)
+    return ()
 
 
 def _index_key(

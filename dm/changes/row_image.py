@@ -37,7 +37,7 @@ def _completed(plan: TablePlan, before: Row | None, after: Row | None, safe: boo
     if before is None:
         assert after is not None
         return None, _inserted(plan, after)
-    _require(plan, before, plan.row_key if plan.keyed else plan.columns)
+    _require(plan, before, plan.row_key + plan.identity if plan.keyed else plan.columns)
     if after is not None:
         _require(plan, after, [column for column in plan.columns if column.source.generated])
         if safe and plan.keyed and any(value is ABSENT for value in after) and key_changed(plan, before, after):

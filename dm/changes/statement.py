@@ -155,7 +155,7 @@ def find(plan: TablePlan, row: Row) -> bytes:
     """The condition that finds the row."""
     if not plan.keyed:
         return b" AND ".join([compare(row[at]) for at, compare in plan.comparisons])
-    return holds(plan, plan.row_key, row)
+    return holds(plan, plan.row_key + plan.identity, row)
 
 
 def holds(plan: TablePlan, columns: Sequence[MappedColumn], row: Row) -> bytes:
@@ -203,7 +203,7 @@ def _upsert(change: RowChange, before: Row | None, after: Row) -> list[ApplyStat
     insert = _written(insert_row(plan, after), plan, after, ANY, change)
     update = _written(update_row(plan, after, after), plan, after, ANY, change)
     others = _delete_holders(change, after, (after,))
-    if before is None or all(before[column.at] == after[column.at] for column in plan.row_key):
+    if before is None or all(before[column.at] == after[column.at] for column in plan.row_key + plan.identity):
         return [*others, replace(update, not_found=(insert,))]
     # The row has moved. If the new one is there, it is the row of later, and the old one is a leftover.
     leftover = ApplyStatement(_delete_old(plan, before, after), ANY, (change,))
