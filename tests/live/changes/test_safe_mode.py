@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from dm.binlog.value import ABSENT, Row
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode
 from dm.demo.installation import FLAVORS, Flavor
 from dm.errors import DMError
@@ -118,6 +119,60 @@ def test_a_replay_from_any_point_over_any_later_state_ends_at_the_end(
         assert contents(connection, plan.target) == final
 
     check()
+
+
+@st.composite
+def _exchanges(draw: st.DrawFn) -> list[tuple[History, list[Row]]]:
+    """Statements of a source whose rows have the ids as a key, each with the rows behind it; no two have one `m`."""
+    rows: dict[int, Row] = {}
+    steps: list[tuple[History, list[Row]]] = []
+    for number in range(draw(st.integers(1, 12))):
+        one, other = draw(st.integers(1, 3)), draw(st.integers(1, 3))
+        value = draw(st.integers(1, 4))
+        taken = {row[2] for key, row in rows.items() if key != one}
+        before, new = rows.get(one), (one, None, value, number)
+        if before is not None and other in rows and other != one:
+            second = rows[other]
+            rows[one], rows[other] = (one, None, second[2], number), (other, None, before[2], number)
+            steps.append(([(before, rows[one]), (second, rows[other])], list(rows.values())))
+        elif before is not None and other == one and value == 1:
+            del rows[one]
+            steps.append(([(before, None)], list(rows.values())))
+        elif value not in taken:
+            rows[one] = new
+            steps.append(([(before, new)], list(rows.values())))
+    return steps
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_replay_where_rows_exchange_a_key_of_the_target_s_own_ends_at_the_end(
+    park: ServerPark, schema: SchemaFactory, own: bool
+) -> None:
+    server = park.shared("mysql", "target")
+    table = TableName(schema(server), "t")
+    extra = (_OWN,) if own else ()
+    kept = ", own INT NOT NULL DEFAULT 7" if own else ""
+    server.execute(f"CREATE TABLE {table.sql} (id INT NOT NULL, n INT, m INT PRIMARY KEY, c INT{kept})")
+    plan = build_plan(
+        TableSchema(table, _COLUMNS, (primary("id"),)),
+        _COLUMNS,
+        TargetTable(TableSchema(table, (*_COLUMNS, *extra), (primary("m"),))),
+        PlanOptions("mysql", compact=True),
+    )
+
+    @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(_exchanges(), st.data())
+    def check(steps: list[tuple[History, list[Row]]], data: st.DataObject) -> None:
+        reached = data.draw(st.integers(0, len(steps)))
+        again = data.draw(st.integers(0, reached))
+        fill(connection, plan, steps[reached - 1][1] if reached else [])
+        replayed = [change for history, _ in steps[again:] for change in history]
+        apply_batch(connection, _changes(plan, replayed, safe=True))
+        final = sorted((tuple(row) for row in (steps[-1][1] if steps else [])), key=repr)
+        assert sorted((row[:4] for row in contents(connection, table)), key=repr) == final
+
+    with TargetConnection(endpoint_of(server)) as connection:
+        check()
 
 
 def test_safe_mode_keeps_what_only_the_target_knows(
