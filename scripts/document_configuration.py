@@ -367,6 +367,9 @@ CHAPTERS: Final = (
             "missing-row": "ours: what an UPDATE or DELETE does that finds no row, outside safe mode: `pause` the task,"
             " or `count` it (`missingRows` of `query-status`, and a line in the log) and go on, as DM does; where the"
             " table has no key it always pauses",
+            "narrower-columns": "ours: a table with columns at the target that may take a value for another one without"
+            " an error (rounded, cut, padded, read as something else): `pause` the task, or `accept` what the target"
+            " makes of it",
         },
         {"multiple-rows": "`true`, but `false` with `foreign_key_checks: 1`", "safe-mode-duration": "none"},
     ),

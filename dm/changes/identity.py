@@ -26,4 +26,6 @@ def is_keyed(
     # A column that the target lacks is for the load to refuse; here it is as good as no key.
     wire = tuple(column for column in wire_columns(source, flavor) if column.name.lower() in names)
     constants = constant_columns(source.name, [column.name for column in wire], target, extracted)
-    return build_plan(source, wire, TargetTable(target), PlanOptions(flavor), constants).keyed
+    # Values that the target may change are for load and syncer to refuse.
+    options = PlanOptions(flavor, narrower_columns="accept")
+    return build_plan(source, wire, TargetTable(target), options, constants).keyed

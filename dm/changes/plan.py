@@ -46,10 +46,11 @@ from dm.changes.comparison import Comparison, exact
 from dm.changes.constant import ConstantColumn
 from dm.changes.fold import INTEGERS, faithful, fold_for
 from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
+from dm.changes.narrowing import refuse_narrower
 from dm.changes.row_text import RowText, listed_text, row_text
 from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
-from dm.config.syncer import InsertMode, MissingRow
+from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
@@ -73,6 +74,7 @@ class PlanOptions:
     multiple_rows: bool = True
     compact: bool = False
     missing_row: MissingRow = "pause"
+    narrower_columns: NarrowerColumns = "pause"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,6 +132,10 @@ def build_plan(
     schema = target.schema
     columns = [*wire, *(constant.column for constant in constants)]
     mapped = map_columns(source.name, columns, schema, options.flavor)
+    if options.narrower_columns == "pause":
+        # Those of routes are fitted to the target's.
+        own = (column for column in mapped if column.at < len(wire))
+        refuse_narrower(source.name, schema.name, ((column.source, column.target) for column in own))
     by_name = {column.target.name.lower(): column for column in mapped}
     uniques = schema.unique_indexes
     usable = ((index.name, key) for index in uniques if (key := _row_key(index, by_name, nulls=False)))

@@ -10,6 +10,7 @@ from dm.config.section import Issue, Section
 
 InsertMode = Literal["insert", "replace"]
 MissingRow = Literal["pause", "count"]
+NarrowerColumns = Literal["pause", "accept"]
 ConflictPolicy = Literal["follow", "flush-on-overlap"]
 
 
@@ -42,6 +43,7 @@ class SyncerConfig(Section):
     safe_mode_duration: Annotated[float, duration()] | None = None  # seconds, on top of what is needed
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
     missing_row: Annotated[MissingRow, one_of(MissingRow)] = "pause"
+    narrower_columns: Annotated[NarrowerColumns, one_of(NarrowerColumns)] = "pause"
     atomic_transactions: Flag = False
     conflict_policy: Annotated[ConflictPolicy, one_of(ConflictPolicy)] = "follow"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes

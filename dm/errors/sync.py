@@ -27,6 +27,17 @@ KINDS: tuple[ErrorKind, ...] = (
         " the table out with `block-allow-list`: " + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "columns-narrower",
+        36974,
+        "sync-unit",
+        "downstream",
+        "high",
+        "target table {target} may take values of source table {source} for other values, without an error: {columns}",
+        "give the columns the source's types at the target (`ALTER TABLE {target_sql} MODIFY {first} ...`) and `dmctl"
+        " resume-task`; or `narrower-columns: accept` in `syncers`, if what the target makes of the values will do: "
+        + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "row-missing",
         36921,
         "sync-unit",

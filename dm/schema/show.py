@@ -27,13 +27,25 @@ def create_table(schema: TableSchema) -> str:
     return f"CREATE TABLE {schema.name.sql} (\n  {body}\n){_options(schema)}"
 
 
+def type_text(column: Column) -> str:
+    """A column's type as a statement writes it, without its character set."""
+    base = column.base
+    if column.members:
+        base += f"({','.join(_member(member) for member in column.members)})"
+    elif base in ("decimal", "float", "double") and column.length is not None:
+        base += f"({column.length},{column.decimals or 0})"
+    elif (base in _WITH_LENGTH and column.length is not None) or (base in _WITH_FRACTION and column.decimals):
+        base += f"({column.length if base in _WITH_LENGTH else column.decimals})"
+    return base + (" unsigned" if column.unsigned else "")
+
+
 def _options(schema: TableSchema) -> str:
     options = {"ENGINE": schema.engine, "DEFAULT CHARSET": schema.charset, "COLLATE": schema.collation}
     return "".join(f" {name}={value}" for name, value in options.items() if value is not None)
 
 
 def _column(column: Column) -> str:
-    words = [Ident(column.name).sql, _type(column)]
+    words = [Ident(column.name).sql, type_text(column)]
     if column.charset is not None:
         words.append(f"CHARACTER SET {column.charset}")
     if column.collation is not None:
@@ -53,17 +65,6 @@ def _column(column: Column) -> str:
     if column.invisible:
         words.append("INVISIBLE")
     return " ".join(words)
-
-
-def _type(column: Column) -> str:
-    base = column.base
-    if column.members:
-        base += f"({','.join(_member(member) for member in column.members)})"
-    elif base in ("decimal", "float", "double") and column.length is not None:
-        base += f"({column.length},{column.decimals or 0})"
-    elif (base in _WITH_LENGTH and column.length is not None) or (base in _WITH_FRACTION and column.decimals):
-        base += f"({column.length if base in _WITH_LENGTH else column.decimals})"
-    return base + (" unsigned" if column.unsigned else "")
 
 
 def _member(member: str) -> str:

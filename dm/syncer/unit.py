@@ -339,6 +339,7 @@ class SyncUnit:
                 multiple_rows=bool(settings.multiple_rows),
                 compact=self._compacts(connections[CONTROL].flavor == origin.facts.flavor),
                 missing_row=settings.missing_row,
+                narrower_columns=settings.narrower_columns,
             ),
             points=points,
             keyless_done=taken.keyless_done(),

@@ -83,7 +83,7 @@ def _plans(context: SourceContext, weights: Weights, target: TargetTable, column
     """The plans of source tables with these columns, once each does without what the others can't do."""
     texts = [f"CREATE TABLE s (id INT PRIMARY KEY, v {of} NULL) DEFAULT CHARSET=utf8mb4" for of in columns]
     schemas = [parse_create_table(text, context) for text in texts]
-    shared, options = SharedKeys(), PlanOptions(context.flavor, weights)
+    shared, options = SharedKeys(), PlanOptions(context.flavor, weights, narrower_columns="accept")
     for schema in schemas:
         build_plan(schema, schema.columns, target, options, (), shared)
     return [build_plan(schema, schema.columns, target, options, (), shared) for schema in schemas]

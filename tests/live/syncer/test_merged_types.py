@@ -43,7 +43,9 @@ def test_a_value_that_goes_from_one_table_to_the_other_stays(
         for server, suffix, of in ((upstream, "1", first), (upstream, "2", second), (target, "", merged)):
             server.execute(f"CREATE TABLE {name}.{table}{suffix} ({COLUMNS.format(u=of)})")
     routes = tuple(route(name, table) for table in TYPES)
-    with running_sync(subtask_for(upstream, target, name, task=name, routes=routes, safe_mode=safe)) as sync:
+    with running_sync(
+        subtask_for(upstream, target, name, task=name, routes=routes, safe_mode=safe, narrower_columns="accept")
+    ) as sync:
         sync.wait_synced()
         upstream.execute(
             *(
@@ -74,7 +76,9 @@ def test_a_row_that_goes_between_a_table_with_a_key_and_one_without_stays(
         for server, suffix, of in ((upstream, "1", first), (upstream, "2", second), (target, "", merged)):
             server.execute(f"CREATE TABLE {name}.{table}{suffix} (k {of} PRIMARY KEY, v INT)")
     routes = tuple(route(name, table) for table in tables)
-    with running_sync(subtask_for(upstream, target, name, task=name, routes=routes, safe_mode=safe)) as sync:
+    with running_sync(
+        subtask_for(upstream, target, name, task=name, routes=routes, safe_mode=safe, narrower_columns="accept")
+    ) as sync:
         sync.wait_synced()
         upstream.execute(
             *(
@@ -103,7 +107,7 @@ def test_one_transaction_of_both_is_applied_once_and_in_order(
         server.execute(f"CREATE TABLE {name}.{table} (k {key} PRIMARY KEY, v INT)")
     numbers = "(1)" + "".join(f", ({number})" for number in range(2, rows + 1))
     upstream.execute(f"CREATE TABLE {name}.numbers (n INT PRIMARY KEY)", f"INSERT INTO {name}.numbers VALUES {numbers}")
-    subtask = subtask_for(upstream, target, name, task=name, routes=(route(name, "t"),))
+    subtask = subtask_for(upstream, target, name, task=name, routes=(route(name, "t"),), narrower_columns="accept")
     session = upstream.connect(database=name, autocommit=False)
     with running_sync(subtask) as sync:
         sync.wait_synced()

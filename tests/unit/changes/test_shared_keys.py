@@ -27,7 +27,7 @@ def merged(target: Sequence[Column], indexes: Sequence[Index], *sources: Sequenc
 
     def made(columns: Sequence[Column]) -> TablePlan:
         source = TableSchema(TableName("s", "t"), tuple(columns))
-        return build_plan(source, source.columns, into, PlanOptions("mysql"), (), shared)
+        return build_plan(source, source.columns, into, PlanOptions("mysql", narrower_columns="accept"), (), shared)
 
     for columns in sources:
         made(columns)

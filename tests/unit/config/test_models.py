@@ -147,6 +147,7 @@ syncers:
     safe-mode-duration: 10s
     insert-mode: replace
     missing-row: count
+    narrower-columns: accept
     atomic-transactions: true
     memory-quota: 64M
 validators:

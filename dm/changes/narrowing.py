@@ -1,0 +1,170 @@
+"""Whether a target column has room for each value of the source's: what it may take for another value without a word.
+
+A strict server refuses what is out of range, too long or not of the type. But it rounds fractions, cuts trailing
+spaces and pads bytes without an error, and reads text and numbers its own way where they go into another kind of type:
+2 into an ENUM is its second member, 5 into a YEAR is 2005. So a column may change values unless it is listed here. This
+is another question than `faithful` asks of keys, where equal values must stay equal. What the servers do was measured,
+each type into each (tests/live/changes/test_narrowing.py), and all of Unicode into each character set.
+
+Some pairs that would change few values or none are left out on purpose:
+
+- TIMESTAMP and DATETIME: the one is a moment, the other what a clock shows, and in which time zone nobody knows.
+- FLOAT, DOUBLE, BIT, YEAR and INET6 as text, and DECIMAL fractions as DOUBLE: the same, but not in the same words.
+- Integers of more than six digits as FLOAT, which has room for some, but a server prints no more digits of it.
+- Bytes as text, shapes as either, text as numbers or dates, and text as MySQL's JSON: another text of a like document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from dm.changes.fold import BYTES, CHARACTERS, INTEGERS, TEXTS
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.schema.charset import bytes_per_character
+from dm.schema.column_type import TEXT_SIZES
+from dm.schema.show import type_text
+from dm.schema.table import Column
+
+_BYTES_OF: Final = {f"{prefix}text": size for prefix, size in TEXT_SIZES}
+_GEOMETRIES: Final = frozenset(
+    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
+    | {"geometrycollection"}
+)
+_SHORT_INTEGERS: Final = frozenset({"tinyint", "smallint", "year"})
+_FLOAT_DIGITS: Final = 6  # of a FLOAT, of which a server prints no more
+_FLOAT_BITS: Final = 16  # fewer than six digits have
+_DOUBLE_DIGITS: Final = 15
+_DOUBLE_BITS: Final = 53
+_LONGEST_BIT: Final = 64
+_UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
+# Both servers take a few characters that these sets lack for others that they have: any supplementary one may become a
+# byte of TIS-620, and U+6661 becomes U+6659 in CP932. Into every other set the conversion of what is lacking fails.
+_CONFUSED: Final = frozenset({"tis620", "cp932"})
+
+
+def keeps_values(source: Column, target: Column) -> bool:
+    """Whether every value that a strict target accepts from the source is the same value there."""
+    of, to = source.base, target.base
+    if source.nullable and target.auto_increment:
+        return False  # NULL becomes the next number
+    if of in INTEGERS or of == "year":
+        return _keeps_integer(source, target)
+    if of == "bit":
+        return _keeps_bits(source.length or 1, target)
+    if of == "decimal":
+        return _keeps_decimal(source, target)
+    if of in ("float", "double"):
+        # A number of decimals rounds what has none, or another number of them.
+        return (to == of and target.decimals == source.decimals) or (to in (of, "double") and target.decimals is None)
+    if of in ("date", "time", "datetime", "timestamp"):
+        return _keeps_time(source, target)
+    if of in TEXTS:
+        return _keeps_text(source, target)
+    if of in ("enum", "set"):
+        return to == of or (to in TEXTS and _keeps_characters("utf8mb4", target.charset))
+    if of in BYTES:
+        return (to in BYTES and to != "binary") or (of == to and source.length == target.length)
+    if of in _GEOMETRIES:
+        return to in _GEOMETRIES
+    if of == "json":
+        return to == of or to in TEXTS
+    return to == of or (of in ("uuid", "inet4") and to in TEXTS)
+
+
+def refuse_narrower(source: TableName, target: TableName, columns: Iterable[tuple[Column, Column]]) -> None:
+    """Raise DMError `columns-narrower` where one of these columns of the target may change values of the source's."""
+    found = [(of, to) for of, to in columns if to.generated is None and not keeps_values(of, to)]
+    if found:
+        raise DMError(
+            "columns-narrower",
+            source=source,
+            target=target,
+            columns=", ".join(f"{to.name} ({_described(of)} into {_described(to)})" for of, to in found),
+            target_sql=target.sql,
+            first=Ident(found[0][1].name).sql,
+        )
+
+
+def _described(column: Column) -> str:
+    charset = f" character set {column.charset}" if column.charset else ""
+    return type_text(column) + charset
+
+
+def _printed(target: Column) -> bool:
+    """Whether the column takes the text of a number or a time as it is."""
+    return target.base in TEXTS or (target.base in BYTES and target.base != "binary")
+
+
+def _keeps_integer(source: Column, target: Column) -> bool:
+    of, to = source.base, target.base
+    if to == of or to in INTEGERS or to == "decimal":
+        return True
+    if to == "double":
+        return of != "bigint"
+    if to == "float":
+        return of in _SHORT_INTEGERS
+    if to == "bit":
+        # -1 has all bits set.
+        return source.unsigned or of == "year" or (target.length or 1) < _LONGEST_BIT
+    # Both servers cut a number in UTF-32 after 16 digits, without an error.
+    return of != "year" and _printed(target) and (of != "bigint" or target.charset != "utf32")
+
+
+def _keeps_bits(length: int, target: Column) -> bool:
+    to = target.base
+    if to == "double":
+        return length <= _DOUBLE_BITS
+    if to == "float":
+        return length <= _FLOAT_BITS
+    return to in INTEGERS or to in ("bit", "decimal")
+
+
+def _keeps_decimal(source: Column, target: Column) -> bool:
+    to = target.base
+    if to == "decimal":
+        return (target.decimals or 0) >= (source.decimals or 0)
+    if _printed(target):
+        return True
+    digits = source.length or 10
+    if source.decimals:
+        return False
+    return (
+        to in INTEGERS or (to == "double" and digits <= _DOUBLE_DIGITS) or (to == "float" and digits <= _FLOAT_DIGITS)
+    )
+
+
+def _keeps_time(source: Column, target: Column) -> bool:
+    of, to = source.base, target.base
+    if of == to or (of, to) == ("date", "datetime"):
+        return (target.decimals or 0) >= (source.decimals or 0)
+    return of != "timestamp" and _printed(target)
+
+
+def _keeps_text(source: Column, target: Column) -> bool:
+    of, to = source.base, target.base
+    if to in BYTES:
+        return to != "binary"
+    if to not in TEXTS or not _keeps_characters(source.charset, target.charset):
+        return False
+    # The text of a CHAR ends in no space: nothing of it is cut without an error, and no other's may stand in one.
+    return of == "char" or (to != "char" and _long_enough(source, target))
+
+
+def _keeps_characters(source: str | None, target: str | None) -> bool:
+    return source == target or target not in _CONFUSED
+
+
+def _long_enough(source: Column, target: Column) -> bool:
+    """Whether each text of a column is short enough for another one, which would cut trailing spaces quietly."""
+    of, to = source.base, target.base
+    if to == "longtext":
+        return True  # no packet is so long
+    as_bytes = source.charset == target.charset or {source.charset, target.charset} <= _UTF8
+    if of in _BYTES_OF and to in _BYTES_OF and as_bytes:
+        return _BYTES_OF[of] <= _BYTES_OF[to]
+    characters = source.length or 1 if of in CHARACTERS else _BYTES_OF[of]
+    if to in CHARACTERS:
+        return characters <= (target.length or 1)
+    return characters * bytes_per_character(target.charset) <= _BYTES_OF[to]

@@ -1,0 +1,63 @@
+"""Columns of the target that may change values: the task pauses before it writes one, or a person accepts it."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import RunningSync, running_sync, subtask_for
+
+pytestmark = pytest.mark.live
+
+SOURCE = "id INT PRIMARY KEY, price DECIMAL(10,4), made DATETIME(6), name VARCHAR(20), n INT, c CHAR(4) AS (n) STORED"
+TARGET = "id BIGINT PRIMARY KEY, price DECIMAL(10,2), made DATETIME, name TEXT, n TINYINT, c CHAR(1) AS ('c') STORED"
+ROW = "(1, 1.0051, '2024-01-02 03:04:05.600000', 'a ', 1, DEFAULT)"
+
+
+def _create(upstream: ThrowawayServer, target: ThrowawayServer, name: str) -> None:
+    upstream.execute(f"CREATE TABLE {name}.t ({SOURCE}) DEFAULT CHARSET utf8mb4")
+    target.execute(f"CREATE TABLE {name}.t ({TARGET}) DEFAULT CHARSET utf8mb4")
+
+
+@pytest.mark.ci_flavor("mariadb")
+def test_the_task_pauses_before_the_first_row_and_goes_on_when_there_is_room(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    _create(upstream, target, name)
+    subtask = subtask_for(upstream, target, name, task=name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    upstream.execute(f"INSERT INTO {name}.t VALUES {ROW}")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.retryable) == ("columns-narrower", False)
+    # All that don't fit, and neither those that are wide enough or refused by the server, nor what is computed there.
+    columns = "price (decimal(10,4) into decimal(10,2)), made (datetime(6) into datetime)"
+    assert error.message.startswith(
+        f"target table {name}.t may take values of source table {name}.t for other values, without an error: {columns}"
+    )
+    assert error.position is not None
+    assert error.position in error.message
+    assert target.query(f"SELECT COUNT(*) FROM {name}.t") == ((0,),)
+    target.execute(f"ALTER TABLE {name}.t MODIFY price DECIMAL(12,4), MODIFY made DATETIME(6)")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    rows = f"SELECT id, price, made, name, n FROM {name}.t"
+    assert target.query(rows) == upstream.query(rows)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_what_the_target_makes_of_values_can_be_accepted(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    _create(upstream, target, name)
+    subtask = subtask_for(upstream, target, name, task=name, narrower_columns="accept")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.t VALUES {ROW}")
+        sync.wait_synced()
+    assert target.query(f"SELECT price * 100, name FROM {name}.t") == ((101, "a "),)
