@@ -11,6 +11,7 @@ from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.expressions import expression_filters
 from dm.task.precheck.extraction import extracted_columns
 from dm.task.precheck.foreign_keys import acting_foreign_keys
+from dm.task.precheck.narrowing import narrower_columns
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 
@@ -25,6 +26,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *acting_foreign_keys(context, answers),
         *_engines(context, answers),
         *_columns(context, answers),
+        *narrower_columns(context, answers),
         *extracted_columns(context, answers),
         *_names_apart(context, answers),
         *expression_filters(context, answers),

@@ -290,6 +290,22 @@ def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migrat
     assert migration.only("table_schema").state == "failure", "no ALTER is replicated"
 
 
+def test_a_target_column_that_may_change_values(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(f"ALTER TABLE {name}.a ADD COLUMN price DECIMAL(10,4), ADD COLUMN n INT")
+    migration.target.execute(f"CREATE TABLE {name}.a (id BIGINT PRIMARY KEY, v INT, price DECIMAL(10,2), n TINYINT)")
+    migration.mode = "incremental"
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert finding.message.endswith("without an error: price (decimal(10,4) into decimal(10,2))")
+    migration.task_lines = "syncers: {global: {narrower-columns: accept}}\n"
+    migration.meta = "    syncer-config-name: global\n"
+    assert migration.only("table_schema").state == "success"
+    migration.task_lines = migration.meta = ""
+    migration.target.execute(f"ALTER TABLE {name}.a MODIFY price DECIMAL(12,4)")
+    assert migration.only("table_schema").state == "success"
+
+
 def test_an_incremental_task_whose_target_has_no_table(migration: Migration) -> None:
     migration.mode = "incremental"
     finding = migration.only("table_schema")
