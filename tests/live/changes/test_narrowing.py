@@ -123,7 +123,7 @@ SOURCES: Final[dict[str, list[Value]]] = {
 }
 OF_ONE_FAMILY: Final[dict[Flavor, dict[str, list[Value]]]] = {
     "mysql": {
-        "JSON": ['{"a": 1, "é": [1.0, 2]}', "[]", "null", "1.5", '"text "'],
+        "JSON": ['{"a": 1, "é": [1.0, 2]}', "[]", "null", "1.5", '"text "', '"晡"'],
         "VECTOR(2)": [struct.pack("<ff", 1, 2)],
         "VECTOR(3)": [struct.pack("<fff", 1, 2, 0.5)],
     },
