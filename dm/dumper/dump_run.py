@@ -14,14 +14,18 @@ from dm.dumper.progress import DumpProgress
 from dm.dumper.stream import Stream
 from dm.dumper.structures import read_schemas
 from dm.dumper.target_keys import TargetKeys
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.relaylog.hold import Hold
 from dm.rules import TableRules
 from dm.spark.dump_files import DumpedTable, DumpPlan
 from dm.spark.session import SparkProvider
+from dm.target.progress.file_birth import FileBirth
 from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts
+from dm.upstream.facts import ServerFacts, binlog_files
+from dm.upstream.file_beginning import creation_time
+from dm.upstream.replica_identity import identity_for
 
 
 @dataclass
@@ -62,6 +66,34 @@ class DumpRun:
         """Tell the relay that the syncer will read from P0 on, and from nowhere before."""
         if self.hold is not None:
             self.hold.keep_from(point)
+
+    def birth(self, point: Position) -> FileBirth | None:
+        """When the source made the point's file, where a syncer goes on from there."""
+        if not self.syncs:
+            return None
+        identity = identity_for(self.subtask.task, self.subtask.source.source_id)
+        return FileBirth(self.facts.server_uuid, point.file, creation_time(self.endpoint, identity, point.file))
+
+    def reset_since(self, birth: FileBirth | None) -> str:
+        """What tells that the source was reset since a file's birth was read; nothing where it was not."""
+        if birth is None:
+            return ""
+        point = Position(birth.server_uuid, birth.file)
+        files = [Position(birth.server_uuid, name) for name, _ in binlog_files(self.connection)]
+        if point not in files:
+            if point.order < files[0].order:
+                return ""  # purged; a history that has begun anew did not come so far
+            return f"it had file {birth.file} when the dump began, and its last one is {files[-1].file}"
+        now = self.birth(point)
+        if now is None or now == birth:
+            return ""
+        return f"file {birth.file} was made at {now.created}, and the one of the dump at {birth.created} (in seconds)"
+
+    def demand_same_history(self, birth: FileBirth | None) -> None:
+        """Raise DMError if the source was reset meanwhile: the places that were taken before mean other ones now."""
+        what = self.reset_since(birth)
+        if what:
+            raise DMError("source-reset", what=what)
 
     @property
     def endpoint(self) -> Endpoint:

@@ -64,11 +64,14 @@ class LockFreeDump:
         else:
             raise DMError("dump-table-unstable", table=", ".join(map(str, sorted(moved))), rounds=_ROUNDS)
         faults.hit("dumper.before_p1")
-        return replace(plan, p1=upper_bound(self.run.connection, self.run.facts))
+        plan = replace(plan, p1=upper_bound(self.run.connection, self.run.facts))
+        self.run.demand_same_history(plan.birth)
+        return plan
 
     def _begin(self) -> DumpPlan | None:
         run = self.run
         run.progress.phase = "taking the start point"
+        first = run.birth(upper_bound(run.connection, run.facts))
         settled = settle(run.connection, run.rules.wanted, self._point)
         if run.stop.is_set():
             return None
@@ -78,7 +81,12 @@ class LockFreeDump:
             if structure is not None
         ]
         # What was moving around P0 is looked at by the comparison at the end of the first round.
-        plan = replace(run.new_plan(settled.point, tables), unsettled=tuple(sorted(settled.moving)))
+        plan = replace(
+            run.new_plan(settled.point, tables),
+            unsettled=tuple(sorted(settled.moving)),
+            birth=run.birth(settled.point),
+        )
+        run.demand_same_history(first)
         save_plan(run.directory, plan)
         faults.hit("dumper.after_p0")
         return plan

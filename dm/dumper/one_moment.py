@@ -41,6 +41,7 @@ class OneMomentDump:
         tables = [DumpedTable(name, text, form=form) for name, text in structures.items() if text is not None]
         # The point is taken later; nothing is resumed from this one.
         plan = run.new_plan(upper_bound(run.connection, run.facts), tables)
+        first = run.birth(plan.p0)
         planned = self.planner.walk(replace(plan, consistent=True))
         if planned is None:
             return None
@@ -50,7 +51,9 @@ class OneMomentDump:
             return None
         _demand_unmoved(run.changed)
         faults.hit("dumper.before_p1")
-        return replace(planned, p0=point, p1=point)
+        birth = run.birth(point)
+        run.demand_same_history(first)
+        return replace(planned, p0=point, p1=point, birth=birth)
 
     def _compare(self, plan: DumpPlan) -> None:
         planned = {table.name: table.structure for table in plan.tables}

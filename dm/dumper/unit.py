@@ -6,7 +6,8 @@ the binlog, and the process may die anywhere.
 Two ways: `lock_free` where a syncer follows, `one_moment` where nobody corrects the rows afterwards. Both leave chunk
 files and a plan (`dm.spark.dump_files`); the dump is finished when the plan has a P1. Every run starts from the
 stored plan and from which files exist, so a run after a SIGKILL is a run like any other. Another server behind the
-same address (a failover) makes P0 meaningless: the dump starts from zero.
+same address (a failover), or a source that was reset, makes P0 meaningless: the dump starts from zero. Where that
+happens during a run the run ends with it; behind its end the syncer finds it, by the birth of P0's file.
 """
 
 from __future__ import annotations
@@ -140,10 +141,11 @@ class DumpUnit:
         other_rows = plan.where != self._subtask.dumper.where
         other_form = any(table.form not in forms for table in plan.tables)
         other_server = plan.server_uuid != run.facts.server_uuid
+        other_history = not plan.finished and not other_server and run.reset_since(plan.birth) != ""
         if plan.finished and other_rows:
             why = f"it was dumped with {f'`where: {plan.where}`' if plan.where else 'no `where`'}"
             raise DMError("dump-directory-foreign", directory=self._directory, why=why)
-        if not plan.finished and (plan.consistent or other_rows or other_form or other_server):
+        if not plan.finished and (plan.consistent or other_rows or other_form or other_server or other_history):
             self._clear()
             return None
         self._remove_left()

@@ -268,7 +268,7 @@ class LoadUnit:
         tables: dict[TableName, tuple[TableSchema, Position | None]] = {
             table.name: (structures.schema(table), table.point) for table in plan.tables
         }
-        write_handover(connection, self._key, Handover(plan.p0, plan.p1, tables, plan.vanished))
+        write_handover(connection, self._key, Handover(plan.p0, plan.p1, tables, plan.vanished, plan.birth))
 
     def _clean(self, plan: DumpPlan | None) -> None:
         self._progress.finish()

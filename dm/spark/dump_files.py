@@ -36,6 +36,7 @@ from dm.position import Position
 from dm.spark.chunk_plan import Bound
 from dm.spark.dump_directory import PLAN_FILE, writing_to
 from dm.spark.sql_file import read_trailer
+from dm.target.progress.file_birth import UNKNOWN, FileBirth, birth_from_json, birth_to_json
 
 FOOTER_KEY = b"dm.chunk"
 STREAMED = "stream"  # the form of a table whose chunks go into the target without files
@@ -116,6 +117,7 @@ class DumpPlan:
     started: float = 0.0  # seconds since the epoch
     where: str = ""  # which rows were asked for
     unsettled: tuple[TableName, ...] = ()  # seen around a point, but not long enough to enter
+    birth: FileBirth | None = None  # of P0's file
 
     @property
     def finished(self) -> bool:
@@ -231,6 +233,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             "started": plan.started,
             "where": plan.where,
             "unsettled": [list(name) for name in plan.unsettled],
+            "birth": birth_to_json(plan.birth),
         },
         indent=1,
     )
@@ -280,6 +283,7 @@ def plan_from_text(text: str) -> DumpPlan:
         found.get("started", 0.0),
         found.get("where", ""),
         tuple(TableName(*name) for name in found.get("unsettled", ())),
+        birth_from_json(found.get("birth", UNKNOWN)),
     )
 
 

@@ -123,7 +123,7 @@ def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpo
             (key.source_id,),
         )
         if not rows:
-            write_global(connection, key, checkpoint.position, checkpoint.bound)
+            write_global(connection, key, checkpoint.position, checkpoint.bound, checkpoint.birth)
             for table, point in checkpoint.tables.items():
                 _write_table(connection, key, table, point)
         connection.commit()

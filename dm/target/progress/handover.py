@@ -17,6 +17,7 @@ from dm.position import Position
 from dm.schema.table import TableSchema
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, TablePoint, write_new
+from dm.target.progress.file_birth import FileBirth
 from dm.target.progress.tables import SubtaskKey, create_tables
 
 
@@ -28,6 +29,7 @@ class Handover:
     p1: Position
     tables: Mapping[TableName, tuple[TableSchema, Position | None]]
     vanished: Mapping[TableName, Position] = field(default_factory=dict)
+    birth: FileBirth | None = None  # of P0's file: the syncer must find P0 in the same one
 
 
 def write_handover(connection: TargetConnection, key: SubtaskKey, handover: Handover) -> bool:
@@ -37,4 +39,4 @@ def write_handover(connection: TargetConnection, key: SubtaskKey, handover: Hand
     for table, point in handover.vanished.items():
         tables[table] = TablePoint(None, point)
     bound = None if handover.p0.order == handover.p1.order else handover.p1
-    return write_new(connection, key, Checkpoint(handover.p0, bound, tables))
+    return write_new(connection, key, Checkpoint(handover.p0, bound, tables, handover.birth))
