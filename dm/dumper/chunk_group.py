@@ -27,6 +27,7 @@ from dm.dumper.chunk_reader import (
     row_session,
 )
 from dm.errors import DMError
+from dm.target.attempts import Attempts
 from dm.upstream.connection import Connection
 from dm.upstream.snapshot import table_snapshot
 
@@ -131,6 +132,16 @@ class GroupReader:
         return tuple(results)
 
     def _read(self, task: ChunkTask, sessions: SourceSessions) -> ChunkResult:
+        attempts = Attempts()
+        while True:
+            try:
+                return self._read_once(task, sessions)
+            except DMError as error:
+                if task.destination is None or not attempts.again(error):
+                    raise
+                sessions.close()  # the rows that were not taken any more are still on their way through it
+
+    def _read_once(self, task: ChunkTask, sessions: SourceSessions) -> ChunkResult:
         try:
             if not task.keyless:
                 return self.reader.read(sessions.rows, task)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pyarrow
 from pyarrow import parquet
@@ -20,6 +19,7 @@ from dm.errors import DMError
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
 from dm.spark.destination import Destination
+from dm.target.attempts import Attempts
 from dm.target.connection import TargetConnection
 from dm.target.progress.chunks import (
     NO_DUPLICATES,
@@ -30,9 +30,6 @@ from dm.target.progress.chunks import (
     note_duplicates,
     take_slot,
 )
-
-_DEADLOCK: Final = "1213 "
-_MOST_ATTEMPTS: Final = 20  # of one part; each time the other side of the deadlock has gone on
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +88,15 @@ class PartLoader:
         return tuple(results)
 
     def _load_whole(self, connection: TargetConnection, task: PartTask) -> PartResult:
-        """Load the part, again where it lost a deadlock: parts of a merge meet in the keys that their rows share."""
-        for _ in range(_MOST_ATTEMPTS - 1):
+        """Load the part, again where it gave way: parts of a merge meet in the keys that their rows share."""
+        attempts = Attempts()
+        while True:
             try:
                 return self._load(connection, task)
             except DMError as error:
-                if not error.cause.startswith(_DEADLOCK):
+                if not attempts.again(error):
                     raise
                 connection.rollback()
-        return self._load(connection, task)
 
     def _load(self, connection: TargetConnection, task: PartTask) -> PartResult:
         duplicates = NO_DUPLICATES

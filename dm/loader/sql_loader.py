@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
@@ -37,6 +37,7 @@ from dm.loader.tally import OnDuplicate, Tally
 from dm.schema.table import Column
 from dm.spark.destination import Destination
 from dm.spark.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
+from dm.target.attempts import Attempts
 from dm.target.connection import TargetConnection
 from dm.target.progress.chunks import (
     NO_DUPLICATES,
@@ -158,6 +159,21 @@ class FileLoader:
             raise DMError("dump-file-damaged", file=sender.path, why=why)
         if number in task.done and not end:
             return
+        attempts, tally = Attempts(), sender.tally
+        while True:
+            before = replace(tally)
+            try:
+                self._write(connection, task, number, part, sender, end=end)
+                return
+            except DMError as error:
+                if not attempts.again(error):
+                    raise
+                connection.rollback()
+                tally.rows, tally.warnings, tally.duplicates = before.rows, before.warnings, before.duplicates
+
+    def _write(
+        self, connection: TargetConnection, task: FileTask, number: int, part: _Part, sender: _Sender, *, end: bool
+    ) -> None:
         connection.begin()
         fresh = claim_part(connection, self.run, task.part(number), 0, part.size, task.destination.target)
         if end:

@@ -67,35 +67,82 @@ def test_data_goes_in_packets_that_the_target_admits(upstream: ThrowawayServer, 
     assert_same(load)
 
 
-@pytest.mark.parametrize("local_infile", [0, 1])
-def test_a_part_that_loses_a_deadlock_is_loaded_again(
-    local_infile: int, mariadb: ThrowawayServer, full_load: LoadFactory
-) -> None:
-    load = full_load(mariadb, mariadb, TABLES[0], "INSERT INTO keyed VALUES (1, 1), (2, 2)")
-    load.dump()
+WAYS = [
+    pytest.param(0, {}, id="insert"),
+    pytest.param(1, {}, id="local"),
+    pytest.param(0, {"dump_format": "sql"}, id="sql"),
+    pytest.param(0, {"dump_files": "none"}, id="stream"),
+]
+WAITING = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"  # INNODB_TRX stays as it is while it is polled
+COUNT = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = "
+
+
+def prepare(load: FullLoad) -> str:
+    """Bring two rows up to the point where they are written; gives their table, in which some are already."""
+    if load.settings.get("dump_files") != "none":
+        load.dump()
     table = f"`{load.target_schema}`.keyed"
-    mariadb.execute(
+    load.target.execute(
         f"CREATE DATABASE `{load.target_schema}`",
         f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT, KEY v (v))",
         f"INSERT INTO {table} VALUES (1, 0), (2, 0)",
         f"INSERT INTO {table} SELECT seq, 0 FROM mysql.seq_10_to_500",
     )
-    waiting = "SHOW GLOBAL STATUS LIKE 'Innodb_row_lock_current_waits'"  # INNODB_TRX stays as it is while it is polled
-    deadlocks = "SELECT COUNT FROM information_schema.INNODB_METRICS WHERE NAME = 'lock_deadlocks'"
-    before = rows(mariadb, deadlocks)
+    return table
+
+
+def write(load: FullLoad) -> None:
+    """Write what was prepared, at the first attempt of the unit."""
+    if load.settings.get("dump_files") == "none":
+        load.dump()
+    assert load.load().status()["finishedRows"] == "2"
+
+
+@pytest.mark.parametrize(("local_infile", "settings"), WAYS)
+def test_a_part_that_loses_a_deadlock_is_loaded_again(
+    local_infile: int, settings: dict[str, str], mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, TABLES[0], "INSERT INTO keyed VALUES (1, 1), (2, 2)", **settings)
+    table = prepare(load)
+    before = rows(mariadb, f"{COUNT} 'lock_deadlocks'")
     with set_to(mariadb, "local_infile", local_infile), closing(mariadb.connect()) as other, other.cursor() as cursor:
         cursor.execute("BEGIN")
         cursor.execute(f"DELETE FROM {table} WHERE id >= 10")  # who has done more is not who has to give way
         cursor.execute(f"UPDATE {table} SET v = 5 WHERE id = 2")
 
         def meet() -> None:
-            wait_until(lambda: rows(mariadb, waiting)[0][1] == "1", "the load has row 1 and waits for row 2")
+            wait_until(lambda: rows(mariadb, WAITING)[0][1] == "1", "the load has row 1 and waits for row 2")
             cursor.execute(f"UPDATE {table} SET v = 5 WHERE id = 1")
             other.commit()
 
         with beside(meet):
-            load.load()
-    assert rows(mariadb, deadlocks) > before
+            write(load)
+    assert rows(mariadb, f"{COUNT} 'lock_deadlocks'") > before
+    assert_same(load)
+
+
+@pytest.mark.parametrize(("local_infile", "settings"), WAYS)
+def test_a_part_that_waited_in_vain_for_a_lock_is_loaded_again(
+    local_infile: int, settings: dict[str, str], mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, TABLES[0], "INSERT INTO keyed VALUES (1, 1), (2, 2)", **settings)
+    table = prepare(load)
+    before = rows(mariadb, f"{COUNT} 'lock_timeouts'")
+    with (
+        set_to(mariadb, "local_infile", local_infile),
+        set_to(mariadb, "innodb_lock_wait_timeout", 1),
+        closing(mariadb.connect()) as other,
+        other.cursor() as cursor,
+    ):
+        cursor.execute("BEGIN")
+        cursor.execute(f"DELETE FROM {table} WHERE id >= 2")
+
+        def let_go() -> None:
+            wait_until(lambda: rows(mariadb, f"{COUNT} 'lock_timeouts'") > before, "the load has waited in vain")
+            other.commit()
+
+        with beside(let_go):
+            write(load)
     assert_same(load)
 
 
