@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -201,4 +202,19 @@ def test_a_table_that_an_ended_load_has_left_behind_is_not_taken_for_complete(cu
     assert str(TableName(cut_short.target_schema, "own")) in caught.value.message
     cut_short.target.execute(f"DROP TABLE `{cut_short.target_schema}`.own")
     cut_short.load()
+    assert cut_short.report().identical
+
+
+def test_a_source_that_begins_anew_still_completes_the_table_of_a_merge(cut_short: FullLoad, tmp_path: Path) -> None:
+    other = replace(cut_short, source_id="source-2", directory=tmp_path / "second")
+    other.dump()
+    other.load()
+    assert "KEY `k`" not in structures(other)["own"], "the first source has yet to do it"
+    with TargetConnection(endpoint(cut_short.target)) as connection:
+        remove_progress(connection, SubtaskKey(cut_short.meta_schema, cut_short.subtask().task, cut_short.source_id))
+    cut_short.load()
+    structure = structures(cut_short)["own"]
+    assert "KEY `k` (`up`)" in structure
+    assert "CONSTRAINT `c_up`" in structure
+    assert deferred(cut_short) == []
     assert cut_short.report().identical

@@ -190,7 +190,18 @@ def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[Table
 
 
 def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Forget everything about this subtask (`start-task --remove-meta`)."""
-    for table in existing_tables(connection, key):
-        connection.execute(f"DELETE FROM {table.sql} WHERE id = %s", (key.source_id,))
+    """Forget everything about this subtask (`start-task --remove-meta`).
+
+    What a table lacks is no progress: where other sources have loaded rows into it, nobody can make it anew, and the
+    next load completes it as this one would have.
+    """
+    loaded = key.table("loader_checkpoint")
+    existing = existing_tables(connection, key)
+    for table in existing:
+        statement, source = f"DELETE FROM {table.sql} WHERE id = %s", (key.source_id,)
+        if table == key.deferral and loaded in existing:
+            others = f"SELECT target_schema, target_table FROM {loaded.sql} WHERE id <> %s"
+            connection.execute(f"{statement} AND (target_schema, target_table) NOT IN ({others})", source * 2)
+        else:
+            connection.execute(statement, source)
     connection.commit()
