@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 from dm.config.document import Scalar, YamlMap
 from dm.config.problem import did_you_mean
 from dm.config.scalar import Text, byte_size, one_of, size, whole
-from dm.config.section import LoadContext, Section
+from dm.config.section import LoadContext, Section, read_section
 
 Consistency = Literal["auto", "none", "flush", "lock"]
 
@@ -67,7 +67,12 @@ class DumperConfig(Section):
         """Turn dumpling's command line into fields; what the line says wins, as in DM."""
         extra = data.pop("extra-args", None)
         if isinstance(extra, Scalar):
+            written = data.subset(set(data))
             _read_extra(extra, data, context)
+            # What the line replaces is looked at as well: a mistyped value is one, whichever of the two wins.
+            replaced = written.subset({key for key in written if data[key] is not written[key]})
+            if replaced:
+                read_section(cls, replaced, context)
         elif extra is not None:
             mark, path = data.mark_of("extra-args"), data.path_of("extra-args")
             context.report.add("config-wrong-type", mark, path, found="mapping or list", expected="a text of options")
