@@ -50,6 +50,7 @@ _NUMBER: Final = re.compile(rb"\d+")
 _DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
 _STATEMENT_SHARE: Final = 1 << 20
 _PACKET_MARGIN: Final = 4096
+_GENERATED_KEYS: Final = 80030  # MySQL makes keys of its own since then
 _PACKET_ENDS: Final = 2  # a packet begins with the command's byte, and must be shorter than its limit
 
 Row = tuple[Any, ...]
@@ -109,11 +110,14 @@ class TargetConnection:
             version, folds, packet, buffer = self.query(
                 "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet, @@net_buffer_length"
             )[0]
+            self.version_text: str = str(version)
+            self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
+            if self.flavor == "mysql" and self.version >= _GENERATED_KEYS:
+                # A key that the source has made by itself, and shows, is one here as well, and may be hidden.
+                self.execute("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
         except DMError:
             self.close()
             raise
-        self.version_text: str = str(version)
-        self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
         self.folds_names: bool = int(folds) != 0
         """Whether names of schemas and tables are the same in upper and lower case."""
         self._packet = int(packet)
