@@ -249,6 +249,14 @@ KINDS: tuple[ErrorKind, ...] = (
         "a session (RawCause has the target's words), or create the table by hand; then resume the task",
     ),
     ErrorKind(
+        "load-key-demanded", 34929, "load-unit", "downstream", "high",
+        "the target takes no table without a primary key, and {source_table} has none; {table} was not made",
+        "switch `sql_generate_invisible_primary_key` on at the target (MySQL since 8.0.30), or "
+        "`sql_require_primary_key` off (MariaDB: `innodb_force_primary_key`), or create {table} by hand with a key of "
+        "its own, such as `dm_row BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY INVISIBLE`; then resume the "
+        "task; or leave the table out with `block-allow-list`",
+    ),
+    ErrorKind(
         "load-table-unsuitable", 34928, "load-unit", "downstream", "high",
         "table {table} at the target can't take rows of {source_table}: {why}; after a crash nothing would tell which "
         "rows are there",

@@ -26,9 +26,10 @@ from dm.ident import TableName
 from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
+from dm.loader.target_tables import TargetTables
 from dm.rules.table_rules import TableRules
 from dm.spark.destination import Destination
-from dm.spark.dump_files import DumpedTable, DumpPlan
+from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan
 from dm.spark.json_types import types_column
 from dm.spark.text_rows import Batch
 from dm.target.connection import TargetConnection
@@ -150,6 +151,11 @@ class TargetStream:
             self._run = begin_run(connection, key, plan.dump_id, stop)
             create_deferrals(connection, key)
             self._done = loaded_sizes(connection, self._run)
+            # The load makes them, from their files, when rows of all others are there.
+            targets, structures = TargetTables.at(connection), DumpedStructures(plan)
+            for table in plan.tables:
+                if table.form != STREAMED:
+                    targets.demand_makeable(structures.schema(table), self._rules.route(table.name))
 
     def finished(self, table: DumpedTable, chunk: int) -> tuple[int, int] | None:
         """Rows and bytes of a chunk that is at the target."""

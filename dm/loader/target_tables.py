@@ -26,6 +26,7 @@ Route = Callable[[TableName], TableName]
 
 _TABLE_EXISTS = "1050 "
 _DUPLICATE_MEMBER = "1291 "
+_KEY_DEMANDED = ("3750 ", "1173 ")  # MySQL, sql_require_primary_key; MariaDB, innodb_force_primary_key
 # Unknown collation, unknown character set, unknown type, syntax, collation that does not belong to the set.
 _NOT_UNDERSTOOD = ("1273 ", "1115 ", "4161 ", "1064 ", "1253 ")
 
@@ -94,6 +95,10 @@ class TargetTables:
                     raise DMError(
                         "load-collation-unknown", table=source.name, target_table=target, cause=error.cause
                     ) from error
+                if error.cause.startswith(_KEY_DEMANDED):
+                    raise DMError(
+                        "load-key-demanded", table=target, source_table=source.name, cause=error.cause
+                    ) from error
                 # Another source of the same task may have created it a moment ago.
                 if not error.cause.startswith(_TABLE_EXISTS):
                     raise
@@ -107,6 +112,16 @@ class TargetTables:
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
         return found, new
+
+    def demand_makeable(self, source: TableSchema, target: TableName) -> None:
+        """Raise DMError where the target would not make a table without any key: to be asked before rows come."""
+        if source.unique_indexes or self._exists(target):
+            return
+        names = "'sql_require_primary_key', 'innodb_force_primary_key', 'sql_generate_invisible_primary_key'"
+        found = self.connection.query(f"SHOW VARIABLES WHERE Variable_name IN ({names})")
+        on = {str(name) for name, value in found if value == "ON"}
+        if on and "sql_generate_invisible_primary_key" not in on:
+            raise DMError("load-key-demanded", table=target, source_table=source.name)
 
     def _demand_transactions(self, source: TableSchema, made_as: TableSchema, target: TableName) -> None:
         """Raise DMError for a table whose rows can't be committed together with the record of what they are."""

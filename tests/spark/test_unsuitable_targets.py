@@ -6,8 +6,11 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.gtid import Flavor
+from dm.ident import TableName
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import rows
+from tests.testbed.fixtures import ServerFactory
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -45,3 +48,38 @@ def test_a_view_where_a_table_should_be_is_refused(mariadb: ThrowawayServer, ful
     with pytest.raises(DMError) as caught:
         load.load()
     assert caught.value.name == "load-table-unsuitable"
+
+
+DEMAND = {"mysql": "sql_require_primary_key", "mariadb": "innodb_force_primary_key"}
+
+
+@pytest.mark.parametrize("dump_files", ["all", "none"])
+def test_a_target_that_demands_keys_is_told_before_any_row_comes(
+    dump_files: str, flavor: Flavor, upstream: ThrowawayServer, server: ServerFactory, full_load: LoadFactory
+) -> None:
+    target = server(flavor, **{DEMAND[flavor]: True})
+    load = full_load(
+        upstream,
+        target,
+        "CREATE TABLE keyed (id INT PRIMARY KEY)",
+        "INSERT INTO keyed VALUES (1)",
+        "CREATE TABLE plain (id INT)",
+        "INSERT INTO plain VALUES (1), (1)",
+        dump_files=dump_files,
+    )
+    if dump_files == "all":
+        load.dump()
+    with pytest.raises(DMError) as caught:
+        load.load() if dump_files == "all" else load.dump()
+    assert caught.value.name == "load-key-demanded"
+    assert str(TableName(load.schema, "plain")) in caught.value.message
+    filled = f"SELECT table_name FROM information_schema.tables WHERE table_schema = '{load.target_schema}'"
+    for (name,) in rows(target, filled):
+        assert rows(target, f"SELECT * FROM `{load.target_schema}`.{name}") == []
+    key = "dm_row BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY INVISIBLE"
+    assert key in caught.value.workaround
+    target.execute(f"CREATE DATABASE IF NOT EXISTS `{load.target_schema}`")
+    target.execute(f"CREATE TABLE `{load.target_schema}`.plain (id INT, {key})")
+    load.dump()
+    load.load()
+    assert rows(target, f"SELECT id FROM `{load.target_schema}`.plain") == [(1,), (1,)]
