@@ -182,6 +182,13 @@ def decoder_of(charset: str) -> Callable[[bytes], str | None] | None:
         except UnicodeDecodeError:
             return None
 
+    if charset == "ucs2":  # whose characters are of two bytes each: halves of a larger one stay halves
+
+        def decoded_narrow(value: bytes) -> str | None:
+            text = decoded(value)
+            return None if text is None or max(text, default="") > "\uffff" else text
+
+        return decoded_narrow
     differences = _differences(charset)
     if not differences:
         return decoded

@@ -96,3 +96,20 @@ def test_what_stands_for_no_character_is_null_and_flagged(
     assert [three[name] for name in "ckbeswal"] == [None] * 8
     assert {name for name in two if two[name] is True} == {"b__invalid", "w__invalid", "a__invalid"}
     assert not any(value is True for row in (one, three) for value in row.values())
+
+
+def test_a_half_of_a_character_is_null_and_flagged(
+    upstream: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider
+) -> None:
+    load = full_load(
+        upstream,
+        upstream,
+        "CREATE TABLE t (id INT PRIMARY KEY, u VARCHAR(9) CHARACTER SET ucs2, v VARCHAR(9) CHARACTER SET utf16)",
+        "INSERT INTO t VALUES (1, _ucs2 x'00e9', _utf16 x'd83dde00'), (2, _ucs2 x'd800', ''),"
+        " (3, _ucs2 x'0061dc000062', ''), (4, _ucs2 x'd83dde00', ''), (5, NULL, NULL)",
+        mode="dump",
+    )
+    load.dump()
+    found = lake.table(spark.session(), load.directory, f"{load.schema}.t").orderBy("id").collect()
+    assert [(row.u, row.u__invalid) for row in found] == [("é", False), *[(None, True)] * 3, (None, False)]
+    assert [(row.v, row.v__invalid) for row in found] == [("\U0001f600", False), *[("", False)] * 3, (None, False)]
