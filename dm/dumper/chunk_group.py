@@ -85,7 +85,7 @@ class GroupWalker:
                 except DMError as error:
                     if not is_changed(error):
                         raise
-                    results.append(WalkResult(walk.table, None))
+                    results.append(WalkResult(walk.table, None, words=error.cause))
                     sessions.close()
         return tuple(results)
 
@@ -155,4 +155,4 @@ class GroupReader:
                     error.name, position=error.position, cause=f"{error.cause} [{task}]", **error.details
                 ) from error
             sessions.close()
-            return ChunkResult(task.table, task.generation, task.chunk, changed=True)
+            return ChunkResult(task.table, task.generation, task.chunk, changed=True, words=error.cause)

@@ -116,6 +116,7 @@ class WalkResult:
     table: TableName
     bounds: tuple[Bound, ...] | None
     counted: bool = True  # whether just so many rows are between two bounds; else it is no more than that
+    words: str = ""  # of the server that refused it as changed
 
 
 def find_bounds(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> WalkResult:
@@ -183,6 +184,7 @@ class ChunkResult:
     size: int = 0
     changed: bool = False
     point: Position | None = None
+    words: str = ""  # of the server that refused it as changed
 
 
 def selected_columns(schema: TableSchema, *, json_types: bool = False) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +44,7 @@ class DumpRun:
     hold: Hold | None = None
     stream: Stream | None = None  # where chunks of keyed tables go without files
     changed: set[TableName] = field(default_factory=set)  # tables that a worker found to be not the planned ones
+    _words: dict[TableName, str] = field(default_factory=dict)  # of the server about these
 
     def new_plan(self, point: Position, tables: Sequence[DumpedTable]) -> DumpPlan:
         """A plan that begins at the point."""
@@ -61,6 +62,15 @@ class DumpRun:
             started=self.progress.clock.time(),
             where=self.subtask.dumper.where,
         )
+
+    def note_changed(self, table: TableName, words: str) -> None:
+        """A worker found a table to be not the planned one, perhaps by these words of the server."""
+        self.changed.add(table)
+        self._words[table] = words
+
+    def words_about(self, tables: Iterable[TableName]) -> str:
+        """What the server said last of those of the tables that it refused to read."""
+        return "; ".join(f"{table}: {self._words[table]}" for table in sorted(tables) if self._words.get(table))
 
     def keep_from(self, point: Position) -> None:
         """Tell the relay that the syncer will read from P0 on, and from nowhere before."""

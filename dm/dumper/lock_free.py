@@ -62,7 +62,8 @@ class LockFreeDump:
             if not moved:
                 break
         else:
-            raise DMError("dump-table-unstable", table=", ".join(map(str, sorted(moved))), rounds=_ROUNDS)
+            tables = ", ".join(map(str, sorted(moved)))
+            raise DMError("dump-table-unstable", table=tables, rounds=_ROUNDS, cause=self.run.words_about(moved))
         faults.hit("dumper.before_p1")
         plan = replace(plan, p1=upper_bound(self.run.connection, self.run.facts))
         self.run.demand_same_history(plan.birth)
@@ -115,7 +116,7 @@ class LockFreeDump:
             for result in results:
                 self.planner.forget_report(waiting.pop((result.table, result.chunk)))
                 if result.changed:
-                    run.changed.add(result.table)
+                    run.note_changed(result.table, result.words)
                     continue
                 run.progress.chunk(result.table, result.rows, result.size)
                 if run.stream is not None:

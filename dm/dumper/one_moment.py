@@ -49,7 +49,7 @@ class OneMomentDump:
         point = self._read(planned)
         if point is None:
             return None
-        _demand_unmoved(run.changed)
+        _demand_unmoved(run.changed, run.words_about(run.changed))
         faults.hit("dumper.before_p1")
         birth = run.birth(point)
         run.demand_same_history(first)
@@ -105,7 +105,9 @@ class OneMomentDump:
             self.planner.hear_reports((task.table, name) for name, task in waiting.items())
 
         def done(results: tuple[ChunkResult, ...]) -> None:
-            run.changed.update(result.table for result in results if result.changed)
+            for result in results:
+                if result.changed:
+                    run.note_changed(result.table, result.words)
             faults.hit("dumper.chunk_recorded")
 
         reader = SlotReader(self.planner.reader(plan), directory)
@@ -122,8 +124,8 @@ class OneMomentDump:
         return meeting.point if complete else None
 
 
-def _demand_unmoved(moved: Iterable[TableName]) -> None:
+def _demand_unmoved(moved: Iterable[TableName], words: str = "") -> None:
     """Snapshots of tables that are not what was planned are of no use; everything starts anew."""
     tables = ", ".join(map(str, sorted(moved)))
     if tables:
-        raise DMError("dump-table-unstable", table=tables, rounds=1)
+        raise DMError("dump-table-unstable", table=tables, rounds=1, cause=words)

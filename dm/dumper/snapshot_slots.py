@@ -88,7 +88,7 @@ class SlotReader:
         except DMError as error:
             if not is_changed(error):
                 raise
-            return ChunkResult(chunk.table, chunk.generation, chunk.chunk, changed=True)
+            return ChunkResult(chunk.table, chunk.generation, chunk.chunk, changed=True, words=error.cause)
 
     def _claimed(self, number: int) -> bool:
         try:

@@ -102,7 +102,7 @@ class TablePlanner:
         def walked(results: tuple[WalkResult, ...]) -> None:
             for result in results:
                 if result.bounds is None:
-                    run.changed.add(result.table)
+                    run.note_changed(result.table, result.words)
                     continue
                 table = planned[result.table]
                 if not result.counted:

@@ -90,8 +90,9 @@ class DumpUnit:
             finally:
                 connection.close()
         except DMError as error:
-            # Waiting for a lock ends with the stop; what it waited for is asked for again by the next run.
-            if not (stop.is_set() and error.name == "dump-lock-refused"):
+            # Waiting for a lock, or for an earlier run's sessions at the target, ends with the stop; what it waited for
+            # is asked for again by the next run.
+            if not (stop.is_set() and error.name in ("dump-lock-refused", "load-busy")):
                 raise
         finally:
             keys.close()

@@ -115,7 +115,13 @@ class LoadUnit:
 
     def _load(self, connection: TargetConnection, plan: DumpPlan, stop: threading.Event) -> None:
         self._progress.begin(plan.p0)
-        run = begin_run(connection, self._key, plan.dump_id, stop)
+        try:
+            run = begin_run(connection, self._key, plan.dump_id, stop)
+        except DMError as error:
+            # Waiting for an earlier run's sessions ends with the stop; the next run asks for them again.
+            if not (stop.is_set() and error.name == "load-busy"):
+                raise
+            return
         if run.finished:
             self._clean(plan)
             return

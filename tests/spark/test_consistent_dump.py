@@ -246,3 +246,21 @@ def amounts(load: FullLoad, table: str) -> list[int]:
 
 def counted(server: ThrowawayServer) -> int:
     return int(rows(server, "SHOW GLOBAL STATUS LIKE 'Com_lock_tables'")[0][1])
+
+
+@pytest.mark.parametrize("consistency", ["none", "flush"])
+def test_a_table_that_can_not_be_read_is_told_in_the_servers_words(
+    upstream: ThrowawayServer, full_load: LoadFactory, consistency: str
+) -> None:
+    load = full_load(
+        upstream,
+        upstream,
+        "CREATE TABLE gone (id INT PRIMARY KEY)",
+        "INSERT INTO gone VALUES (1)",
+        "ALTER TABLE gone DISCARD TABLESPACE",
+        consistency=consistency,
+    )
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-table-unstable"
+    assert "1814: Tablespace" in caught.value.cause

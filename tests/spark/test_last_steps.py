@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,11 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.spark.dump_files import load_plan
 from dm.spark.java import find_java_home
+from dm.target.connection import TargetConnection
+from dm.target.progress.chunks import take_slot
+from dm.target.progress.tables import SubtaskKey
 from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import dump_unit, endpoint
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(900)]  # two JVMs start
 
@@ -56,3 +61,21 @@ def test_where_no_java_is_installed_the_one_of_a_wheel_runs_the_dump(
     plan = load_plan(load.directory)
     assert plan is not None
     assert plan.finished
+
+
+@pytest.mark.parametrize("dump_files", ["all", "none"])
+def test_a_pause_while_an_earlier_runs_session_is_ended_is_no_error(
+    dump_files: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *TABLES, dump_files=dump_files)
+    subtask, stopped = load.subtask(), threading.Event()
+    load.dump()
+    stopped.set()
+    with TargetConnection(endpoint(mariadb)) as writer:
+        take_slot(writer, SubtaskKey(load.meta_schema, subtask.task, load.source_id))
+        if dump_files == "all":
+            load.load(stopped)
+        else:
+            dump_unit(subtask, load.directory, load.spark).run(stopped)
+    load.load()
+    assert load.report().identical
