@@ -147,6 +147,7 @@ class Subtask:
         if self.stage == "Running" and unit is not None:
             self._launch(unit)
         elif self.stage == "Running":
+            self.unit = self.units[-1]  # which an earlier run has finished
             self._set("Finished")
         else:
             self._come_to_rest()

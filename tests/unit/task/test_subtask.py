@@ -89,7 +89,7 @@ def test_nothing_left_to_do_is_finished() -> None:
     one, _, _ = subtask("full")
     one.start()
     one.located(one.run, None)
-    assert stage(one) == "Finished"
+    assert (one.stage, one.unit) == ("Finished", "Load")
 
 
 def test_pause_and_resume() -> None:
