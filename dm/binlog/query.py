@@ -16,6 +16,7 @@ from typing import Final
 
 from dm.binlog.charset import decode_text
 from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.header import LOG_EVENT_THREAD_SPECIFIC_F, EventHeader
 from dm.errors import DMError
 
 _FIXED = Struct(
@@ -37,7 +38,7 @@ class QuerySession:
     lc_time_names: int | None = None
     charset_database: int | None = None
     invoker: tuple[str, str] | None = None
-    updated_schemas: tuple[str, ...] | None = None  # None also when there were too many to list
+    updated_schemas: tuple[str, ...] | None = None
     microseconds: int | None = None
     explicit_defaults_for_timestamp: bool | None = None
     xid: int | None = None  # of a DDL
@@ -49,6 +50,7 @@ class QuerySession:
     alter_flags: int | None = None  # MariaDB, binlog_alter_two_phase
     alter_start: int | None = None
     complete: bool = True
+    schemas_unlisted: bool = False  # it used too many to list them
 
 
 @dataclass(slots=True)
@@ -62,6 +64,7 @@ class Query:
     thread_id: int
     exec_time: int
     error_code: int
+    uses_temporary: bool = False  # some of its tables are temporary ones of its session
 
     @property
     def text(self) -> str:
@@ -157,6 +160,7 @@ def parse_session(raw: bytes) -> QuerySession:
             session.invoker = (cursor.short_bytes().decode(), cursor.short_bytes().decode())
         elif code == 12:
             session.updated_schemas = _updated_schemas(cursor)
+            session.schemas_unlisted = session.updated_schemas is None
         elif code in (13, 128):  # 128 is MariaDB's
             session.microseconds = cursor.uint(3)
         elif code == 16:
@@ -200,7 +204,7 @@ known_sessions: Final = _Sessions()
 """What was read so far."""
 
 
-def parse_query(data: bytes, at: int, end: int, timestamp: int, *, more: int = 0) -> Query:
+def parse_query(data: bytes, at: int, end: int, header: EventHeader, *, more: int = 0) -> Query:
     """Read a query event's body, whose fixed part is `more` bytes longer than a plain query's."""
     if at + _FIXED.size + more > end:
         raise Malformed("it is shorter than its fixed part")
@@ -214,8 +218,9 @@ def parse_query(data: bytes, at: int, end: int, timestamp: int, *, more: int = 0
         data[schema_at : sql_at - 1].decode(),
         data[sql_at:end],
         known_sessions[data[at:schema_at]],
-        timestamp,
+        header.timestamp,
         thread_id,
         exec_time,
         error_code,
+        bool(header.flags & LOG_EVENT_THREAD_SPECIFIC_F),
     )

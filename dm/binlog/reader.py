@@ -155,7 +155,7 @@ class EventParser:
             EventType.APPEND_BLOCK: self._statement_input,
             EventType.DELETE_FILE: self._statement_input,
             EventType.EXECUTE_LOAD_QUERY: lambda data, at, end, header: query.parse_query(
-                data, at, end, header.timestamp, more=_LOAD_QUERY_MORE
+                data, at, end, header, more=_LOAD_QUERY_MORE
             ),
             EventType.XID: self._xid,
             EventType.TABLE_MAP: self._table_map,
@@ -322,10 +322,10 @@ class EventParser:
         raise DMError("event-unknown", type=type_name(header.type))
 
     def _query(self, data: bytes, at: int, end: int, header: EventHeader) -> Query:
-        return query.parse_query(data, at, end, header.timestamp)
+        return query.parse_query(data, at, end, header)
 
     def _compressed_query(self, data: bytes, at: int, end: int, header: EventHeader) -> Query:
-        found = query.parse_query(data, at, end, header.timestamp)
+        found = query.parse_query(data, at, end, header)
         found.sql = decompress_event(found.sql)
         return found
 

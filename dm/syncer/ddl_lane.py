@@ -25,7 +25,16 @@ from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
 from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
-from dm.sql.operation import CreateTable, DropColumn, ExchangePartition, RenameTable
+from dm.sql.operation import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateTable,
+    DropColumn,
+    DropDatabase,
+    DropTable,
+    ExchangePartition,
+    RenameTable,
+)
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_execution import DdlExecution
@@ -47,6 +56,7 @@ _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 # 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
 _HARMLESS = (0, 1051)
 _DUPLICATE = "1062 "
+_NAMES_KEPT = 10_000
 
 
 class DdlLane:
@@ -65,6 +75,7 @@ class DdlLane:
         *,
         context_of: Callable[[Query], SourceContext],
         source_has: Callable[[TableName], bool],
+        source_views: Callable[[TableName], bool],
         points: dict[TableName, Position],
         intent: Intent | None,
         dumped_until: Position | None,
@@ -79,6 +90,8 @@ class DdlLane:
         self._progress = progress
         self._online = online
         self._context_of = context_of
+        self._source_views = source_views
+        self._no_views: set[TableName] = set()  # what it said of them
         self._points = points
         self._intent = intent
         # The end of the dump's window. After a crash the bound is no further than the last DDL, so it finds none.
@@ -144,6 +157,8 @@ class DdlLane:
         for piece in pieces:
             if not any(self._rules.followed(table) for table in piece.tables):
                 continue
+            if query.uses_temporary and _of_temporary(piece):
+                continue
             self._pass_on_points(piece, transaction)
             behind = self._all_behind(_changed(piece), transaction)
             step = Step(piece, execute=False, track="if possible")
@@ -204,13 +219,26 @@ class DdlLane:
         # MySQL tells which schemas were used. One that the text does not write, a trigger may have written.
         named = {table.schema.lower() for table in tables}
         others = [name for name in query.session.updated_schemas or () if name.lower() not in named]
-        return any(self._rules.wanted(TableName(schema, "")) for schema in others)
+        if query.session.schemas_unlisted or any(self._rules.wanted(TableName(schema, "")) for schema in others):
+            return True
+        return any(map(self._is_view, tables))
+
+    def _is_view(self, table: TableName) -> bool:
+        """Whether it is a view at the source now, so that other tables are written."""
+        if table in self._no_views:
+            return False
+        if self._source_views(table):
+            return True
+        if len(self._no_views) >= _NAMES_KEPT:
+            self._no_views.clear()
+        self._no_views.add(table)
+        return False
 
     def _steps_of(
         self, piece: Piece, text: str, query: Query, transaction: SourceTransaction, *, by_hand: bool
     ) -> list[Step]:
         followed = [self._rules.followed(table) for table in piece.tables]
-        if not any(followed):
+        if not any(followed) or (query.uses_temporary and _of_temporary(piece)):
             return []
         if not all(followed):
             raise DMError("ddl-partly-wanted", statement=piece.text)
@@ -476,6 +504,17 @@ def _all_of(steps: Sequence[Step], pieces: Sequence[Piece]) -> bool:
         step.piece is piece and step.execute and step.cut_over is None and step.copied_to is None
         for step, piece in zip(steps, pieces, strict=True)
     )
+
+
+def _of_temporary(piece: Piece) -> bool:
+    """Whether a statement whose event says that it used temporary tables is about one; raises DMError.
+
+    Where a statement creates or drops tables of both kinds, servers write those that are none for themselves.
+    """
+    operation = piece.operations[0] if piece.operations else None
+    if isinstance(operation, CreateTable) and operation.like is not None:
+        raise DMError("ddl-not-understood", statement=piece.text, why="it copies a temporary table")
+    return not isinstance(operation, CreateTable | DropTable | CreateDatabase | AlterDatabase | DropDatabase)
 
 
 def _changed(piece: Piece) -> list[TableName]:

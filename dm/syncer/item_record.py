@@ -3,6 +3,7 @@
     M   number, flavour, the table map's body as the source wrote it; stands before the first rows that refer to it
     R   kind, flags, number of the table map, bitmaps, row images as they stand in the event, decompressed
     S   a statement: its session, schema and text
+    T   the same, where tables of it are temporary ones
 
 Rows are not decoded here: an image takes a ninth of what its values take.
 """
@@ -62,8 +63,9 @@ class ItemWriter:
     def _statement(self, item: StatementItem) -> None:
         query = item.query
         session, schema = repr(astuple(query.session)).encode(), query.schema.encode()
+        what = b"T" if query.uses_temporary else b"S"
         front = _STATEMENT.pack(
-            b"S", query.timestamp, query.thread_id, query.exec_time, query.error_code, len(session), len(schema),
+            what, query.timestamp, query.thread_id, query.exec_time, query.error_code, len(session), len(schema),
             item.start,
         )  # fmt: skip
         self._writer.append(front, session, schema, query.sql)
@@ -101,7 +103,7 @@ def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> 
 
 
 def _statement(record: bytes, sessions: dict[bytes, QuerySession]) -> StatementItem:
-    _, timestamp, thread_id, exec_time, error_code, session_size, schema_size, start = _STATEMENT.unpack_from(record)
+    what, timestamp, thread_id, exec_time, error_code, session_size, schema_size, start = _STATEMENT.unpack_from(record)
     at = _STATEMENT.size
     text = record[at : at + session_size]
     at += session_size
@@ -109,5 +111,7 @@ def _statement(record: bytes, sessions: dict[bytes, QuerySession]) -> StatementI
     if session is None:
         session = sessions[text] = QuerySession(*ast.literal_eval(text.decode()))
     schema = record[at : at + schema_size].decode()
-    query = Query(schema, record[at + schema_size :], session, timestamp, thread_id, exec_time, error_code)
+    query = Query(
+        schema, record[at + schema_size :], session, timestamp, thread_id, exec_time, error_code, what == b"T"
+    )
     return StatementItem(query, start)

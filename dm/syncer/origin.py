@@ -42,6 +42,7 @@ from dm.upstream.facts import (
     binlog_files,
     collation_names,
     has_table,
+    has_view,
     list_tables,
     read_structure,
 )
@@ -243,6 +244,12 @@ class Origin:
         connection, _ = self.addresses.open()
         with closing(connection):
             return has_table(connection, table)
+
+    def has_view(self, name: TableName) -> bool:
+        """Whether the source has a view of this name now."""
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            return has_view(connection, name)
 
     def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
         """A tracker that knows these structures, and the defaults of the source's schemas."""

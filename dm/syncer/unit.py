@@ -365,6 +365,7 @@ class SyncUnit:
             names,
             context_of=origin.context_of,
             source_has=origin.has_table,
+            source_views=origin.has_view,
             points=points,
             intent=taken.intent,
             dumped_until=taken.bound() if taken.checkpoint is not None else None,

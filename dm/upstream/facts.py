@@ -216,8 +216,18 @@ def show_create_table(connection: Connection, table: TableName) -> str:
 @_understood
 def has_table(connection: Connection, table: TableName) -> bool:
     """Whether there is a table of this name now, and no view."""
+    return any(kind != "VIEW" for kind in _kinds(connection, table))
+
+
+@_understood
+def has_view(connection: Connection, name: TableName) -> bool:
+    """Whether there is a view of this name now."""
+    return "VIEW" in _kinds(connection, name)
+
+
+def _kinds(connection: Connection, name: TableName) -> list[str]:
     query = "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
-    return any(_text(kind) != "VIEW" for (kind,) in fetch(connection, query, (table.schema, table.table)))
+    return [_text(kind) for (kind,) in fetch(connection, query, (name.schema, name.table))]
 
 
 @_understood

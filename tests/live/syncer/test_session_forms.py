@@ -314,3 +314,67 @@ def test_a_document_with_a_value_that_nothing_gives_pauses(
     assert error.name == "json-value-inexpressible"
     assert "column j" in error.message
     assert target.query(f"SELECT COUNT(*) FROM {name}.doc") == ((0,),)
+
+
+# Not RENAME TABLE, which MySQL does to the table that is no temporary one, and MariaDB writes as if it did.
+ON_TEMPORARY = (
+    "CREATE TEMPORARY TABLE t (id INT PRIMARY KEY, v INT, w INT)",
+    "TRUNCATE TABLE t",
+    "ALTER TABLE t DROP COLUMN v, ADD COLUMN x INT",
+    "CREATE INDEX by_x ON t (x)",
+    "DROP INDEX by_x ON t",
+    "CREATE TEMPORARY TABLE gone (a INT)",
+    "DROP TABLE real_too, gone",
+    "ALTER TABLE t RENAME TO u",
+    "ALTER TABLE u RENAME TO v",
+    "TRUNCATE TABLE v",
+)
+
+
+@pytest.mark.parametrize("form", ["STATEMENT", "MIXED", "ROW"])
+def test_temporary_tables_that_hide_others_leave_those_alone(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, form: str
+) -> None:
+    name = schema(upstream, target)
+    tables = [f"CREATE TABLE {name}.{table} (id INT PRIMARY KEY, v INT)" for table in ("t", "u", "v", "real_too")]
+    for server in (upstream, target):
+        server.execute(*tables, *(f"INSERT INTO {name}.{table} VALUES (1, 2)" for table in ("t", "u", "v")))
+    with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
+        sync.wait_synced()
+        session = upstream.connect(database=name)
+        with session, session.cursor() as cursor:
+            for statement in (f"SET SESSION binlog_format = {form}", *ON_TEMPORARY):
+                cursor.execute(statement)
+        upstream.execute(f"INSERT INTO {name}.t VALUES (2, 3)", f"INSERT INTO {name}.v VALUES (2, 3)")
+        sync.wait_synced()
+    for query in (
+        f"SHOW TABLES FROM {name}",
+        *(f"SELECT * FROM {name}.{table} ORDER BY id" for table in ("t", "u", "v")),
+        *(f"SHOW COLUMNS FROM {name}.{table}" for table in ("t", "u", "v")),
+    ):
+        assert target.query(query) == upstream.query(query), query
+
+
+def test_rows_written_through_a_view_by_a_statement_pause(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name, views = schema(upstream, target), schema(upstream)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    upstream.execute(f"CREATE TABLE {views}.o (id INT)", f"CREATE VIEW {views}.w AS SELECT * FROM {name}.t")
+    sync = RunningSync(subtask_for(upstream, target, name, task=name), None)
+    try:
+        sync.wait_synced()
+        session = upstream.connect(database=views)
+        with session, session.cursor() as cursor:
+            cursor.execute("SET SESSION binlog_format = STATEMENT")
+            cursor.execute("INSERT INTO o VALUES (1)")
+            session.commit()
+            sync.wait_synced()
+            cursor.execute("INSERT INTO w VALUES (1, 1)")
+            session.commit()
+        error = sync.wait_ended()
+    finally:
+        sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "statement-dml"
