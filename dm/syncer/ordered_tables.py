@@ -17,15 +17,20 @@ Store = Callable[[TableName, OrderedSince | None], None]
 class OrderedTables:
     """What is stored of them, and kept up to date; belongs to the dispatcher.
 
-    `replays`: something beyond the checkpoint may be done already.
+    `replays`: something beyond the checkpoint may be done already. `whole`: nothing of a
+    transaction is done before all of it.
     """
 
-    def __init__(self, record: OrderedRecord, start: Position, store: Store, *, replays: bool) -> None:
+    def __init__(
+        self, record: OrderedRecord, start: Position, store: Store, *, replays: bool, whole: bool = False
+    ) -> None:
         self._tables = dict(record.tables)
         self._ahead = {table: since for table, since in self._tables.items() if replays and not _passed(start, since)}
         self._exact = frozenset(self._tables if record.kept else ())
-        self._reached = record.reached
+        self._reached = record.reached if record.kept else None
+        self._done = record.done
         self._replays = replays
+        self._whole = whole
         self._store = store
 
     def settle(self) -> None:
@@ -41,33 +46,51 @@ class OrderedTables:
         """Whether what the ordered lane has not done of the table is surely not done."""
         return table in self._exact
 
-    def is_done(self, table: TableName, transaction: SourceTransaction, number: int) -> bool:
-        """Whether these rows came before the table was changed in order."""
-        since = self._ahead.get(table)
+    def is_done(self, table: TablePlan, transaction: SourceTransaction, number: int) -> bool:
+        """Whether these rows came before the table was changed in order; raises DMError.
+
+        Where they begin to be, this is stored.
+        """
+        if table.target not in self._tables:
+            return self._begin(table, transaction, number)
+        since = self._ahead.get(table.target)
         if since is None:
             return False
         gtid = "" if transaction.gtid is None else str(transaction.gtid)
         same = gtid == since.gtid if gtid and since.gtid else _place(transaction.begin) == _place(since.begin)
         if same:
             return number < since.number
-        return since.begin.has_processed(transaction.gtid, transaction.end)
+        return _within(transaction, since.begin)
 
-    def learned(self, source: TableName, plan: TablePlan, transaction: SourceTransaction, number: int) -> None:
-        """The way of the table as it is from these rows on; everything of it is committed. Raises DMError."""
-        table = plan.target
-        known = table in self._tables
-        if plan.ordered == known:
-            return
-        if not plan.ordered:
-            del self._tables[table]
-            self._store(table, None)
-            return
-        if self._reached is not None and not transaction.begin.covers(self._reached):
-            why = "foreign keys there join it to others" if plan.keyed else "it has no key by which its rows are found"
-            raise DMError("replay-out-of-order", table=table, source_table=source, until=self._reached, why=why)
+    def learned(self, plan: TablePlan) -> None:
+        """The table is as the plan says from here on, and everything of it is committed; raises DMError."""
+        if not plan.ordered and plan.target in self._tables:
+            del self._tables[plan.target]
+            self._store(plan.target, None)
+
+    def _begin(self, plan: TablePlan, transaction: SourceTransaction, number: int) -> bool:
+        if self._done is not None and _within(transaction, self._done):
+            return True
+        if self._reached is not None and _within(transaction, self._reached):
+            raise DMError(
+                "replay-out-of-order",
+                table=plan.target,
+                source_table=plan.source,
+                until=self._reached,
+                why="foreign keys there join it to others" if plan.keyed else "it has no key by which rows are found",
+                position=transaction.end,
+            )
         gtid = "" if transaction.gtid is None else str(transaction.gtid)
-        self._tables[table] = since = OrderedSince(transaction.begin, gtid, number)
-        self._store(table, since)
+        self._tables[plan.target] = since = OrderedSince(transaction.begin, gtid, 0 if self._whole else number)
+        self._store(plan.target, since)
+        return False
+
+
+def _within(transaction: SourceTransaction, position: Position) -> bool:
+    gtid, end = transaction.gtid, transaction.end
+    if position.same_files(end) or (gtid is not None and gtid.ordered):
+        return position.has_processed(gtid, end)
+    return not transaction.begin.covers(position)
 
 
 def _passed(start: Position, since: OrderedSince) -> bool:

@@ -148,7 +148,7 @@ class RowLane:
         safe: bool,
         undone: UndoneKeys | None,
     ) -> int:
-        table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, number, ticket, transaction)
+        table = self._tables.get(id(item.table_map)) or self._learn(item.table_map, ticket, transaction)
         if table is None:
             return 0
         kind, point = item.rows.kind, table.point
@@ -179,9 +179,10 @@ class RowLane:
     ) -> None:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
         # the same transactions may come in another order, so each one is asked about.
-        if self._ordered.is_done(table.plan.target, transaction, number):
+        ordered = table.plan.ordered
+        if ordered and self._ordered.is_done(table.plan, transaction, number):
             return
-        done = self._keyless_done if table.plan.ordered else None
+        done = self._keyless_done if ordered else None
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
             self.skipped_keyless += len(table.ordered_changes(item, transaction, safe=False))
             return
@@ -213,9 +214,7 @@ class RowLane:
             self._lanes.place_keyless(changes, cost, ticket, transaction.end)
         return len(changes)
 
-    def _learn(
-        self, table_map: TableMap, number: int, ticket: Ticket, transaction: SourceTransaction
-    ) -> SourceTable | None:
+    def _learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
         name, position = TableName(table_map.schema, table_map.table), transaction.end
         point = self.points.get(name)
         if point is not None and point.has_processed(transaction.gtid, position):
@@ -242,8 +241,7 @@ class RowLane:
             plan = self._plan(schema, wire, target, constants, ticket)
             wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
             row_filter = self._rules.row_filter(schema, wire, self._oracle)
-            # Where transactions are kept whole, nothing of this one is placed yet.
-            self._ordered.learned(name, plan, transaction, 0 if self._atomic else number)
+            self._ordered.learned(plan)
         except DMError as error:
             error.position = error.position or str(position)
             raise

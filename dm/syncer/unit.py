@@ -348,6 +348,7 @@ class SyncUnit:
                 start,
                 progress.write_ordered,
                 replays=ordered.reached is not None or taken.keyless_done() is not None,
+                whole=settings.atomic_transactions,
             ),
             atomic=settings.atomic_transactions,
             atomic_done=taken.atomic_done(),

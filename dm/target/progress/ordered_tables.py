@@ -10,9 +10,10 @@ So before the first change of a table goes in order, it is stored since when, an
 it does not any more. A run takes the stored way from L on. Where it can't, because the table has no key now and an
 earlier run may have gone by one, it stops.
 
-How far earlier runs may have come by keys is stored as well (`reached`). The bound B does not tell: behind a full load,
-or a change of servers, it lies where no run has been. There is no such row as long as only versions ran that did not
-keep this record: then nothing is known, and nothing is demanded.
+How far earlier runs may have come is stored as well (`reached`). The bound B does not tell: behind a full load, or a
+change of servers, it lies where no run has been. There is no such row as long as only versions ran that did not keep
+this record: then nothing is known, and nothing is demanded. What lies at or before `done`, a checkpoint that was moved
+back since (`restart.py`), is there whichever way it went.
 """
 
 from __future__ import annotations
@@ -26,7 +27,9 @@ from dm.target.connection import TargetConnection
 from dm.target.progress.lanes import LaneClaim, claimed, position_columns, read_position
 from dm.target.progress.tables import SubtaskKey
 
-_ALL = TableName("", "")  # the row that holds `reached`
+# The rows that are of no table.
+_REACHED = TableName("", "reached")
+_DONE = TableName("", "done")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,7 @@ class OrderedRecord:
 
     kept: bool = False
     reached: Position | None = None
+    done: Position | None = None
     tables: Mapping[TableName, OrderedSince] = field(default_factory=dict)
 
 
@@ -54,28 +58,37 @@ def read_ordered(connection: TargetConnection, key: SubtaskKey) -> OrderedRecord
         f" FROM {key.ordered.sql} WHERE id = %s",
         (key.source_id,),
     )
-    kept, reached, tables = False, None, {}
+    kept, reached, done, tables = False, None, None, {}
     for schema, table, uuid, name, offset, gtid_set, gtid, number in rows:
         position = read_position(uuid, name, offset, gtid_set)
-        if (schema, table) == (_ALL.schema, _ALL.table):
+        name = TableName(str(schema), str(table))
+        if name == _REACHED:
             kept, reached = True, position
+        elif name == _DONE:
+            done = position
         elif position is not None:
-            tables[TableName(str(schema), str(table))] = OrderedSince(position, str(gtid), int(number))
-    return OrderedRecord(kept, reached, tables)
+            tables[name] = OrderedSince(position, str(gtid), int(number))
+    return OrderedRecord(kept, reached, done, tables)
 
 
 def store_reached(connection: TargetConnection, claim: LaneClaim, reached: Position | None) -> None:
     """Store how far earlier runs came, and that the record is kept; raises DMError."""
-    _put(connection, claim, _ALL, reached, "", 0)
+    with claimed(connection, claim):
+        _put(connection, claim.key, _REACHED, reached)
+
+
+def put_done(connection: TargetConnection, key: SubtaskKey, done: Position) -> None:
+    """Inside the open transaction: say that everything up to a checkpoint is there, although it moves back."""
+    _put(connection, key, _DONE, done)
 
 
 def store_ordered(connection: TargetConnection, claim: LaneClaim, table: TableName, since: OrderedSince | None) -> None:
     """Store since when a table is changed in order; None when it no longer is. Raises DMError."""
-    if since is not None:
-        _put(connection, claim, table, since.begin, since.gtid, since.number)
-        return
     key = claim.key
     with claimed(connection, claim):
+        if since is not None:
+            _put(connection, key, table, since.begin, since.gtid, since.number)
+            return
         connection.execute(
             f"DELETE FROM {key.ordered.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
             (key.source_id, table.schema, table.table),
@@ -83,12 +96,15 @@ def store_ordered(connection: TargetConnection, claim: LaneClaim, table: TableNa
 
 
 def _put(
-    connection: TargetConnection, claim: LaneClaim, table: TableName, position: Position | None, gtid: str, number: int
+    connection: TargetConnection,
+    key: SubtaskKey,
+    table: TableName,
+    position: Position | None,
+    gtid: str = "",
+    number: int = 0,
 ) -> None:
-    key = claim.key
-    with claimed(connection, claim):
-        connection.execute(
-            f"REPLACE INTO {key.ordered.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid,"
-            " server_uuid, gtid, number) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
-            (key.source_id, table.schema, table.table, *position_columns(position), gtid, number),
-        )
+    connection.execute(
+        f"REPLACE INTO {key.ordered.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
+        " gtid, number) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (key.source_id, table.schema, table.table, *position_columns(position), gtid, number),
+    )

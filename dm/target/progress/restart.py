@@ -3,10 +3,10 @@
 Behind the new L may lie what earlier runs have done, and a run that begins there would do it again. So everything that
 says how far they came is kept beside it: B becomes the old L joined with the old B (the lanes' rows are joined with it
 by each start), so keyed tables are in safe mode until they are past it; and the row of the keyless lane, which is read
-exactly, says what the old L said, where that is more. What a run that kept transactions whole has done beyond the old L
-goes the same two ways, and its lane's row is emptied: keyed tables are to be done again. Structures belong to the old L
-and go; the syncer finds those of the new place as it does for a task that begins (DM deletes its table points too). So
-does what was noted of online DDL.
+exactly, says what the old L said, where that is more, and so does the record of ordered tables. What a run that kept
+transactions whole has done beyond the old L goes the same two ways, and its lane's row is emptied: keyed tables are to
+be done again. Structures belong to the old L and go; the syncer finds those of the new place as it does for a task that
+begins (DM deletes its table points too). So does what was noted of online DDL.
 
 Nobody may write progress meanwhile: the control lane's lock is taken, and whoever holds it lets us refuse.
 """
@@ -22,6 +22,7 @@ from dm.position import Position
 from dm.target.connection import TargetConnection
 from dm.target.progress.checkpoint import Checkpoint, read_checkpoint, write_global
 from dm.target.progress.lanes import ATOMIC, CONTROL, KEYLESS, position_columns, raise_epoch
+from dm.target.progress.ordered_tables import put_done, read_ordered
 from dm.target.progress.tables import SubtaskKey, create_tables
 
 _LOCK_SECONDS = 3  # a run that has just ended is given time to be gone
@@ -59,6 +60,8 @@ def begin_at(connection: TargetConnection, key: SubtaskKey, start: Position) -> 
             else:
                 whole = _done(before.position, atomic)
                 write_global(connection, key, start, _bound(start, before, whole))
+                if (ordered := read_ordered(connection, key)).kept:
+                    put_done(connection, key, whole if ordered.done is None else ordered.done.join(whole))
                 _write_exact(connection, key, KEYLESS, _done(before.position, keyless).join(whole))
                 _write_exact(connection, key, ATOMIC, None)
             connection.commit()

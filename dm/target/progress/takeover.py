@@ -28,16 +28,20 @@ class Takeover:
 
     def bound(self) -> Position | None:
         """B: the stored bound joined with everything any worker committed; None when L covers it."""
-        return None if self.checkpoint is None else self._joined(self.checkpoint, self.checkpoint.bound)
+        if self.checkpoint is None:
+            return None
+        # What the ordered lane does is read exactly.
+        return self._joined(self.checkpoint, self.checkpoint.bound, [row for row in self.rows if row.lane != KEYLESS])
 
     def reached(self, before: Position | None) -> Position | None:
-        """How far workers may have come: `before` joined with what they committed; None when L covers it."""
-        return None if self.checkpoint is None else self._joined(self.checkpoint, before)
+        """How far runs have come: `before` joined with what any lane committed; None when L covers it."""
+        return None if self.checkpoint is None else self._joined(self.checkpoint, before, self.rows)
 
-    def _joined(self, checkpoint: Checkpoint, bound: Position | None) -> Position | None:
+    @staticmethod
+    def _joined(checkpoint: Checkpoint, bound: Position | None, rows: Sequence[LaneRow]) -> Position | None:
         start = checkpoint.position
-        for row in self.rows:
-            if row.position is None or row.lane == KEYLESS:
+        for row in rows:
+            if row.position is None:
                 continue
             if row.position.server_uuid != start.server_uuid and (
                 not start.gtid_set or start.gtid_set >= row.position.gtid_set

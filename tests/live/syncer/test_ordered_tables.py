@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+
 import pytest
 
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.target.connection import TargetConnection
+from dm.target.progress.checkpoint import read_checkpoint
+from dm.target.progress.restart import begin_at
+from dm.target.progress.tables import SubtaskKey
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import WITHOUT_CHECKPOINTS, RunningSync, SyncProcess, running_sync, subtask_for
+from tests.testbed.sync import WITHOUT_CHECKPOINTS, RunningSync, SyncProcess, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -77,7 +83,7 @@ def test_a_key_that_the_target_lost_in_between_stops_the_replay(
     upstream.execute(f"INSERT INTO `{name}`.t VALUES (4, 4)")
     caught_up(subtask)
     assert target.query(rows) == upstream.query(rows)
-    assert stored(subtask, target) == ["", "t"]
+    assert stored(subtask, target) == ["reached", "t"]
 
 
 def test_progress_of_a_version_without_this_record_demands_nothing(
@@ -105,7 +111,7 @@ def test_a_key_that_the_target_got_in_between_changes_nothing(
     subtask = subtask_for(upstream, target, name, task=name)
     caught_up(subtask)
     killed(subtask, upstream, *(change.format(name=name) for change in CHANGES))
-    assert stored(subtask, target) == ["", "t"]
+    assert stored(subtask, target) == ["reached", "t"]
     target.execute(f"ALTER TABLE `{name}`.t ADD PRIMARY KEY (k)")
     upstream.execute(f"UPDATE `{name}`.t SET v = v + 1 WHERE k = 1")
     caught_up(subtask)
@@ -114,7 +120,7 @@ def test_a_key_that_the_target_got_in_between_changes_nothing(
     upstream.execute(f"DELETE FROM `{name}`.t WHERE k = 2")
     caught_up(subtask)  # by its key now
     assert target.query(rows) == upstream.query(rows)
-    assert stored(subtask, target) == [""]
+    assert stored(subtask, target) == ["reached"]
 
 
 def test_keys_that_come_and_go_at_the_source_are_followed(
@@ -127,10 +133,10 @@ def test_keys_that_come_and_go_at_the_source_are_followed(
     caught_up(subtask)
     first = (*CHANGES, "ALTER TABLE `{name}`.t DROP PRIMARY KEY", "INSERT INTO `{name}`.t VALUES (5, 5)")
     killed(subtask, upstream, *(change.format(name=name) for change in first))
-    assert stored(subtask, target) == ["", "t"]
+    assert stored(subtask, target) == ["reached", "t"]
     second = ("ALTER TABLE `{name}`.t ADD PRIMARY KEY (k)", "UPDATE `{name}`.t SET v = v * 2")
     killed(subtask, upstream, *(change.format(name=name) for change in second))
-    assert stored(subtask, target) == [""]
+    assert stored(subtask, target) == ["reached"]
     caught_up(subtask)
     rows = f"SELECT k, v FROM `{name}`.t ORDER BY k"
     assert target.query(rows) == upstream.query(rows)
@@ -205,7 +211,7 @@ def test_a_crash_in_the_transaction_that_shows_it_leaves_all_rows_once(
     create(target, name, "t")
     numbers = "(1)" + "".join(f", ({number})" for number in range(2, rows + 1))
     upstream.execute(f"CREATE TABLE {name}.numbers (n INT PRIMARY KEY)", f"INSERT INTO {name}.numbers VALUES {numbers}")
-    subtask = subtask_for(upstream, target, name, task=name, routes=(merging(name),))
+    subtask = subtask_for(upstream, target, name, task=name, routes=(merging(name),), narrower_columns="accept")
     caught_up(subtask)
     session = upstream.connect(database=name, autocommit=False)
     with session, session.cursor() as cursor:
@@ -237,7 +243,7 @@ def test_what_the_target_refused_of_such_tables_is_refused_until_a_person_decide
     create(target, name, "t")
     for server in (upstream, target):
         create(server, name, "other")
-    subtask = subtask_for(upstream, target, name, task=name, routes=(merging(name),))
+    subtask = subtask_for(upstream, target, name, task=name, routes=(merging(name),), narrower_columns="accept")
     caught_up(subtask)
     upstream.execute(f"INSERT INTO `{name}`.t1 VALUES (1, 1)", f"INSERT INTO `{name}`.t2 VALUES (2, 2)")
     caught_up(subtask)
@@ -261,3 +267,64 @@ def test_what_the_target_refused_of_such_tables_is_refused_until_a_person_decide
     target.execute(f"DELETE FROM `{name}`.t WHERE k = 2")
     caught_up(subtask)
     assert target.query(f"SELECT v FROM `{name}`.t ORDER BY k") == ((1,), (1,), (3,))
+
+
+# Workers begin, and never come to an end.
+NO_WORKER_COMMITS = """
+from dm.syncer.apply_lane import ApplyLane
+commit = ApplyLane._commit
+def of_ordered(self, jobs):
+    if not self._ordered:
+        threading.Event().wait()
+    commit(self, jobs)
+ApplyLane._commit = of_ordered
+"""
+
+
+def test_what_a_worker_had_not_done_is_not_taken_for_done_when_its_table_goes_in_order(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        create(server, name, "t")
+        create(server, name, "keyless", key="")
+    subtask = subtask_for(upstream, target, name, task=name)
+    caught_up(subtask)
+    upstream.execute(f"INSERT INTO `{name}`.t VALUES (1, 1)", f"INSERT INTO `{name}`.keyless VALUES (1, 1)")
+    process = SyncProcess(subtask, patch=WITHOUT_CHECKPOINTS + NO_WORKER_COMMITS)
+    wait_until(lambda: bool(target.query(f"SELECT 1 FROM `{name}`.keyless")), "the ordered lane is ahead")
+    process.close(kill=True)
+    target.execute(f"ALTER TABLE `{name}`.t DROP PRIMARY KEY")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "replay-out-of-order"
+    target.execute(f"ALTER TABLE `{name}`.t ADD PRIMARY KEY (k)")
+    caught_up(subtask)
+    for table in ("t", "keyless"):
+        assert target.query(f"SELECT * FROM `{name}`.{table}") == ((1, 1),)
+
+
+def test_what_lies_before_a_checkpoint_that_moved_back_is_done(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        create(server, name, "t")
+    subtask = subtask_for(upstream, target, name, task=name)
+    caught_up(subtask)
+    key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
+    with closing(TargetConnection(subtask.target)) as connection:
+        checkpoint = read_checkpoint(connection, key)
+    assert checkpoint is not None
+    upstream.execute(*(change.format(name=name) for change in CHANGES))
+    caught_up(subtask)
+    killed(subtask, upstream, f"UPDATE `{name}`.t SET v = v * 2")
+    caught_up(subtask)
+    target.execute(f"ALTER TABLE `{name}`.t DROP PRIMARY KEY")
+    with closing(TargetConnection(subtask.target)) as connection:
+        begin_at(connection, key, checkpoint.position)
+    upstream.execute(f"UPDATE `{name}`.t SET v = v + 1 WHERE k = 1")
+    caught_up(subtask)
+    rows = f"SELECT k, v FROM `{name}`.t ORDER BY k"
+    assert target.query(rows) == upstream.query(rows)
+    assert stored(subtask, target) == ["done", "reached", "t"]
