@@ -3,9 +3,10 @@ source's.
 
 A final index (`final: true`) says that the file will not grow. An index that is not final is a checkpoint of the
 scan: up to `complete` everything was read once, and the state there is known, so a restart reads only what comes
-after. `marks` are a sparse map from place to time, one per MiB, to find a time without reading the file. Where the
-source writes no checksums `block_crcs` stand for them: one CRC-32 per MiB of the file from its first byte on, the last
-one up to `complete`.
+after. `marks` are a sparse map from place to time, one per MiB, to find a time without reading the file. A session may
+set its clock back, so `latest_time` and the times of the marks are those of the latest transaction up to there. Where
+the source writes no checksums `block_crcs` stand for them: one CRC-32 per MiB of the file from its first byte on, the
+last one up to `complete`.
 
 An index is a hint about its file. One that does not fit (larger than the file, another creation time, not readable, of
 an older format) counts as none and is made again from the file. Because a wrong number in it would send the relay to a
@@ -56,13 +57,14 @@ class FileIndex:
     transactions: int = 0
     first_time: int = 0  # seconds, of the events' headers
     last_time: int = 0
+    latest_time: int = 0  # of all transactions; 0 where an older DM began the index
     first_commit: int = 0  # microseconds, of MySQL's GTID events (from 8.0.1 on); 0 where there are none
     last_commit: int = 0
     tables: list[str] = field(default_factory=list)  # `schema.table` of every table map, sorted
     all_tables: bool = True  # False: there are more than are kept, or some are inside compressed transactions
     next_file: str = ""  # where the file's rotation points to
     final: bool = False
-    marks: list[tuple[int, int]] = field(default_factory=list)  # offset, timestamp
+    marks: list[tuple[int, int]] = field(default_factory=list)  # offset, `latest_time` there
     block_crcs: list[int] = field(default_factory=list)  # only where the source writes no checksums
 
     @property

@@ -63,13 +63,16 @@ class IndexBuilder:
             elif kind in _BEFORE:
                 index.gtid_before = str(self._history.gtid_set)
             return True
+        time = _time(event)
         if not index.transactions:
-            index.first_time = _time(event)
+            index.first_time = index.latest_time = time
             index.first_commit = self._commit_time(self._gtid)
+        elif 0 < index.latest_time < time:
+            index.latest_time = time
         index.transactions += 1
         self._last, self._last_gtid, self._gtid = event, self._gtid, None
         if end - self._marked >= MARK_EVERY:
-            index.marks.append((end, _time(event)))
+            index.marks.append((end, index.latest_time))
             self._marked = end
         return True
 

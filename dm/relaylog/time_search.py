@@ -1,13 +1,15 @@
 """The place in a relay's files where a time begins.
 
-Files are found by their indexes: binary search over the time of each file's last transaction, so of hundreds of files
-only the one that holds the place is opened. In it the marks lead close to the place. The times are those of commits,
-in seconds and as the source's clock went, which is why the place is "about then" and not more.
+Files are found by their indexes: each says how late its latest transaction is, so of hundreds of files only the one
+that holds the place is opened. In it the marks lead close to the place. The times are those of commits, in seconds and
+as the source's clock went, which is why the place is "about then" and not more.
+
+Times go back where a session has set its clock (`mysqlbinlog | mysql` does). So nothing is concluded from the time of
+one transaction: what is passed over is known to hold none of this time or later. A file whose index does not say it
+is read.
 """
 
 from __future__ import annotations
-
-from bisect import bisect_left
 
 from dm.binlog.time_boundary import TimeBoundary
 from dm.errors import DMError
@@ -17,37 +19,32 @@ from dm.relaylog.event_file import EventFile
 from dm.relaylog.index import ANY_SIZE, FileIndex, read_index
 from dm.relaylog.layout import RelayDirectory, SubDirectory
 from dm.relaylog.recovery import gtids_at
-from dm.relaylog.scan import scan, wrong
-
-_NEVER = 1 << 62  # later than any time
+from dm.relaylog.scan import wrong
 
 
 def find_time(directory: RelayDirectory, flavor: Flavor, time: int) -> TimePlace | None:
     """The place of a time, in seconds since the epoch; None when nothing stored is as late."""
     files = [(sub, name) for sub in directory.sub_directories() for name in sub.files()]
-    newest = len(files) - 1
-
-    def last_time(number: int) -> int:
-        sub, name = files[number]
-        return _NEVER if number == newest else _last_time(sub, name, flavor)
-
-    for number in range(bisect_left(range(len(files)), time, key=last_time), len(files)):
-        found = _in_file(*files[number], flavor, time)
+    for number, (sub, name) in enumerate(files):
+        if number < len(files) - 1 and _all_older(sub, name, time):
+            continue
+        found = _in_file(sub, name, flavor, time)
         if found is not None:
             offset, older = found
-            sub, name = files[number]
             position = Position(sub.server_uuid, name, offset, gtids_at(sub, name, offset, flavor))
             return TimePlace(position, older or number > 0)
     return None
 
 
-def _last_time(sub: SubDirectory, name: str, flavor: Flavor) -> int:
-    """The time of a closed file's last transaction, or of its creation when it has none."""
-    index = read_index(sub.idx(name), sub.file(name).stat().st_size)
-    if index is None:
-        found = scan(sub.file(name), sub.idx(name), flavor, trust=True)
-        index = FileIndex() if found is None else found.index
-    return index.last_time or index.created
+def _all_older(sub: SubDirectory, name: str, time: int) -> bool:
+    """Whether a closed file's index says so."""
+    size = sub.file(name).stat().st_size
+    index = read_index(sub.idx(name), size)
+    return index is not None and index.complete == size and _knows_times(index) and index.latest_time < time
+
+
+def _knows_times(index: FileIndex) -> bool:
+    return index.latest_time > 0 or not index.transactions
 
 
 def _in_file(sub: SubDirectory, name: str, flavor: Flavor, time: int) -> tuple[int, bool] | None:
@@ -57,7 +54,8 @@ def _in_file(sub: SubDirectory, name: str, flavor: Flavor, time: int) -> tuple[i
         if first is None:
             return None
         index = read_index(sub.idx(name), ANY_SIZE, int.from_bytes(first[:4], "little")) or FileIndex(flavor=flavor)
-        marks = [offset for offset, marked in index.marks if marked < time and offset <= file.size]
+        known = index.marks if _knows_times(index) else []
+        marks = [offset for offset, latest in known if latest < time and offset <= file.size]
         offset = marks[-1] if marks else MAGIC_SIZE
         boundary = TimeBoundary(time, name, offset, checksum=index.checksum)
         while events := file.read(offset):

@@ -61,7 +61,7 @@ def test_writer_and_scan_make_the_same_index(tmp_path: Path, checksums: bool) ->
     assert index is not None
     assert index.complete == writer.sub.file(FIRST).stat().st_size
     assert (index.first_commit, index.last_commit) == (1_700_000_000_123_456, 1_700_000_007_000_001)
-    assert (index.first_time, index.last_time, index.transactions) == (CREATED, CREATED, 2)
+    assert (index.first_time, index.last_time, index.latest_time, index.transactions) == (CREATED, CREATED, CREATED, 2)
     assert (index.gtid_before, index.gtid_set) == (f"{SERVER}:1-4", f"{SERVER}:1-6")
     assert (index.tables, index.all_tables) == (["x.a", "y.b"], True)
     assert index.checksum == checksums

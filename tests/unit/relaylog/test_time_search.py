@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
 from dm.gtid import GtidSet
 from dm.relaylog import event_file
+from dm.relaylog.index import MARK_EVERY, write_index
 from dm.relaylog.layout import RelayDirectory
+from dm.relaylog.scan import scan
 from dm.relaylog.time_search import find_time
-from tests.unit.relaylog.binlog_bytes import SERVER
-from tests.unit.relaylog.relay_files import add_file, add_files, binlog
+from tests.unit.relaylog.binlog_bytes import SERVER, file_bytes, format_description, previous_gtids, transaction
+from tests.unit.relaylog.relay_files import add_file, add_files, at, binlog
 
 T0 = 1_700_000_000  # file n has transactions at T0 + 100 n + 0, 1, ..
 
@@ -88,16 +92,76 @@ def test_files_without_transactions_do_not_mislead(tmp_path: Path) -> None:
         assert found.position.file == binlog(number)
 
 
-def test_a_lost_index_costs_a_scan_and_no_more(tmp_path: Path, opened: list[str]) -> None:
+def test_a_file_whose_index_is_lost_is_read_and_no_other(tmp_path: Path, opened: list[str]) -> None:
     directory = RelayDirectory(tmp_path)
     sub = add_files(directory, SERVER, range(1, 33), times=2)
-    for name in sub.files():
-        sub.idx(name).unlink()
+    for number in (3, 11, 30):
+        sub.idx(binlog(number)).unlink()
     opened.clear()
     found = find_time(directory, "mysql", T0 + 1700 + 1)
     assert found is not None
     assert (found.position.file, found.position.gtid_set) == (binlog(17), GtidSet.parse(f"{SERVER}:1-33"))
-    assert len(set(opened)) <= 7
+    assert set(opened) == {binlog(3), binlog(11), binlog(17)}
+
+
+@pytest.mark.parametrize("known", ["by the index", "by an older index", "without an index"])
+def test_a_clock_that_was_set_back_hides_no_file(tmp_path: Path, known: str) -> None:
+    """As `mysqlbinlog | mysql` leaves it: the last transaction of the first file has a time of long ago."""
+    directory = RelayDirectory(tmp_path)
+    sub = directory.add(SERVER)
+    following = 1
+    for number, times in enumerate(([T0, T0 + 5, 1_000_000_000], [1_000_000_001], [T0 + 20], [T0 + 30]), 1):
+        following = add_file(sub, number, times, first=following, final=number != 4)
+        if known == "without an index":
+            sub.idx(binlog(number)).unlink()
+        elif known == "by an older index":
+            make_older(sub.idx(binlog(number)))
+    places = [find_time(directory, "mysql", T0 + second) for second in (1, 5, 6, 20, 25)]
+    found = [(place.position.file, place.position.gtid_set) for place in places if place is not None]
+    assert found == [
+        (binlog(1), GtidSet.parse(f"{SERVER}:1")),
+        (binlog(1), GtidSet.parse(f"{SERVER}:1")),
+        (binlog(3), GtidSet.parse(f"{SERVER}:1-4")),
+        (binlog(3), GtidSet.parse(f"{SERVER}:1-4")),
+        (binlog(4), GtidSet.parse(f"{SERVER}:1-5")),
+    ]
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["an index", "an older index"])
+def test_a_clock_that_was_set_back_hides_nothing_before_a_mark(tmp_path: Path, older: bool) -> None:
+    sub = RelayDirectory(tmp_path).add(SERVER)
+    events = [format_description(), previous_gtids(0)]
+    times = [T0, T0 + 5, 1_000_000_000, T0 + 9, T0 + 10]
+    for number, time in enumerate(times, 1):
+        events += at(transaction(number, MARK_EVERY), time)
+    sub.file(binlog(1)).write_bytes(file_bytes(events))
+    found = scan(sub.file(binlog(1)), None, "mysql")
+    assert found is not None
+    index = found.index
+    assert [time for _, time in index.marks] == [T0, T0 + 5, T0 + 5, T0 + 9, T0 + 10]
+    write_index(sub.idx(binlog(1)), index)
+    if older:  # it was begun by an older DM, and this one goes on with it
+        begun = scan(sub.file(binlog(1)), None, "mysql", upto=index.marks[2][0])
+        assert begun is not None
+        begun.index.marks[2] = (begun.index.complete, times[2])
+        write_index(sub.idx(binlog(1)), begun.index)
+        make_older(sub.idx(binlog(1)))
+        found = scan(sub.file(binlog(1)), sub.idx(binlog(1)), "mysql")
+        assert found is not None
+        assert (found.index.complete, found.index.latest_time) == (index.complete, 0)
+        write_index(sub.idx(binlog(1)), found.index)
+    for second, last in ((3, 1), (5, 1), (6, 3), (10, 4)):
+        place = find_time(RelayDirectory(tmp_path), "mysql", T0 + second)
+        assert place is not None
+        assert place.position.gtid_set == GtidSet.parse(f"{SERVER}:1-{last}")
+
+
+def make_older(path: Path) -> None:
+    """Leave the index that DM wrote before it kept the latest time."""
+    seal, body = (json.loads(line) for line in path.read_bytes().splitlines())
+    del body["latest_time"]
+    text = json.dumps(body).encode()
+    path.write_bytes(json.dumps(seal | {"crc": crc32(text)}).encode() + b"\n" + text)
 
 
 def test_the_files_of_an_earlier_server_are_searched_too(tmp_path: Path) -> None:
