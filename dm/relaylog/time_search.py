@@ -11,6 +11,7 @@ is read.
 
 from __future__ import annotations
 
+from dm.binlog.gtid_history import format_has_checksum
 from dm.binlog.time_boundary import TimeBoundary
 from dm.errors import DMError
 from dm.gtid import Flavor
@@ -28,7 +29,7 @@ def find_time(directory: RelayDirectory, flavor: Flavor, time: int) -> TimePlace
     for number, (sub, name) in enumerate(files):
         if number < len(files) - 1 and _all_older(sub, name, time):
             continue
-        found = _in_file(sub, name, flavor, time)
+        found = _in_file(sub, name, time)
         if found is not None:
             offset, older = found
             position = Position(sub.server_uuid, name, offset, gtids_at(sub, name, offset, flavor))
@@ -47,21 +48,22 @@ def _knows_times(index: FileIndex) -> bool:
     return index.latest_time > 0 or not index.transactions
 
 
-def _in_file(sub: SubDirectory, name: str, flavor: Flavor, time: int) -> tuple[int, bool] | None:
+def _in_file(sub: SubDirectory, name: str, time: int) -> tuple[int, bool] | None:
     """The offset behind the last transaction before the first one of this time or later, and whether there is any."""
     with EventFile(sub.file(name)) as file:
         first = file.first_event()
         if first is None:
             return None
-        index = read_index(sub.idx(name), ANY_SIZE, int.from_bytes(first[:4], "little")) or FileIndex(flavor=flavor)
-        known = index.marks if _knows_times(index) else []
+        index = read_index(sub.idx(name), ANY_SIZE, int.from_bytes(first[:4], "little"))
+        checksum = format_has_checksum(first) if index is None else index.checksum
+        known = [] if index is None or not _knows_times(index) else index.marks
         marks = [offset for offset, latest in known if latest < time and offset <= file.size]
         offset = marks[-1] if marks else MAGIC_SIZE
-        boundary = TimeBoundary(time, name, offset, checksum=index.checksum)
+        boundary = TimeBoundary(time, name, offset, checksum=checksum)
         while events := file.read(offset):
             for event in events:
                 offset += len(event)
-                if fault := wrong(event, offset, index.checksum):
+                if fault := wrong(event, offset, checksum):
                     raise DMError("relay-file-corrupt", file=name, offset=offset - len(event), what=fault)
                 if boundary.reaches(event, name, offset):
                     return boundary.offset, boundary.older or bool(marks)

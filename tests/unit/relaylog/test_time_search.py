@@ -8,13 +8,21 @@ from zlib import crc32
 
 import pytest
 
+from dm.binlog.frame import MAGIC
 from dm.gtid import GtidSet
 from dm.relaylog import event_file
 from dm.relaylog.index import MARK_EVERY, write_index
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.scan import scan
 from dm.relaylog.time_search import find_time
-from tests.unit.relaylog.binlog_bytes import SERVER, file_bytes, format_description, previous_gtids, transaction
+from tests.unit.relaylog.binlog_bytes import (
+    SERVER,
+    file_bytes,
+    format_description,
+    placed_without_checksums,
+    previous_gtids,
+    transaction,
+)
 from tests.unit.relaylog.relay_files import add_file, add_files, at, binlog
 
 T0 = 1_700_000_000  # file n has transactions at T0 + 100 n + 0, 1, ..
@@ -154,6 +162,23 @@ def test_a_clock_that_was_set_back_hides_nothing_before_a_mark(tmp_path: Path, o
         place = find_time(RelayDirectory(tmp_path), "mysql", T0 + second)
         assert place is not None
         assert place.position.gtid_set == GtidSet.parse(f"{SERVER}:1-{last}")
+
+
+@pytest.mark.parametrize("indexed", [False, True])
+def test_a_file_without_checksums_is_searched(tmp_path: Path, indexed: bool) -> None:
+    sub = RelayDirectory(tmp_path).add(SERVER)
+    events = [format_description(), previous_gtids(0)]
+    for number in range(1, 5):
+        events += at(transaction(number), T0 + number)
+    path = sub.file(binlog(1))
+    path.write_bytes(MAGIC + b"".join(placed_without_checksums(events)))
+    if indexed:
+        found = scan(path, None, "mysql", trust=True)
+        assert found is not None
+        write_index(sub.idx(path.name), found.index)
+    place = find_time(RelayDirectory(tmp_path), "mysql", T0 + 3)
+    assert place is not None
+    assert place.position.gtid_set == GtidSet.parse(f"{SERVER}:1-2")
 
 
 def make_older(path: Path) -> None:
