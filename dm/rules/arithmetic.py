@@ -13,24 +13,27 @@ from dm.binlog.value import Row
 from dm.config.expression import Arithmetic, Logical
 from dm.rules.compiled import NUMBERS, Compiled, Function, InexactError, Kind, Result
 
-_SIGNED_LOW, _SIGNED_HIGH = -(1 << 63), (1 << 63) - 1
+_SIGNED_LOW, _SIGNED_HIGH, _UNSIGNED_HIGH = -(1 << 63), (1 << 63) - 1, (1 << 64) - 1
 
 
 def constant(value: int | Decimal | float | str | None) -> Compiled:
-    """A literal."""
+    """A literal; an integer too large for BIGINT is unsigned, one too large for that too is a decimal."""
     kind: Kind
+    unsigned = False
+    if isinstance(value, int) and value > _UNSIGNED_HIGH:
+        value = Decimal(value)
     match value:
         case None:
             kind = "null"
         case bool() | int():
-            kind = "integer"
+            kind, unsigned = "integer", value > _SIGNED_HIGH
         case Decimal():
             kind = "decimal"
         case float():
             kind = "float"
         case str():
             kind = "constant text"
-    return Compiled(kind, lambda row: value, constant=value)
+    return Compiled(kind, lambda row: value, constant=value, unsigned=unsigned)
 
 
 def truth(operand: Compiled) -> Function:
@@ -128,7 +131,7 @@ def _operation(operator: Arithmetic, left: Function, right: Function, *, integer
             return None
         value = _apply(operator, a, b)
         if integers and isinstance(value, int):
-            low, high = (0, (1 << 64) - 1) if unsigned else (_SIGNED_LOW, _SIGNED_HIGH)
+            low, high = (0, _UNSIGNED_HIGH) if unsigned else (_SIGNED_LOW, _SIGNED_HIGH)
             if not low <= value <= high:
                 raise InexactError("a result outside of BIGINT")
         if isinstance(value, Decimal) and (len(value.as_tuple().digits) > 65 or -int(value.as_tuple().exponent) > 30):

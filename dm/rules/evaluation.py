@@ -27,6 +27,7 @@ from dm.config.expression import (
     Negative,
     Node,
     Not,
+    columns_of,
 )
 from dm.rules.arithmetic import as_float, computed, connected, constant, is_truth, negated, truth
 from dm.rules.compiled import NUMBERS, Compiled, Function, InexactError, Result, UnknownColumnError
@@ -89,7 +90,8 @@ class _Compiler:
             case IsTruth(operand, wanted):
                 return is_truth(self.node(operand), wanted=wanted)
             case In(operand, items):
-                return self._in(self.node(operand), [self.node(item) for item in items])
+                fixed = not any(map(columns_of, items))
+                return self._in(self.node(operand), [self.node(item) for item in items], fixed=fixed)
             case Like(operand, pattern):
                 return self._like(self.node(operand), pattern)
 
@@ -187,12 +189,15 @@ class _Compiler:
                 return left.function, right.function
         raise InexactError(f"{left.shown} compared with {right.shown}")
 
-    def _in(self, operand: Compiled, items: list[Compiled]) -> Compiled:
+    def _in(self, operand: Compiled, items: list[Compiled], *, fixed: bool) -> Compiled:
         kinds = {item.kind for item in items} - {"null"}
         if "float" in kinds | {operand.kind} and len(kinds | {operand.kind}) > 1:
             raise InexactError("IN over floats and exact numbers")
         if {"integer", "decimal"} <= kinds | {operand.kind} and any(each.unsigned for each in (operand, *items)):
             raise InexactError("IN over decimals and unsigned integers")  # to MySQL, 2^64-1 is IN (-1, 0.1)
+        # Where the list has a column MySQL compares bits: -1 is IN (u, 1) where u is 2^64-1.
+        if not fixed and len(items) > 1 and any(_bits_mislead(operand, item) for item in items):
+            raise InexactError("IN over signed and unsigned integers")
         equals = [self._compared("=", operand, item).function for item in items]
 
         def result(row: Row) -> Result:
@@ -215,6 +220,16 @@ class _Compiler:
             return None if value is None else int(judge(_encoded(value)))
 
         return Compiled("integer", result)
+
+
+def _bits_mislead(one: Compiled, other: Compiled) -> bool:
+    """Whether one may be a negative integer whose bits are those of the other, an unsigned one."""
+    if {one.kind, other.kind} != {"integer"} or one.unsigned == other.unsigned:
+        return False
+    signed, unsigned = (other, one) if one.unsigned else (one, other)
+    negative = not isinstance(signed.constant, int) or signed.constant < 0
+    narrow = unsigned.column is not None and unsigned.column.base not in ("bigint", "bit")
+    return negative and not narrow
 
 
 def _encoded(value: Result) -> bytes:

@@ -37,6 +37,7 @@ COLUMNS = (
     Column("s", "set", charset="utf8mb4", collation="utf8mb4_bin", members=("a", "b")),
     Column("j", "json"),
     Column("stamp", "timestamp"),
+    Column("small", "tinyint", unsigned=True),
 )
 TABLE = TableSchema(TableName("shop", "orders"), COLUMNS)
 NULLS: dict[str, Value] = {column.name: None for column in COLUMNS}
@@ -88,6 +89,15 @@ def skips(expression: str, **values: Value) -> bool:
         ("i DIV 2 = -2", {"i": -5}, True),
         ("i % 0 IS NULL", {"i": 1}, True),
         ("u > 9223372036854775807", {"u": (1 << 64) - 1}, True),
+        ("u IN (-1, 3)", {"u": (1 << 64) - 1}, False),
+        ("u IN (u, 3)", {"u": (1 << 64) - 1}, True),
+        ("u IN (bits, 3)", {"u": 5, "bits": 5}, True),
+        ("i IN (u)", {"u": (1 << 64) - 1, "i": -1}, False),
+        ("i IN (1, 18446744073709551615)", {"i": -1}, False),
+        ("i IN (i, 3)", {"i": -1}, True),
+        ("i IN (small, 3)", {"i": 200, "small": 200}, True),
+        ("u < 18446744073709551616", {"u": (1 << 64) - 1}, True),
+        ("i + 18446744073709551615 = 18446744073709551614", {"i": -1}, True),
         ("d = 10", {"d": "10.00"}, True),
         ("d < 10.01", {"d": "10.00"}, True),
         ("d + 0.1 = 10.1", {"d": "10.00"}, True),
@@ -204,6 +214,15 @@ def test_what_has_no_exact_counterpart_here_is_refused_when_the_file_is_read(exp
         "e LIKE 'd%'",
         "c LIKE 'ä%'",
         "b + 1 = 2",
+        "i IN (u, 1)",
+        "i NOT IN (3, u)",
+        "u IN (i, 1)",
+        "-1 IN (u, 1)",
+        "u + 1 IN (i + 1, 1)",
+        "i IN (i, 18446744073709551615)",
+        "18446744073709551615 IN (i, 1)",
+        "i IN (0.1, 18446744073709551615)",
+        "u IN (-1, 18446744073709551616)",
     ],
 )
 def test_what_depends_on_more_than_the_value_is_refused_when_the_table_is_known(expression: str) -> None:
