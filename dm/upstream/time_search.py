@@ -1,16 +1,20 @@
 """The place in a server's binlog where a time begins.
 
-The first event of a file says when the file was created, so the file is found by binary search with one short dump
-each; then this file is read until the time has come. Nothing is written there in between that is older, since files
-follow each other in time.
+The file is found by binary search with one short dump each; then it is read until the time has come. MySQL's first
+transaction of a file says when it was committed, by a clock that no session sets; what stands in the files before was
+committed earlier. MariaDB and MySQL 5.7 only have the file's first event, with the clock of the session that began the
+file.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import Final
 
-from dm.binlog.header import EventType
+from dm.binlog.cursor import ByteCursor
+from dm.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, NOT_TRANSACTIONS, EventType
 from dm.binlog.time_boundary import TimeBoundary
+from dm.binlog.transaction import parse_gtid, parse_gtid_tagged
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.gtid import GtidSet
@@ -20,7 +24,10 @@ from dm.upstream.dump_stream import DumpStream
 from dm.upstream.facts import binlog_end, binlog_files, read_facts
 from dm.upstream.gtid_history import gtids_before
 from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition
+from dm.upstream.stream_position import StreamPosition, has_checksum
+
+_GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED})
+_NEVER: Final = 1 << 62  # later than any time
 
 
 def find_time(endpoint: Endpoint, identity: ReplicaIdentity, time: int) -> TimePlace | None:
@@ -32,8 +39,8 @@ def find_time(endpoint: Endpoint, identity: ReplicaIdentity, time: int) -> TimeP
         end = binlog_end(connection, facts, exact=False)
     finally:
         connection.close()
-    # The last file that was created before the time: a file of the same second may follow transactions of that second.
-    number = bisect_left(range(len(files)), time, key=lambda one: _created(endpoint, identity, files[one]))
+    # The last file that began before the time: a file of the same second may follow transactions of that second.
+    number = bisect_left(range(len(files)), time, key=lambda one: _began(endpoint, identity, files[one], end))
     start = files[max(0, number - 1)]
     found = _behind_older(endpoint, identity, start, end, time)
     if found is None:
@@ -44,13 +51,33 @@ def find_time(endpoint: Endpoint, identity: ReplicaIdentity, time: int) -> TimeP
     return TimePlace(Position(facts.server_uuid, found.file, found.offset, gtid_set), found.older or number > 1)
 
 
-def _created(endpoint: Endpoint, identity: ReplicaIdentity, file: str) -> int:
+def _began(endpoint: Endpoint, identity: ReplicaIdentity, file: str, end: Position) -> int:
+    """No transaction of an earlier file is later; where nothing is written from this file on, later than any time."""
+    place, created = StreamPosition(), 0
     with DumpStream(endpoint, identity, (file, MAGIC_SIZE)) as stream:
         for batch in stream.batches():
             for event in batch:
+                if not place.advance(event):
+                    continue
                 if event[4] == EventType.FORMAT_DESCRIPTION:
-                    return int.from_bytes(event[:4], "little")
+                    created = created or int.from_bytes(event[:4], "little")
+                elif event[4] in _GTIDS:
+                    return _committed(event) or created
+                elif event[4] not in NOT_TRANSACTIONS:
+                    return created  # a transaction of MariaDB, or of MySQL 5.6
+                if Position(end.server_uuid, place.file, place.offset).order >= end.order:
+                    return _NEVER
     raise DMError("internal-error", what="a dump stream ended without a word")
+
+
+def _committed(event: bytes) -> int:
+    """The second of a transaction's commit at this server, by its GTID event; 0 where that does not say it."""
+    end = len(event) - (CHECKSUM_SIZE if has_checksum(event) else 0)
+    if event[4] == EventType.GTID_TAGGED:
+        found = parse_gtid_tagged(ByteCursor(event, HEADER_SIZE, end))
+    else:
+        found = parse_gtid(event, HEADER_SIZE, end, event[4] == EventType.ANONYMOUS_GTID)
+    return (found.commit_timestamp_us or 0) // 1_000_000
 
 
 def _behind_older(
