@@ -19,6 +19,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema import effect
+from dm.schema.serial import schema_to_json
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns
@@ -157,7 +158,7 @@ class DdlLane:
         for piece in pieces:
             if not any(self._rules.followed(table) for table in piece.tables):
                 continue
-            if query.uses_temporary and _of_temporary(piece):
+            if query.uses_temporary and self._of_temporary(piece, text):
                 continue
             self._pass_on_points(piece, transaction)
             behind = self._all_behind(_changed(piece), transaction)
@@ -238,7 +239,11 @@ class DdlLane:
         self, piece: Piece, text: str, query: Query, transaction: SourceTransaction, *, by_hand: bool
     ) -> list[Step]:
         followed = [self._rules.followed(table) for table in piece.tables]
-        if not any(followed) or (query.uses_temporary and _of_temporary(piece)):
+        if not any(followed):
+            return []
+        if query.uses_temporary and self._of_temporary(piece, text):
+            if isinstance(piece.operation, CreateTable):
+                raise DMError("ddl-not-understood", statement=text, why="it copies a temporary table")
             return []
         if not all(followed):
             raise DMError("ddl-partly-wanted", statement=piece.text)
@@ -249,6 +254,20 @@ class DdlLane:
             self._online.guard(piece)
         self._online.passed(piece)
         return self._on_real(piece, text, transaction)
+
+    def _of_temporary(self, piece: Piece, text: str) -> bool:
+        """Whether a statement whose event says that its session's own tables were used is about one.
+
+        Where a statement creates or drops tables of both kinds, servers write those that are none for themselves. And
+        they say it of all that looks at CONNECTION_ID(), if only in a default of a table that is opened.
+        """
+        texts = (text, *(schema_to_json(known) for table in piece.tables if (known := self._tracker.get(table))))
+        if any("connection_id" in each.lower() for each in texts):
+            return False
+        operation = piece.operations[0] if piece.operations else None
+        if isinstance(operation, CreateTable):
+            return operation.like is not None
+        return not isinstance(operation, DropTable | CreateDatabase | AlterDatabase | DropDatabase)
 
     def _on_real(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[Step]:
         self._pass_on_points(piece, transaction)
@@ -504,17 +523,6 @@ def _all_of(steps: Sequence[Step], pieces: Sequence[Piece]) -> bool:
         step.piece is piece and step.execute and step.cut_over is None and step.copied_to is None
         for step, piece in zip(steps, pieces, strict=True)
     )
-
-
-def _of_temporary(piece: Piece) -> bool:
-    """Whether a statement whose event says that it used temporary tables is about one; raises DMError.
-
-    Where a statement creates or drops tables of both kinds, servers write those that are none for themselves.
-    """
-    operation = piece.operations[0] if piece.operations else None
-    if isinstance(operation, CreateTable) and operation.like is not None:
-        raise DMError("ddl-not-understood", statement=piece.text, why="it copies a temporary table")
-    return not isinstance(operation, CreateTable | DropTable | CreateDatabase | AlterDatabase | DropDatabase)
 
 
 def _changed(piece: Piece) -> list[TableName]:

@@ -72,7 +72,10 @@ def test_numbers_of_a_new_column_are_those_of_the_source_where_the_order_of_the_
             f"ALTER TABLE {name}.one {number}",
             f"CREATE TABLE {name}.empty (a INT)",
             f"ALTER TABLE {name}.empty {number}, ADD COLUMN w BIGINT DEFAULT (connection_id())",
-            f"INSERT INTO {name}.empty VALUES (3, 1, 1)",
+            # Its event looks like one about a temporary table, because the default is looked at.
+            f"ALTER TABLE {name}.empty ADD COLUMN z INT",
+            f"CREATE TABLE {name}.alike LIKE {name}.empty",
+            f"INSERT INTO {name}.empty VALUES (3, 1, 1, 2)",
         )
         sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), target)
