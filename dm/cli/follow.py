@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from dm.cli.output import Answer, errors_of, print_line, progress_lines, remarks_of
+from dm.cli.output import Answer, errors_of, print_line, progress_lines, remarks_of, waits_of
 
 _SECONDS = 0.5
 
@@ -33,14 +33,15 @@ def _rests(subtask: Answer) -> bool:
     )
 
 
-def _tried_again(answer: Answer) -> list[str]:
-    """What went wrong with subtasks that do not rest: those that do, tell it in the end."""
+def _held_up(answer: Answer) -> list[str]:
+    """What subtasks that do not rest wait for, and what went wrong with them: those that rest tell it in the end."""
     return [
-        error
+        remark
         for source in answer["sources"]
         for subtask in source["subTaskStatus"]
         if not _rests(subtask)
-        for error in errors_of(source["sourceStatus"]["source"], subtask)
+        for tell in (waits_of, errors_of)
+        for remark in tell(source["sourceStatus"]["source"], subtask)
     ]
 
 
@@ -55,15 +56,15 @@ def settled(answer: Answer) -> bool:
 def follow(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep) -> bool:
     """Print progress until the task is settled; False when a subtask rests that should not.
 
-    A terminal shows totals and tables in place; elsewhere each change of a total is a line. What went wrong and is
-    tried again is told once.
+    A terminal shows totals and tables in place; elsewhere each change of a total is a line. A wait, and what went
+    wrong and is tried again, is told once.
     """
     try:
         if sys.stdout.isatty():
             with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
 
                 def show(answer: Answer) -> None:
-                    lines = [*progress_lines(answer), *_tried_again(answer)]
+                    lines = [*progress_lines(answer), *_held_up(answer)]
                     live.update(Text("\n".join(lines)), refresh=True)
 
                 answer = _watch(ask, wait, show)
@@ -97,7 +98,7 @@ def _line_printer() -> Callable[[Answer], None]:
             if said.get(subject) != line:
                 said[subject] = line
                 print_line(line)
-        for error in _tried_again(answer):
+        for error in _held_up(answer):
             if error not in told:
                 told.add(error)
                 print_line(error)

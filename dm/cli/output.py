@@ -136,6 +136,11 @@ def errors_of(source: str, subtask: Answer) -> list[str]:
     return ["\n".join(_error_lines(f"{subtask['name']} on {source}", error)) for error in errors]
 
 
+def waits_of(source: str, subtask: Answer) -> list[str]:
+    """What a dump or a load waits for; what a syncer waits for says the seconds and is another text each time."""
+    return _waits(f"{subtask['name']} on {source}", subtask, ("dump", "load"))
+
+
 def progress_lines(answer: Answer, *, tables: bool = True) -> list[str]:
     """A line per subtask, and below it one for each table that is being dumped or loaded."""
     lines: list[str] = []
@@ -212,8 +217,8 @@ def _seconds(lag: object) -> str:
     return "" if lag is None else f"{lag} s"
 
 
-def _waits(subject: str, subtask: Answer) -> list[str]:
-    waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in ("dump", "load", "sync")) if part]
+def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load", "sync")) -> list[str]:
+    waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in units) if part]
     return [f"{subject}: waits: {what}" for what in waiting if what]
 
 

@@ -130,7 +130,8 @@ class LockFreeDump:
         description, at_once = f"{run.subtask.task}: read chunks", run.subtask.dumper.threads
         if run.stream is not None:
             at_once = min(at_once, run.stream.writers)
-        return run_tasks(context, reader, groups, run.stop, done, description, hear, at_once=at_once)
+        waits = run.progress.waits
+        return run_tasks(context, reader, groups, run.stop, done, description, hear, waits=waits, at_once=at_once)
 
     def _compare(self, plan: DumpPlan) -> tuple[DumpPlan, set[TableName]]:
         """The plan after a round, and the tables that were not what it said."""

@@ -114,7 +114,8 @@ class OneMomentDump:
         tasks = [SlotTask(slot, chunks) for slot in range(slots)]
         description = f"{run.subtask.task}: read chunks of one snapshot"
         try:
-            complete = run_tasks(context, reader, tasks, run.stop, done, description, meanwhile)
+            waits = run.progress.waits
+            complete = run_tasks(context, reader, tasks, run.stop, done, description, meanwhile, waits=waits)
             if keeper is not None:
                 fetch(keeper, "SELECT 1")  # raises where the session, and its locks, ended while rows were read
         finally:

@@ -60,6 +60,7 @@ class DumpProgress:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _tables: dict[TableName, _Table] = field(default_factory=dict)
     _reading: bool = False
+    _waiting: str = ""
 
     def __post_init__(self) -> None:
         self._rows_pace, self._size_pace = Pace(self.clock), Pace(self.clock)
@@ -99,6 +100,11 @@ class DumpProgress:
             self._rows_pace.begin(sum(table.seen[0] for table in self._tables.values()))
             self._size_pace.begin(sum(table.seen[1] for table in self._tables.values()))
 
+    def waits(self, what: str) -> None:
+        """The dump waits for something that is not its own; nothing when it goes on."""
+        with self._lock:
+            self._waiting = what
+
     def status(self) -> Mapping[str, JSON]:
         """DM's dump status."""
         with self._lock:
@@ -118,6 +124,7 @@ class DumpProgress:
                 "rps": str(int(self._rows_pace.rate(rows))),
                 "etaSeconds": None if eta is None else str(eta),
                 "phase": self.phase,
+                "waiting": self._waiting,
                 "progress": self._rows_pace.share(rows, estimate, finished=self.finished),
                 "tables": [_table_status(name, table) for name, table in active[:_MOST_TABLES]],
             }

@@ -132,7 +132,8 @@ class TablePlanner:
                 walked(results)
             return results is not None
         threads, description = run.subtask.dumper.threads, f"{run.subtask.task}: plan chunks"
-        return run_tasks(run.spark.context(), walker, groups, run.stop, walked, description, at_once=threads)
+        context, waits = run.spark.context(), run.progress.waits
+        return run_tasks(context, walker, groups, run.stop, walked, description, waits=waits, at_once=threads)
 
     def missing(self, plan: DumpPlan) -> list[ChunkTask]:
         """Every chunk that has no file."""

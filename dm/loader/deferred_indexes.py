@@ -164,8 +164,11 @@ def complete_tables(
     stop: threading.Event,
     writers: int,
     begin: Callable[[int], None],
+    waits: Callable[[str], None],
 ) -> bool:
-    """Add to all tables what they lack, side by side; False when stopped. `begin` hears how many they are."""
+    """Add to all tables what they lack, side by side; False when stopped. `begin` hears how many they are, `waits`
+    what that waits for.
+    """
     deferrals = own_deferrals(connection, run.key)
     if not deferrals:
         return not stop.is_set()
@@ -178,7 +181,7 @@ def complete_tables(
         tasks = grouped((TableTask(deferral, last), weight) for deferral, weight in weighed)
         description = f"{run.key.task}: add {what}"
         if tasks and not run_tasks(
-            spark.context(), completion, tasks, stop, lambda _: None, description, at_once=writers
+            spark.context(), completion, tasks, stop, lambda _: None, description, waits=waits, at_once=writers
         ):
             return False
     return True

@@ -40,6 +40,7 @@ class LoadProgress:
     _left_out: tuple[str, ...] = ()
     _duplicates: Duplicates = NO_DUPLICATES
     _phase: str = ""  # what is done behind the rows
+    _waiting: str = ""
 
     def __post_init__(self) -> None:
         self._pace, self._rows_pace = Pace(self.clock), Pace(self.clock)
@@ -87,6 +88,11 @@ class LoadProgress:
             self._pace.begin(sum(table.size for table in self._tables.values()))
             self._rows_pace.begin(sum(table.rows for table in self._tables.values()))
 
+    def waits(self, what: str) -> None:
+        """The load waits for something that is not its own; nothing when it goes on."""
+        with self._lock:
+            self._waiting = what
+
     def finish(self) -> None:
         """Everything is loaded and handed over."""
         with self._lock:
@@ -118,6 +124,7 @@ class LoadProgress:
                 "metaBinlogGTID": "" if position is None else str(position.gtid_set),
                 "leftOut": list(self._left_out),
                 "phase": self._phase,
+                "waiting": self._waiting,
                 "bps": str(int(self._pace.rate(size))),
                 "rps": str(int(self._rows_pace.rate(rows))),
                 "etaSeconds": _text(self._pace.eta(size, total)),

@@ -140,8 +140,8 @@ class LoadUnit:
             return
         if files and not self._run_files(run, files, done, stop):
             return
-        target, writers, spark = self._subtask.target, self._writers, self._spark
-        if not complete_tables(connection, run, target, spark, stop, writers, self._progress.completing):
+        target, writers, spark, progress = self._subtask.target, self._writers, self._spark, self._progress
+        if not complete_tables(connection, run, target, spark, stop, writers, progress.completing, progress.waits):
             return
         self._hand_over(connection, plan, structures)
         finish_run(connection, run)
@@ -159,7 +159,8 @@ class LoadUnit:
 
         groups = grouped((task, task.size / _PART_BYTES) for task in tasks)
         description = f"{self._subtask.task}: load chunks"
-        return run_tasks(self._spark.context(), loader, groups, stop, done, description, at_once=self._writers)
+        context, waits, writers = self._spark.context(), self._progress.waits, self._writers
+        return run_tasks(context, loader, groups, stop, done, description, waits=waits, at_once=writers)
 
     @property
     def _writers(self) -> int:
@@ -188,8 +189,10 @@ class LoadUnit:
                 self._progress.met(result.duplicates)
 
         groups = grouped((task, task.size / _PART_BYTES) for task in left)
-        description, writers = f"{self._subtask.task}: load SQL files", self._writers
-        return not left or run_tasks(self._spark.context(), loader, groups, stop, loaded, description, at_once=writers)
+        description, waits, writers = f"{self._subtask.task}: load SQL files", self._progress.waits, self._writers
+        return not left or run_tasks(
+            self._spark.context(), loader, groups, stop, loaded, description, waits=waits, at_once=writers
+        )
 
     def _tasks(
         self, connection: TargetConnection, plan: DumpPlan, structures: DumpedStructures, run: LoadRun

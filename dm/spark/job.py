@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar, cast
 
 from dm import faults
 from dm.errors import DMError, said
+from dm.spark.executor_watch import ExecutorWatch
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -113,12 +114,14 @@ def run_tasks(
     description: str,
     meanwhile: Callable[[], None] = lambda: None,
     *,
+    waits: Callable[[str], None] = lambda _: None,
     at_once: int | None = None,
 ) -> bool:
     """Work through all items; False when `stop` cut it short, DMError when an item failed.
 
-    `meanwhile` is called again and again while the job runs; what it raises ends the job. With `at_once` never more
-    items than that are worked on at the same time, however many cores the master has.
+    `meanwhile` is called again and again while the job runs; what it raises ends the job. `waits` hears what the job
+    waits for, where no executor takes a task of it, and nothing ("") when one does. With `at_once` never more items
+    than that are worked on at the same time, however many cores the master has.
     """
     global _workers_lost
     from py4j.protocol import Py4JError
@@ -164,34 +167,37 @@ def run_tasks(
     seen = 0
     cancels_left = int(_CANCEL_SECONDS / _POLL_SECONDS)
     pause = _FIRST_POLL_SECONDS  # short jobs are many, and `meanwhile` may have something to answer at their beginning
-    while True:
-        running = [thread for thread in threads if thread.is_alive()]
-        arrived = outcomes.value
-        while seen < len(arrived):
-            outcome = arrived[seen]
-            seen += 1
-            if outcome.failure is not None:
-                failure = failure or outcome.failure
-            else:
-                done(cast("ResultT", outcome.result))
-        if not running or cancels_left == 0:
-            break
-        if not over.is_set():
-            try:
-                meanwhile()
-            except DMError as error:
-                failure = failure or TaskFailure.of(error)
-        if failure is not None or broken or stop.is_set():
-            over.set()
-            cancels_left -= 1
-            pause = _POLL_SECONDS
-            try:
-                # Again and again: a lane may have been about to submit its next job.
-                context.cancelJobGroup(run)
-            except (Py4JError, OSError) as error:
-                broken.append(error)
-        running[0].join(pause)
-        pause = min(_POLL_SECONDS, pause * 1.1)
+    with ExecutorWatch(context, waits) as watch:
+        while True:
+            running = [thread for thread in threads if thread.is_alive()]
+            arrived = outcomes.value
+            while seen < len(arrived):
+                outcome = arrived[seen]
+                seen += 1
+                watch.runs()
+                if outcome.failure is not None:
+                    failure = failure or outcome.failure
+                else:
+                    done(cast("ResultT", outcome.result))
+            if not running or cancels_left == 0:
+                break
+            if not over.is_set():
+                watch.look()
+                try:
+                    meanwhile()
+                except DMError as error:
+                    failure = failure or TaskFailure.of(error)
+            if failure is not None or broken or stop.is_set():
+                over.set()
+                cancels_left -= 1
+                pause = _POLL_SECONDS
+                try:
+                    # Again and again: a lane may have been about to submit its next job.
+                    context.cancelJobGroup(run)
+                except (Py4JError, OSError) as error:
+                    broken.append(error)
+            running[0].join(pause)
+            pause = min(_POLL_SECONDS, pause * 1.1)
     if failure is not None:
         raise failure.error()
     if stop.is_set():

@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,11 @@ import pytest
 from dm import accelerator
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.loader.unit import LoadUnit
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import FullLoad, rows, wait_for
+from tests.spark.full_load import FullLoad, beside, dump_unit, rows, wait_for
 from tests.testbed.standalone import StandaloneCluster
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(1800)]
@@ -30,10 +33,11 @@ TABLES = (
 
 
 @pytest.fixture
-def cluster(tmp_path: Path) -> Iterator[StandaloneCluster]:
+def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[StandaloneCluster]:
+    """Of two workers, or as many as the test's parameter says."""
     made = StandaloneCluster(tmp_path / "cluster")
     try:
-        yield made.start()
+        yield made.start(getattr(request, "param", 2))
     finally:
         made.close()
 
@@ -137,6 +141,37 @@ def test_a_worker_that_is_killed_costs_what_it_had_under_way(
     else:
         load.dump()
         lose_a_worker_at(fault, load.load, cluster, tmp_path, monkeypatch)
+    report = load.report()
+    assert report.identical, str(report)
+
+
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("cluster", [0], indirect=True)
+def test_a_job_that_no_executor_takes_says_so_until_one_does(
+    mariadb: ThrowawayServer,
+    full_load: LoadFactory,
+    remote: SparkProvider,
+    cluster: StandaloneCluster,
+) -> None:
+    load: FullLoad = full_load(mariadb, mariadb, *TABLES)
+    load.spark = remote
+    units = (
+        dump_unit(load.subtask(), load.directory, remote, load.hold),
+        LoadUnit(load.subtask(), load.directory, remote),
+    )
+    for unit in units:
+        stop = threading.Event()
+        with beside(partial(unit.run, stop)) as running, ExitStack() as failed:
+            failed.callback(stop.set)  # else nobody would ever end the run
+            while not unit.status()["waiting"]:
+                assert running.is_alive(), "the work was done without anybody to do it"
+                running.join(0.05)
+            said = str(unit.status()["waiting"])
+            assert said.startswith(f"{cluster.url} has no free executor: no task has run since "), said
+            cluster.add_worker()
+            failed.pop_all()
+        assert unit.status()["waiting"] == ""
+        cluster.kill_host(cluster.workers[0])
     report = load.report()
     assert report.identical, str(report)
 

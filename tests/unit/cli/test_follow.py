@@ -79,6 +79,13 @@ def test_it_goes_on_while_auto_resume_will_try_again_and_fails_when_it_will_not(
     assert capsys.readouterr().out.count("error 32004: could not lock") == 1
 
 
+def test_what_a_dump_waits_for_is_told_once(capsys: pytest.CaptureFixture[str]) -> None:
+    waits = DUMP | {"waiting": "spark://host:7077 has no free executor"}
+    states = iter([answer(dump=waits), answer(dump=waits), answer("Finished", dump=DUMP)])
+    assert follow(lambda: next(states), lambda _: None)
+    assert capsys.readouterr().out.count("shop on one: waits: spark://host:7077 has no free executor\n") == 1
+
+
 def test_leaving_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     def leave(_seconds: float) -> None:
         raise KeyboardInterrupt
