@@ -36,7 +36,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-xa-unknown", 32904, "dump-unit", "upstream", "high",
         "the source does not tell user {user} whether prepared XA transactions exist",
-        "GRANT XA_RECOVER_ADMIN ON *.* TO the user of the source, then resume the task",
+        "`{grant}` at the source, then resume the task",
     ),
     ErrorKind(
         "dump-table-unstable", 32905, "dump-unit", "upstream", "high",

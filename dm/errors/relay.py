@@ -263,6 +263,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source {address} does not let user {user} read its binlog",
-        "GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO '{user}'@'%' at the source",
+        "`{grant}` at the source",
     ),
 )

@@ -19,6 +19,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import repeat
 from types import ModuleType
 from typing import Protocol, cast
@@ -29,7 +30,7 @@ from pymysql.constants import COMMAND, CR
 from pymysql.err import raise_mysql_exception
 
 from dm import accelerator
-from dm.upstream.connection import Connection, server_error
+from dm.upstream.connection import Connection, grantee, server_error
 
 _BLOCK = 1 << 18
 _HEAD = 4
@@ -202,9 +203,8 @@ def read_batches(connection: Connection, sql: str, limits: Iterable[Limits]) -> 
         yield from _batches(cast("BufferedIncoming", connection._rfile), width, limits)  # type: ignore[attr-defined]
     except (pymysql.err.Error, OSError) as error:
         user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""
-        raise server_error(
-            error, role="upstream", host=connection.host, port=connection.port, user=user, statement=sql
-        ) from error
+        host, port, who = connection.host, connection.port, partial(grantee, connection)
+        raise server_error(error, role="upstream", host=host, port=port, user=user, statement=sql, who=who) from error
 
 
 def read_all(connection: Connection, sql: str) -> list[tuple[bytes | None, ...]]:

@@ -17,11 +17,11 @@ from typing import Final
 import structlog
 
 from dm.clock import Clock
-from dm.errors import DMError
+from dm.errors import DMError, grant
 from dm.position import Position
 from dm.syncer.prepared_list import HeldXa
 from dm.unit import JSON
-from dm.upstream.connection import Connection
+from dm.upstream.connection import Connection, grantee
 from dm.upstream.facts import ServerFacts, binlog_end
 from dm.upstream.prepared_xa import prepared_xids
 
@@ -113,10 +113,9 @@ def _ask(connection: Connection, facts: ServerFacts) -> _Answer:
         return _Answer(prepared_xids(connection, facts.flavor))
     except DMError as error:
         # MySQL: 1401 to who lacks the privilege; the reason stands in its log only.
-        lacking = (
-            "GRANT XA_RECOVER_ADMIN to the user of the source" if error.cause.startswith("1401:") else error.message
-        )
-        return _Answer(None, lacking)
+        if error.cause.startswith("1401:"):
+            return _Answer(None, grant(("XA_RECOVER_ADMIN",), "*.*", grantee(connection).account))
+        return _Answer(None, error.message)
 
 
 def _described(held: HeldXa, source_time: float, answer: _Answer) -> JSON:

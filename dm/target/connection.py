@@ -35,7 +35,7 @@ from pymysql.constants import CLIENT, COMMAND
 from pymysql.protocol import OKPacketWrapper
 
 from dm.config.endpoint import Endpoint
-from dm.errors import DMError
+from dm.errors import WHO, DMError, Grantee, nobody
 from dm.sql.context import Flavor
 from dm.target.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.target.session import CHARSET, COLLATION, RECORDED, session_statement
@@ -310,7 +310,16 @@ class TargetConnection:
     def _failed(self, error: Exception, sql: bytes) -> DMError:
         if is_lost(error):
             self._connection._force_close()
-        return failure(error, self.address, sql, user=self._user, role=self._role)
+        return failure(error, self.address, sql, user=self._user, role=self._role, who=self._grantee)
+
+    def _grantee(self) -> Grantee:
+        """Whom the server takes the session for, asked when it has refused something: that has ended its answer."""
+        try:
+            self._connection.query(WHO)
+            return Grantee.of(*self._connection._result.rows[0])
+        except (pymysql.err.Error, OSError, RuntimeError):
+            self._connection._force_close()
+            return nobody()
 
 
 def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool, several: bool) -> Connection[Any]:

@@ -7,12 +7,13 @@ is shown by its shape only.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 import pymysql
 from pymysql.constants import CR
 
-from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, privilege_missing
+from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, Grantee, nobody, privilege_missing
 from dm.target.statement_text import shape
 
 # The transaction is gone, the session lives: the same transaction may simply be sent again.
@@ -102,7 +103,15 @@ def is_lost(error: BaseException) -> bool:
     return number_of(error) in LOST or (isinstance(error, pymysql.err.InternalError) and number_of(error) == 0)
 
 
-def failure(error: Exception, address: str, sql: bytes = b"", *, user: str = "", role: str = "target") -> DMError:
+def failure(
+    error: Exception,
+    address: str,
+    sql: bytes = b"",
+    *,
+    user: str = "",
+    role: str = "target",
+    who: Callable[[], Grantee] = nobody,
+) -> DMError:
     """The error of this package for an error of the driver."""
     number = number_of(error)
     cause = " ".join(str(part) for part in error.args) or type(error).__name__
@@ -113,7 +122,10 @@ def failure(error: Exception, address: str, sql: bytes = b"", *, user: str = "",
     if number in UNAVAILABLE:
         return DMError("target-unavailable", address=address, reason=UNAVAILABLE[number], cause=cause)
     if number in PRIVILEGE_ERRORS:
-        return privilege_missing(str(error.args[-1]), role=role, address=address, user=user, cause=cause)
+        words, statement = str(error.args[-1]), sql.decode("utf-8", "replace")
+        return privilege_missing(
+            words, role=role, address=address, user=user, cause=cause, statement=statement, who=who
+        )
     if number in DENIED:
         return DMError("access-denied", role=role, address=address, user=user, cause=cause)
     if number in _DUPLICATE:

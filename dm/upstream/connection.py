@@ -15,6 +15,7 @@ import ssl
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeAlias, cast
 
 import pymysql
@@ -22,7 +23,7 @@ from pymysql.constants import CR
 from pymysql.cursors import Cursor
 
 from dm.config.endpoint import Endpoint, Security
-from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, DMError, privilege_missing
+from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, WHO, DMError, Grantee, nobody, privilege_missing
 from dm.tls import EncryptedConnection
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "SqlRow",
     "connect",
     "fetch",
+    "grantee",
     "limited",
     "server_error",
 ]
@@ -115,8 +117,27 @@ def limited(connection: Connection) -> Iterator[None]:
         session.answer_left = None
 
 
+def grantee(connection: Connection) -> Grantee:
+    """Whom the server takes the session for, asked when it has refused something: that has ended its answer."""
+    try:
+        with limited(connection), connection.cursor() as cursor:
+            cursor.execute(WHO)
+            return Grantee.of(*cursor.fetchall()[0])
+    except (pymysql.err.Error, OSError, *GARBLED):
+        cast(Any, connection)._force_close()
+        return nobody()
+
+
 def server_error(
-    error: BaseException, *, role: str, host: str, port: int, user: str, statement: str = "", connecting: bool = False
+    error: BaseException,
+    *,
+    role: str,
+    host: str,
+    port: int,
+    user: str,
+    statement: str = "",
+    connecting: bool = False,
+    who: Callable[[], Grantee] = nobody,
 ) -> DMError:
     """The DMError that says what a driver's exception means; the caller raises it from `error`."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
@@ -125,7 +146,8 @@ def server_error(
     if isinstance(error, AnswerTooLongError) or (isinstance(error, GARBLED) and not connecting):
         return DMError("server-answer-garbled", address=address, what=words)
     if code in PRIVILEGE_ERRORS:
-        return privilege_missing(str(error.args[-1]), role=role, address=address, user=user, cause=words)
+        said = str(error.args[-1])
+        return privilege_missing(said, role=role, address=address, user=user, cause=words, statement=statement, who=who)
     if code in _REFUSED:
         return DMError("access-denied", role=role, address=address, user=user, cause=words)
     if connecting or code in _UNREACHABLE:
@@ -214,6 +236,5 @@ def fetch(
         if not isinstance(error, pymysql.err.Error | OSError):
             cast(Any, connection)._force_close()  # in the middle of an answer: what comes next on it belongs to nothing
         user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""
-        raise server_error(
-            error, role=role, host=connection.host, port=connection.port, user=user, statement=sql
-        ) from error
+        host, port, who = connection.host, connection.port, partial(grantee, connection)
+        raise server_error(error, role=role, host=host, port=port, user=user, statement=sql, who=who) from error

@@ -29,7 +29,7 @@ from pymysql.constants import COMMAND
 from pymysqlreplication.binlogstream import ReportSlave
 
 from dm.config.endpoint import Endpoint
-from dm.errors import DMError
+from dm.errors import DMError, grant
 from dm.gtid import Flavor, GtidSet
 from dm.upstream.connection import (
     GARBLED,
@@ -38,6 +38,7 @@ from dm.upstream.connection import (
     Connection,
     connect,
     fetch,
+    grantee,
     limited,
     server_error,
 )
@@ -140,7 +141,8 @@ class DumpStream:
             host, port, user = self._endpoint.host, self._endpoint.port, self._endpoint.user
             meant = server_error(error, role=self._role, host=host, port=port, user=user, statement="register")
             if meant.name in ("access-denied", "privilege-missing"):
-                raise DMError("replication-denied", user=user, address=f"{host}:{port}") from error
+                statement = grant(("REPLICATION SLAVE", "REPLICATION CLIENT"), "*.*", grantee(raw).account)
+                raise DMError("replication-denied", user=user, address=f"{host}:{port}", grant=statement) from error
             raise meant from error
 
     def _command(self, raw: Any, packet: bytes) -> None:

@@ -31,11 +31,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dm.errors import DMError
+from dm.errors import DMError, grant
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import MAGIC_SIZE, Position
-from dm.upstream.connection import Connection, fetch
+from dm.upstream.connection import Connection, fetch, grantee
 from dm.upstream.facts import ServerFacts, binlog_status, show_create_table
 
 LOCK_SECONDS = 120.0
@@ -163,7 +163,8 @@ def wait_for_no_prepared_xa(
         except DMError as error:
             if error.name == "privilege-missing" or error.cause.startswith("1401:"):
                 # MySQL answers ER_XAER_RMERR (1401) to who lacks XA_RECOVER_ADMIN; the reason stands in its log only.
-                raise DMError("dump-xa-unknown", user=user, cause=error.cause) from error
+                statement = grant(("XA_RECOVER_ADMIN",), "*.*", grantee(connection).account)
+                raise DMError("dump-xa-unknown", user=user, grant=statement, cause=error.cause) from error
             if not error.cause.startswith("1064:"):
                 raise
             prepared = fetch(connection, "XA RECOVER")  # MariaDB has `FORMAT = 'SQL'` instead

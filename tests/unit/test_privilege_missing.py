@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pymysql
 import pytest
 
+from dm.errors import TARGET_PRIVILEGES, Grantee
 from dm.target.failure import failure
 from dm.upstream.connection import server_error
 
@@ -30,8 +33,8 @@ CASES = [
     (
         1142,
         "SELECT command denied to user 'dm'@'localhost' for table 'orders'",
-        "the privilege SELECT on orders",
-        "GRANT SELECT ON orders TO ..",
+        "the privilege SELECT on `orders`",
+        "GRANT SELECT ON `orders` TO ..",
     ),
     (
         1142,
@@ -48,14 +51,14 @@ CASES = [
     (
         1143,
         "UPDATE command denied to user 'dm'@'localhost' for column 'v' in table 'orders'",
-        "the privilege UPDATE on orders",
-        "GRANT UPDATE ON orders TO ..",
+        "the privilege UPDATE on `orders`",
+        "GRANT UPDATE ON `orders` TO ..",
     ),
     (
         1044,
         "Access denied for user 'dm'@'%' to database 'shop'",
         "a privilege on `shop`.*",
-        "GRANT .. ON `shop`.* TO ..",
+        " ON `shop`.* TO ..",
     ),
     (1142, "Befehl verweigert", "a privilege", "GRANT .. ON .. TO .."),
 ]
@@ -73,6 +76,78 @@ def test_both_ends_name_what_is_missing(number: int, words: str, lacks: str, gra
         assert "password" not in error.workaround
         assert "resume-relay" in error.workaround
         assert words in error.cause
+
+
+NAMELESS = "SELECT command denied to user 'dm'@'localhost' for table 'orders'"
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "statement", "schema", "grants"),
+    [
+        (1142, NAMELESS, "SELECT * FROM `shop`.`orders`", "other", "GRANT SELECT ON `shop`.`orders` TO 'dm'@'10.%'"),
+        (1142, NAMELESS, "SELECT * FROM shop.Orders AS o", "", "GRANT SELECT ON `shop`.`orders` TO 'dm'@'10.%'"),
+        (1142, NAMELESS, "SELECT * FROM shop.orders_old, orders", "x", "GRANT SELECT ON `x`.`orders` TO 'dm'@'10.%'"),
+        (
+            1142,
+            NAMELESS,
+            "SELECT * FROM a.orders, b.orders",
+            "",
+            "GRANT SELECT ON `a`.`orders` TO 'dm'@'10.%'; GRANT SELECT ON `b`.`orders` TO 'dm'@'10.%'",
+        ),
+        (
+            1142,
+            "SELECT, LOCK TABLES command denied to user 'dm'@'localhost' for table `shop`.`orders`",
+            "LOCK TABLES `shop`.`orders` READ",
+            "",
+            "GRANT SELECT, LOCK TABLES ON `shop`.* TO 'dm'@'10.%'",
+        ),
+        (
+            1044,
+            "Access denied for user 'dm'@'%' to database 'shop'",
+            "LOCK TABLES `shop`.`orders` READ",
+            "",
+            "GRANT SELECT, LOCK TABLES ON `shop`.* TO 'dm'@'10.%'",
+        ),
+        (
+            1044,
+            "Access denied for user 'dm'@'%' to database 'shop'",
+            "/* app */ CREATE DATABASE shop",
+            "",
+            "GRANT CREATE ON `shop`.* TO 'dm'@'10.%'",
+        ),
+        (
+            1227,
+            "Access denied; you need (at least one of) the SUPER, SYSTEM_VARIABLES_ADMIN or SESSION_VARIABLES_ADMIN"
+            " privilege(s) for this operation",
+            "SET SESSION sql_log_bin = 0",
+            "",
+            "GRANT SESSION_VARIABLES_ADMIN ON *.* TO 'dm'@'10.%'",
+        ),
+        (
+            1370,
+            "execute command denied to user 'dm'@'%' for routine 'shop.f'",
+            "SELECT shop.f()",
+            "",
+            "GRANT EXECUTE ON `shop`.* TO 'dm'@'10.%'",
+        ),
+    ],
+)
+def test_what_the_server_leaves_out_is_taken_from_statement_and_session(
+    number: int, words: str, statement: str, schema: str, grants: str
+) -> None:
+    raised = pymysql.err.OperationalError(number, words)
+    who = partial(Grantee.of, "dm@10.%", schema)
+    for error in (
+        server_error(raised, role="source one", host="db", port=3306, user="dm", statement=statement, who=who),
+        failure(raised, "db:3306", statement.encode(), user="dm", who=who),
+    ):
+        assert error.details["grant"] == grants
+
+
+def test_a_use_of_a_schema_at_the_target_needs_what_a_task_needs_there() -> None:
+    raised = pymysql.err.OperationalError(1044, "Access denied for user 'dm'@'%' to database 'shop'")
+    error = failure(raised, "db:3306", b"USE `shop`", user="dm", who=partial(Grantee.of, "o'neil@%", None))
+    assert error.details["grant"] == f"GRANT {', '.join(TARGET_PRIVILEGES)} ON `shop`.* TO 'o''neil'@'%'"
 
 
 @pytest.mark.parametrize("number", [1045, 1130, 1698])

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from dm.ident import Ident, TableName
+from dm.errors import TARGET_PRIVILEGES, grant
+from dm.ident import Ident
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 
-# Of the target, in DM's order; REFERENCES for tables with foreign keys.
-_TARGET_PRIVILEGES = ("CREATE", "SELECT", "INSERT", "UPDATE", "DELETE", "ALTER", "DROP", "INDEX", "REFERENCES")
 _OWN_CONNECTIONS = 3  # of a syncer besides its workers: progress, DDL, the lane of tables without a key
 
 
@@ -19,9 +18,8 @@ def replication(context: Context, answers: Answers) -> Iterator[CheckResult]:
     source = context.source
     missing = [name for name in ("REPLICATION SLAVE", "REPLICATION CLIENT") if not source.grants.globally(name)]
     if missing:
-        yield answers.failure(
-            f"{source.account} lacks {', '.join(missing)}", f"GRANT {', '.join(missing)} ON *.* TO {source.account}"
-        )
+        statement = grant(missing, "*.*", source.account)
+        yield answers.failure(f"{source.account} lacks {', '.join(missing)}", statement)
     else:
         yield answers.success()
 
@@ -35,27 +33,28 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
     unreadable = [table for table in context.tables if not source.grants.on_table("SELECT", table)]
     if unreadable:
         missing.append(f"SELECT on {some(unreadable)}")
-        statements += _on_schemas("SELECT", unreadable, source)
+        schemas = dict.fromkeys(table.schema for table in unreadable)
+        statements += [_on_schema(("SELECT",), schema, source) for schema in schemas]
     unlockable = [schema for schema in context.schemas if not source.grants.on_schema("LOCK TABLES", schema)]
     if unlockable:
         advised.append(f"LOCK TABLES on {some(unlockable)} (for tables without a key)")
-        statements += [f"GRANT LOCK TABLES ON {Ident(schema).sql}.* TO {source.account}" for schema in unlockable]
+        statements += [_on_schema(("LOCK TABLES",), schema, source) for schema in unlockable]
     locked_for = _global_lock(context)
     if locked_for and not _may_flush(source):
         if context.config.dump_of_one_moment and not unlockable:
             advised.append(f"RELOAD (for FLUSH TABLES WITH READ LOCK: {locked_for}; without it the tables are locked)")
         else:
             missing.append(f"RELOAD (for FLUSH TABLES WITH READ LOCK: {locked_for})")
-        statements.append(f"GRANT RELOAD ON *.* TO {source.account}")
+        statements.append(grant(("RELOAD",), "*.*", source.account))
     if not context.syncs and not source.grants.globally("REPLICATION CLIENT"):  # else `replication_privilege` asks
         missing.append("REPLICATION CLIENT (to ask where the binlog ends)")
-        statements.append(f"GRANT REPLICATION CLIENT ON *.* TO {source.account}")
+        statements.append(grant(("REPLICATION CLIENT",), "*.*", source.account))
     # MySQL 8.0 and later tell only the holder of this privilege whether prepared XA transactions exist ("XA RECOVER");
     # one that is prepared before a lock-free dump and committed after it would be missed.
     asks_for_xa = source.facts.flavor == "mysql" and source.facts.version >= 80000
     if asks_for_xa and not source.grants.globally("XA_RECOVER_ADMIN"):
         missing.append("XA_RECOVER_ADMIN")
-        statements.append(f"GRANT XA_RECOVER_ADMIN ON *.* TO {source.account}")
+        statements.append(grant(("XA_RECOVER_ADMIN",), "*.*", source.account))
     lacks = f"{source.account} lacks {'; '.join([*missing, *advised])}"
     if missing:
         yield answers.failure(lacks, "; ".join(statements))
@@ -73,18 +72,14 @@ def target(context: Context, answers: Answers) -> Iterator[CheckResult]:
     )
     missing: dict[tuple[str, ...], list[str]] = {}
     for schema in schemas:
-        lacking = tuple(name for name in _TARGET_PRIVILEGES if not server.grants.on_schema(name, schema))
+        lacking = tuple(name for name in TARGET_PRIVILEGES if not server.grants.on_schema(name, schema))
         if lacking:
             missing.setdefault(lacking, []).append(schema)
     if not missing:
         yield answers.success()
         return
     what = "; ".join(f"{', '.join(names)} on {some(of)}" for names, of in missing.items())
-    statements = "; ".join(
-        f"GRANT {', '.join(names)} ON {Ident(schema).sql}.* TO {server.account}"
-        for names, of in missing.items()
-        for schema in of
-    )
+    statements = "; ".join(_on_schema(names, schema, server) for names, of in missing.items() for schema in of)
     essential = {"SELECT", "INSERT", "UPDATE", "DELETE", "CREATE"}
     answer = answers.failure if any(essential & set(names) for names in missing) else answers.warning
     yield answer(f"{server.account} lacks {what}", statements)
@@ -112,9 +107,8 @@ def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
         yield answers.success()
 
 
-def _on_schemas(privilege: str, tables: list[TableName], server: Server) -> list[str]:
-    schemas = dict.fromkeys(table.schema for table in tables)
-    return [f"GRANT {privilege} ON {Ident(schema).sql}.* TO {server.account}" for schema in schemas]
+def _on_schema(privileges: Sequence[str], schema: str, server: Server) -> str:
+    return grant(privileges, f"{Ident(schema).sql}.*", server.account)
 
 
 def _global_lock(context: Context) -> str:

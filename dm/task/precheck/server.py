@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import Final
 
 from dm.config import Endpoint
+from dm.errors import account_sql
 from dm.task.precheck.privilege import Grants
 from dm.upstream.connection import Connection, SqlRow, connect, fetch
 from dm.upstream.facts import ServerFacts, read_facts
@@ -37,8 +38,7 @@ class Server:
     @cached_property
     def account(self) -> str:
         """Our account as a GRANT statement names it."""
-        user, _, host = str(self.query("SELECT CURRENT_USER()")[0][0]).rpartition("@")
-        return f"'{user}'@'{host}'"
+        return account_sql(str(self.query("SELECT CURRENT_USER()")[0][0]))
 
     @cached_property
     def grants(self) -> Grants:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 from contextlib import closing
 
 import pymysql
 import pytest
+from pydantic import SecretStr
 
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
@@ -142,6 +144,42 @@ def test_a_read_only_target_heals_by_itself(server: ServerFactory, target: Throw
         denied = _error(connection, "DROP TABLE d.t")
         assert (denied.name, denied.retryable) == ("privilege-missing", False)
         assert "the privilege DROP on" in denied.message
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "INSERT INTO `{}`.`t` VALUES (1)",
+        "ALTER TABLE {}.t ADD COLUMN v INT",
+        "CREATE TABLE `{}`.`other` (id INT)",
+        "DROP TABLE {}.t",
+        "DROP DATABASE `{}`",
+        "CREATE DATABASE `{}_more`",
+        "USE `{}`",
+    ],
+)
+def test_the_grant_that_an_error_tells_is_the_one_that_helps(
+    statement: str, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    where = schema(target)
+    target.execute(f"CREATE TABLE {where}.t (id INT PRIMARY KEY)")
+    user, password = f"u{secrets.token_hex(4)}", secrets.token_hex(8)
+    target.create_user(user, password)
+    endpoint = endpoint_of(target).model_copy(update={"user": user, "password": SecretStr(password)})
+    sql, refused = statement.format(where), []
+    for _ in range(3):  # a server names one privilege at a time
+        with TargetConnection(endpoint) as connection:
+            try:
+                connection.execute(sql)
+                break
+            except DMError as error:
+                refused.append((error.name, connection.query("SELECT 1")))
+                target.execute(str(error.details["grant"]))
+    else:
+        pytest.fail("the privileges that were named do not suffice")
+    assert refused == [("privilege-missing", [(1,)])] * len(refused)  # the next answer is that of the next statement
+    assert refused
+    target.execute(f"DROP DATABASE IF EXISTS `{where}_more`")
 
 
 def test_a_wrong_password_is_refused_without_naming_it(target: ThrowawayServer) -> None:
