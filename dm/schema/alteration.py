@@ -28,6 +28,7 @@ from dm.sql.operation import (
     AddForeignKey,
     AddIndex,
     AlterDefault,
+    AlterIndex,
     AlterVisibility,
     ChangeColumn,
     ConvertCharset,
@@ -225,6 +226,9 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
         _adjust(draft, operation, cursor, renamed)
     if draft.conversion is not None:  # it overrides what columns of the same statement say
         draft.columns = [recoded(column, draft.conversion) for column in draft.columns]
+    for operation in operations:
+        if isinstance(operation, AlterIndex):
+            draft.hide_index(operation.index, operation.invisible)
     indexes = [
         (operation.index, operation.name)
         for operation in operations

@@ -302,6 +302,13 @@ class TableDraft:
         for at, new in places:
             self.indexes[at] = replace(self.indexes[at], name=new)
 
+    def hide_index(self, name: str, invisible: bool) -> None:
+        """ALTER INDEX; it changes no rows, so an index that is not known is no reason to refuse."""
+        self.indexes = [
+            replace(index, invisible=invisible) if index.name.lower() == name.lower() else index
+            for index in self.indexes
+        ]
+
     def rename_table(self, name: TableName) -> None:
         """RENAME: constraints that the server named after the table follow it."""
         old = self.name.table

@@ -30,6 +30,7 @@ from dm.sql.operation import (
     AddIndex,
     AlterDatabase,
     AlterDefault,
+    AlterIndex,
     AlterVisibility,
     ChangeColumn,
     ConvertCharset,
@@ -111,7 +112,8 @@ def _repeatable(operation: Operation) -> bool:
     ):
         return operation.if_exists
     return isinstance(
-        operation, TruncateTable | AlterDatabase | AlterDefault | AlterVisibility | ConvertCharset | TableOptions
+        operation,
+        TruncateTable | AlterDatabase | AlterDefault | AlterVisibility | AlterIndex | ConvertCharset | TableOptions,
     )
 
 

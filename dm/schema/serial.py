@@ -27,6 +27,7 @@ def schema_to_json(schema: TableSchema) -> str:
             "indexes": [
                 {"name": index.name, "kind": index.kind, "parts": [_lean(asdict(part)) for part in index.parts]}
                 | ({"hash": True} if index.hash else {})
+                | ({"invisible": True} if index.invisible else {})
                 for index in schema.indexes
             ],
             "foreign_keys": [asdict(key) | {"parent": list(key.parent)} for key in schema.foreign_keys],
@@ -50,6 +51,11 @@ def _part(item: dict[str, Any]) -> IndexPart:
     return IndexPart(**{"column": None, **item})
 
 
+def _index(item: dict[str, Any]) -> Index:
+    parts = tuple(_part(part) for part in item["parts"])
+    return Index(item["name"], item["kind"], parts, item.get("hash", False), item.get("invisible", False))
+
+
 def _foreign_key(item: dict[str, Any]) -> ForeignKey:
     return ForeignKey(
         item["name"],
@@ -70,10 +76,7 @@ def schema_from_json(text: str) -> TableSchema:
         return TableSchema(
             TableName(*data["name"]),
             tuple(_column(item) for item in data["columns"]),
-            tuple(
-                Index(item["name"], item["kind"], tuple(_part(part) for part in item["parts"]), item.get("hash", False))
-                for item in data["indexes"]
-            ),
+            tuple(_index(item) for item in data["indexes"]),
             tuple(_foreign_key(item) for item in data["foreign_keys"]),
             data["charset"],
             data["collation"],

@@ -80,7 +80,8 @@ def _index(index: Index) -> str:
     if index.kind == "primary":
         return f"PRIMARY KEY ({parts})"
     by_hash = " USING HASH" if index.hash else ""
-    return f"{_KINDS[index.kind]} {Ident(index.name).sql} ({parts}){by_hash}"
+    hidden = " INVISIBLE" if index.invisible else ""  # also of a MariaDB source, whose own word is IGNORED
+    return f"{_KINDS[index.kind]} {Ident(index.name).sql} ({parts}){by_hash}{hidden}"
 
 
 def _part(part: IndexPart) -> str:

@@ -52,7 +52,7 @@ class Index:
     parts: tuple[IndexPart, ...]
     hash: bool = False  # USING HASH was written
     # INVISIBLE or IGNORED was written: the index works as any other, but no statement may name it. Not compared, since
-    # it changes no rows, and ALTER INDEX is not followed.
+    # it changes no rows.
     invisible: bool = field(default=False, compare=False)
 
     @property

@@ -20,6 +20,7 @@ from dm.sql.operation import (
     AddForeignKey,
     AddIndex,
     AlterDefault,
+    AlterIndex,
     AlterOperation,
     AlterVisibility,
     ChangeColumn,
@@ -216,8 +217,17 @@ def _drop(cursor: Cursor) -> AlterOperation:
 
 
 def _alter(cursor: Cursor) -> AlterOperation:
-    if cursor.word() in ("INDEX", "KEY", "CHECK", "CONSTRAINT"):
+    if cursor.word() in ("CHECK", "CONSTRAINT"):
         return OtherAlter(cursor.rest())
+    if cursor.accept_any("INDEX", "KEY"):
+        if_exists = _if_exists(cursor)
+        index = cursor.name()
+        if cursor.accept("NOT", "IGNORED"):
+            return AlterIndex(index, False, if_exists)
+        word = cursor.accept_any("VISIBLE", "INVISIBLE", "IGNORED")
+        if not word:
+            cursor.fail("expected VISIBLE, INVISIBLE, IGNORED or NOT IGNORED")
+        return AlterIndex(index, word != "VISIBLE", if_exists)
     cursor.accept("COLUMN")
     if_exists = _if_exists(cursor)
     column = cursor.name()

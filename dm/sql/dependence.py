@@ -22,6 +22,7 @@ from dm.sql.operation import (
     AddForeignKey,
     AddIndex,
     AlterDefault,
+    AlterIndex,
     AlterOperation,
     AlterVisibility,
     ChangeColumn,
@@ -52,7 +53,7 @@ class _Effect:
     needs: set[tuple[str, str]] = field(default_factory=set)
     makes: set[tuple[str, str]] = field(default_factory=set)
     removes: set[tuple[str, str]] = field(default_factory=set)
-    subject: tuple[str, str] | None = None  # the column that the operation changes
+    subject: tuple[str, str] | None = None  # the column, or the index, that the operation changes
 
 
 def _mentioned(clause: Clause) -> set[tuple[str, str]]:
@@ -117,6 +118,9 @@ def _effect(operation: AlterOperation | RenameTable) -> _Effect:
     elif isinstance(operation, RenameIndex):
         effect.removes.add(("index", operation.index.lower()))
         effect.makes.add(("index", operation.name.lower()))
+    elif isinstance(operation, AlterIndex):
+        effect.subject = ("index", operation.index.lower())
+        effect.needs.add(effect.subject)
     return effect
 
 
@@ -147,6 +151,8 @@ def _intermediate_refused(earlier: AlterOperation | RenameTable, later: AlterOpe
         return True
     if isinstance(earlier, AddIndex | RenameIndex) and isinstance(later, DropColumn):
         return True  # the column may take with it the index that has this name now
+    if isinstance(earlier, DropIndex | DropPrimaryKey) and isinstance(later, AlterIndex):
+        return True  # a unique index that comes to stand in for the primary key can't be hidden
     earlier_words, later_words = _words(earlier), _words(later)
     if isinstance(later, AddIndex | _COLUMN_CHANGES) and earlier_words & {"AUTO_INCREMENT", "SERIAL"}:
         return not isinstance(earlier, TableOptions)

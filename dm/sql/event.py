@@ -12,6 +12,7 @@ from dm.sql.operation import (
     AddIndex,
     AlterDatabase,
     AlterDefault,
+    AlterIndex,
     AlterVisibility,
     ChangeColumn,
     ConvertCharset,
@@ -55,6 +56,7 @@ _FIXED: Final[dict[type, str]] = {
     DropForeignKey: "drop foreign key",
     DropConstraint: "modify constraint",
     RenameIndex: "rename index",
+    AlterIndex: "alter index visibility",
     ConvertCharset: "modify table charset and collate",
     ExchangePartition: "exchange table partition",
 }
@@ -76,14 +78,11 @@ _PARTITION_EVENTS: Final = {
     ("COALESCE", "PARTITION"): "coalesce table partition",
     ("PARTITION", "BY"): "alter table partitioning",
     ("REMOVE", "PARTITIONING"): "remove table partitioning",
-    ("INDEX", ""): "alter index visibility",
 }
 
 
 def _other(clause: Clause) -> str:
     words = [token.upper for token in clause.tokens[:2]]
-    if words[:1] in (["INDEX"], ["KEY"]):
-        return "alter index visibility"
     if words[:1] in (["CHECK"], ["CONSTRAINT"]):
         return "modify constraint"
     return _PARTITION_EVENTS.get((words[0], words[1]), "alter table") if len(words) > 1 else "alter table"

@@ -214,6 +214,15 @@ class RenameIndex:
 
 
 @dataclass(frozen=True, slots=True)
+class AlterIndex:
+    """ALTER INDEX .. INVISIBLE or VISIBLE (MySQL), IGNORED or NOT IGNORED (MariaDB)."""
+
+    index: str
+    invisible: bool
+    if_exists: bool
+
+
+@dataclass(frozen=True, slots=True)
 class ConvertCharset:
     """CONVERT TO CHARACTER SET; the clause is `charset [COLLATE collation]`."""
 
@@ -257,6 +266,7 @@ AlterOperation = (
     | DropForeignKey
     | DropConstraint
     | RenameIndex
+    | AlterIndex
     | ConvertCharset
     | TableOptions
     | ExchangePartition

@@ -56,6 +56,11 @@ def _compare(server: Session, tracker: SchemaTracker, source: TableName, target:
     copy = in_schema(server.structure(target), source.schema)
     assert same_structure(copy, real), (statement, copy, real)
     assert schema_from_json(schema_to_json(tracked)) == tracked
+    assert _hidden(tracked) == _hidden(copy) == _hidden(real), statement
+
+
+def _hidden(schema: TableSchema) -> set[str]:
+    return {index.name for index in schema.indexes if index.invisible}
 
 
 def test_a_piece_is_stable(upstream: ThrowawayServer) -> None:

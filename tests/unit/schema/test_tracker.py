@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm.ident import TableName
+from dm.schema.parse import parse_create_table
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.show import create_table
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
@@ -48,6 +51,37 @@ def test_a_vector_index_is_an_index_wherever_it_is_made() -> None:
     assert table is not None
     assert [column.name for column in table.columns] == ["id", "vector", "w"]
     assert [index.name for index in table.indexes] == ["PRIMARY", "vector", "by_w", "again"]
+
+
+@pytest.mark.parametrize(
+    ("operation", "hidden"),
+    [
+        ("ALTER INDEX i INVISIBLE", ["i"]),
+        ("ALTER KEY i IGNORED, ALTER COLUMN v SET DEFAULT 5", ["i"]),
+        ("ALTER INDEX IF EXISTS I IGNORED", ["i"]),
+        ("ALTER INDEX IF EXISTS other IGNORED", []),
+        ("ADD INDEX j (v) INVISIBLE", ["j"]),
+    ],
+)
+@pytest.mark.parametrize("back", ["VISIBLE", "NOT IGNORED"])
+def test_an_index_is_hidden_and_shown_again(operation: str, hidden: list[str], back: str) -> None:
+    tracker = SchemaTracker("mariadb")
+
+    def hides() -> list[str]:
+        table = tracker.get(TableName("d", "t"))
+        assert table is not None
+        stored = schema_from_json(schema_to_json(table))
+        shown = parse_create_table(create_table(stored), CONTEXT)
+        found = [[index.name for index in known.indexes if index.invisible] for known in (table, stored, shown)]
+        assert found[1:] == [found[0]] * 2
+        return found[0]
+
+    for statement in ("CREATE TABLE t (id INT PRIMARY KEY, v INT, KEY i (v))", f"ALTER TABLE t {operation}"):
+        tracker.apply(Piece.of(statement, CONTEXT))
+    assert hides() == hidden
+    for name in hidden:
+        tracker.apply(Piece.of(f"ALTER TABLE t ALTER INDEX {name} {back}", CONTEXT))
+    assert hides() == []
 
 
 def test_a_table_keeps_its_name_where_there_was_nothing_to_rename_to_it() -> None:
