@@ -150,6 +150,7 @@ MERGED = (
 )  # fmt: skip
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("changes", MERGED)
 @pytest.mark.parametrize("kills", [1, 2])
 def test_a_keyed_table_merged_with_one_without_survives_a_crash(
@@ -200,6 +201,7 @@ ApplyLane._commit = in_turn
 """
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("rows", [10, 20_000])
 @pytest.mark.parametrize("dies", DIES)
 def test_a_crash_in_the_transaction_that_shows_it_leaves_all_rows_once(
