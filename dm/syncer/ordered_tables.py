@@ -46,13 +46,13 @@ class OrderedTables:
         """Whether what the ordered lane has not done of the table is surely not done."""
         return table in self._exact
 
-    def is_done(self, table: TablePlan, transaction: SourceTransaction, number: int) -> bool:
+    def is_done(self, table: TablePlan, transaction: SourceTransaction, number: int, *, lost_key: bool) -> bool:
         """Whether these rows came before the table was changed in order; raises DMError.
 
-        Where they begin to be, this is stored.
+        Where they begin to be, this is stored. `lost_key`: the table has no key at all, unlike the source's.
         """
         if table.target not in self._tables:
-            return self._begin(table, transaction, number)
+            return self._begin(table, transaction, number, lost_key=lost_key)
         since = self._ahead.get(table.target)
         if since is None:
             return False
@@ -68,15 +68,18 @@ class OrderedTables:
             del self._tables[plan.target]
             self._store(plan.target, None)
 
-    def _begin(self, plan: TablePlan, transaction: SourceTransaction, number: int) -> bool:
+    def _begin(self, plan: TablePlan, transaction: SourceTransaction, number: int, *, lost_key: bool) -> bool:
         if self._done is not None and _within(transaction, self._done):
             return True
-        if self._reached is not None and _within(transaction, self._reached):
+        reached = self._reached
+        # Of the transaction that earlier runs have reached last, they may not have come to these rows. Then the table
+        # never had a key, or it has one by which a row that is there twice is refused.
+        if reached is not None and _within(transaction, reached) and (lost_key or not _ends_at(transaction, reached)):
             raise DMError(
                 "replay-out-of-order",
                 table=plan.target,
                 source_table=plan.source,
-                until=self._reached,
+                until=reached,
                 why="foreign keys there join it to others" if plan.keyed else "it has no key by which rows are found",
                 position=transaction.end,
             )
@@ -91,6 +94,11 @@ def _within(transaction: SourceTransaction, position: Position) -> bool:
     if position.same_files(end) or (gtid is not None and gtid.ordered):
         return position.has_processed(gtid, end)
     return not transaction.begin.covers(position)
+
+
+def _ends_at(transaction: SourceTransaction, position: Position) -> bool:
+    """Whether this is the last transaction before; on another server it may be any."""
+    return not position.same_files(transaction.end) or _place(position) == _place(transaction.end)
 
 
 def _passed(start: Position, since: OrderedSince) -> bool:

@@ -180,7 +180,7 @@ class RowLane:
         # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
         # the same transactions may come in another order, so each one is asked about.
         ordered = table.plan.ordered
-        if ordered and self._ordered.is_done(table.plan, transaction, number):
+        if ordered and self._ordered.is_done(table.plan, transaction, number, lost_key=table.lost_key):
             return
         done = self._keyless_done if ordered else None
         if done is not None and done.has_processed(transaction.gtid, transaction.end):
@@ -246,7 +246,9 @@ class RowLane:
             error.position = error.position or str(position)
             raise
         exact = plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
-        table = SourceTable(table_map, wire, RowDecoder(table_map, wire), plan, wanted, row_filter, point, exact)
+        lost_key = bool(schema.unique_indexes) and not target.schema.unique_indexes
+        decoder = RowDecoder(table_map, wire)
+        table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, lost_key)
         if len(self._tables) >= _TABLES_KEPT:
             self._forget_tables()
         return self._keep(table)

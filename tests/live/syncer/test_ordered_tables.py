@@ -330,3 +330,51 @@ def test_what_lies_before_a_checkpoint_that_moved_back_is_done(
     rows = f"SELECT k, v FROM `{name}`.t ORDER BY k"
     assert target.query(rows) == upstream.query(rows)
     assert stored(subtask, target) == ["done", "reached", "t"]
+
+
+# A death before the first change of a table that goes in order, while workers have done what comes before it.
+DIES_THERE = """
+import signal
+from dm.syncer.ordered_tables import OrderedTables
+def begin(self, plan, *arguments, **others):
+    lanes.hold[0].drain()
+    os.kill(os.getpid(), signal.SIGKILL)
+class lanes:
+    hold = []
+from dm.syncer.lanes import Lanes
+start = Lanes.start
+def remembered(self):
+    lanes.hold.append(self)
+    start(self)
+Lanes.start = remembered
+OrderedTables._begin = begin
+"""
+
+
+@pytest.mark.parametrize("key", ["", KEY])
+def test_a_table_that_a_transaction_had_not_come_to_is_no_table_that_lost_its_key(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, key: str
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        create(server, name, "keyed")
+    create(upstream, name, "t", key=key)
+    create(target, name, "t", key="")
+    subtask = subtask_for(upstream, target, name, task=name)
+    caught_up(subtask)
+    session = upstream.connect(database=name, autocommit=False)
+    with session, session.cursor() as cursor:
+        cursor.execute("INSERT INTO keyed VALUES (1, 1)")
+        cursor.execute("INSERT INTO t VALUES (1, 1)")
+        session.commit()
+    process = SyncProcess(subtask, patch=DIES_THERE)
+    assert process.wait_killed()
+    process.close()
+    assert target.query(f"SELECT * FROM `{name}`.keyed") == ((1, 1),)
+    if key:  # it may have lost it just now
+        error = RunningSync(subtask, None).wait_ended()
+        assert isinstance(error, DMError)
+        assert error.name == "replay-out-of-order"
+        return
+    caught_up(subtask)
+    assert target.query(f"SELECT * FROM `{name}`.t") == ((1, 1),)
