@@ -82,7 +82,8 @@ def test_a_backup_that_locks_the_target_is_waited_for(
     create(name, upstream, target)
     with running_sync(subtask_for(upstream, target, name, task=name)) as sync:
         sync.wait_synced()
-        upstream.execute(f"INSERT INTO {name}.keyed (id) VALUES (1)")
+        # That the keyless table is changed in order is stored before its first change, and not by a lane.
+        upstream.execute(f"INSERT INTO {name}.keyed (id) VALUES (1)", f"INSERT INTO {name}.keyless VALUES (1, 'a', 1)")
         sync.wait_synced()
         backup = target.connect()
         try:
@@ -96,6 +97,36 @@ def test_a_backup_that_locks_the_target_is_waited_for(
         finally:
             backup.close()
         sync.wait_synced()
+    identical(upstream, target, name)
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["waited-for", "paused"])
+def test_a_backup_locks_the_target_before_the_first_change_of_a_keyless_table(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, paused: bool
+) -> None:
+    name = schema(upstream, target)
+    create(name, upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name)
+    sync = RunningSync(subtask, None)
+    try:
+        sync.wait_synced()
+        backup = target.connect()
+        try:
+            with backup.cursor() as cursor:
+                cursor.execute("FLUSH TABLES WITH READ LOCK")
+            upstream.execute(f"INSERT INTO {name}.keyless VALUES (1, 'a', 2)")
+            waiting = "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE 'UPDATE%''control''%'"
+            wait_until(lambda: sync.error is not None or target.query(waiting) == ((1,),), "the record that waits")
+            if paused:
+                sync.stop()
+        finally:
+            backup.close()
+        if paused:
+            assert sync.error is None
+            sync = RunningSync(subtask, None)
+        sync.wait_synced()
+    finally:
+        sync.stop()
     identical(upstream, target, name)
 
 
