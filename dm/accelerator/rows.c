@@ -163,7 +163,8 @@ static PyObject *timestamp2(const Step *step, const uint8_t *bytes)
 {
     char text[40], *to = text;
     uint32_t seconds = (uint32_t)big(bytes, 4);
-    if (seconds) {
+    uint64_t fraction = big(bytes + 4, step->size - 4);
+    if (seconds || fraction) { /* MariaDB takes the moments of the second behind zero, which is the zero date */
         to = put_epoch_day(to, seconds / 86400);
         *to++ = ' ';
         to = put_clock(to, seconds % 86400 / 3600, seconds / 60 % 60, seconds % 60);
@@ -171,7 +172,7 @@ static PyObject *timestamp2(const Step *step, const uint8_t *bytes)
         memcpy(to, "0000-00-00 00:00:00", 19);
         to += 19;
     }
-    to = put_fraction(to, big(bytes + 4, step->size - 4), step->digits);
+    to = put_fraction(to, fraction, step->digits);
     return to == NULL ? NULL : ascii(text, (size_t)(to - text));
 }
 

@@ -97,8 +97,12 @@ def datetime2_decoder(digits: int) -> Callable[[bytes], str]:
     return decode if digits else decode_whole
 
 
+# What a TIMESTAMP of zero is. MariaDB takes the moments that follow in the same second, so the fraction counts, too.
+_NO_MOMENT: Final = "0000-00-00 00:00:00"
+
+
 def _epoch_text(seconds: int) -> str:
-    return EPOCH_DAYS[seconds // 86_400] + SECONDS[seconds % 86_400] if seconds else "0000-00-00 00:00:00"
+    return EPOCH_DAYS[seconds // 86_400] + SECONDS[seconds % 86_400]
 
 
 @lru_cache(maxsize=8)
@@ -111,10 +115,11 @@ def timestamp2_decoder(digits: int) -> Callable[[bytes], str]:
 
     def decode(raw: bytes) -> str:
         number = from_bytes(raw, "big")
-        return (_epoch_text(number >> bits) + template % (number & mask))[:upto]
+        text = _epoch_text(number >> bits) if number else _NO_MOMENT
+        return (text + template % (number & mask))[:upto]
 
     def decode_whole(raw: bytes) -> str:
-        return _epoch_text(from_bytes(raw, "big"))
+        return old_timestamp(from_bytes(raw, "big"))
 
     return decode if digits else decode_whole
 
@@ -162,7 +167,7 @@ def hires_timestamp_size(digits: int) -> int:
 
 def old_timestamp(seconds: int) -> str:
     """The text, in UTC, of an old TIMESTAMP."""
-    return _epoch_text(seconds)
+    return _epoch_text(seconds) if seconds else _NO_MOMENT
 
 
 def old_datetime(number: int) -> str:
@@ -186,7 +191,9 @@ def hires_timestamp_decoder(digits: int) -> Callable[[bytes], str]:
     """A function from MariaDB's old TIMESTAMP(digits): seconds, then the fraction in units of the last digit."""
 
     def decode(raw: bytes) -> str:
-        return f"{_epoch_text(int.from_bytes(raw[:4], 'big'))}.{int.from_bytes(raw[4:], 'big'):0{digits}d}"
+        seconds, fraction = int.from_bytes(raw[:4], "big"), int.from_bytes(raw[4:], "big")
+        text = _epoch_text(seconds) if seconds or fraction else _NO_MOMENT
+        return f"{text}.{fraction:0{digits}d}"
 
     return decode
 

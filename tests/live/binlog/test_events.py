@@ -385,7 +385,12 @@ def test_more_null_patterns_than_functions_are_kept(upstream: ThrowawayServer, s
 
 def test_old_temporal_types_of_mariadb(server: ServerFactory) -> None:
     mariadb = server("mariadb", mysql56_temporal_format=False)
-    texts = ("'2024-06-07 08:09:10.123456'", "'1999-12-31 23:59:59.99'", "'1970-01-01 00:00:01'")
+    texts = (
+        "'2024-06-07 08:09:10.123456'",
+        "'1999-12-31 23:59:59.99'",
+        "'1970-01-01 00:00:01'",
+        "'1970-01-01 00:00:00.9'",
+    )
     times = ("'-00:00:00.25'", "'838:59:59'", "'-12:34:56.789'", "'00:00:00'")
     mariadb.execute("CREATE DATABASE d", "SET GLOBAL time_zone = '+00:00'")
     for digits in range(7):

@@ -68,6 +68,7 @@ def test_timestamp(seconds: int, micros: int, count: int) -> None:
 def test_the_zero_timestamp_is_the_zero_date() -> None:
     assert temporal.timestamp2_decoder(0)(bytes(4)) == "0000-00-00 00:00:00"
     assert temporal.timestamp2_decoder(2)(bytes(5)) == "0000-00-00 00:00:00.00"
+    assert temporal.timestamp2_decoder(2)(bytes(4) + b"\x01") == "1970-01-01 00:00:00.01"
 
 
 def test_old_layouts() -> None:
