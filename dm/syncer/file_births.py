@@ -6,7 +6,7 @@ import threading
 
 from dm.errors import DMError
 from dm.position import Position
-from dm.target.progress.file_birth import FileBirth
+from dm.target.progress.file_birth import FileBirth, made_again
 
 
 class FileBirths:
@@ -23,8 +23,7 @@ class FileBirths:
                 if (known.server_uuid, known.file) == (birth.server_uuid, birth.file):
                     if known.created == birth.created:
                         return
-                    what = f"file {birth.file} was made at {birth.created}, and the one that was read at"
-                    raise DMError("source-reset", what=f"{what} {known.created} (seconds since 1970)")
+                    raise DMError("source-reset", what=made_again(known, birth.created))
             self._births.append(birth)
 
     def of(self, position: Position) -> FileBirth | None:

@@ -11,7 +11,7 @@ from dm.position import Position
 from dm.syncer.transaction import SourceTransaction
 from dm.target.progress.ordered_tables import OrderedRecord, OrderedSince
 
-Store = Callable[[TableName, OrderedSince | None], None]
+Store = Callable[[TableName, OrderedSince], None]
 
 
 class OrderedTables:
@@ -29,6 +29,8 @@ class OrderedTables:
         self._exact = frozenset(self._tables if record.kept else ())
         self._reached = record.reached if record.kept else None
         self._done = record.done
+        self._taken_again = record.taken_again
+        self._by_key: set[TableName] = set()  # what this run has, before it was past `done`
         self._replays = replays
         self._whole = whole
         self._store = store
@@ -62,31 +64,44 @@ class OrderedTables:
             return number < since.number
         return _within(transaction, since.begin)
 
-    def learned(self, plan: TablePlan) -> None:
-        """The table is as the plan says from here on, and everything of it is committed; raises DMError."""
-        if not plan.ordered and plan.target in self._tables:
+    def learned(self, plan: TablePlan, begin: Position) -> None:
+        """The table is as the plan says from this transaction on; what came before is committed. Raises DMError."""
+        if plan.ordered:
+            return
+        if self._done is not None and not begin.covers(self._done):
+            self._by_key.add(plan.target)
+        if plan.target in self._tables:
             del self._tables[plan.target]
-            self._store(plan.target, None)
+            self._store(plan.target, OrderedSince.never(begin))
 
     def _begin(self, plan: TablePlan, transaction: SourceTransaction, number: int, *, lost_key: bool) -> bool:
-        if self._done is not None and _within(transaction, self._done):
+        done = self._done
+        if done is not None and _within(transaction, done):
+            if self._taken_again or plan.target in self._by_key:
+                raise _out_of_order(plan, done, transaction)
+            self._tables[plan.target] = self._ahead[plan.target] = since = OrderedSince(done, "", 0)
+            self._store(plan.target, since)
             return True
         reached = self._reached
         # Of the transaction that earlier runs have reached last, they may not have come to these rows. Then the table
         # never had a key, or it has one by which a row that is there twice is refused.
         if reached is not None and _within(transaction, reached) and (lost_key or not _ends_at(transaction, reached)):
-            raise DMError(
-                "replay-out-of-order",
-                table=plan.target,
-                source_table=plan.source,
-                until=reached,
-                why="foreign keys there join it to others" if plan.keyed else "it has no key by which rows are found",
-                position=transaction.end,
-            )
+            raise _out_of_order(plan, reached, transaction)
         gtid = "" if transaction.gtid is None else str(transaction.gtid)
         self._tables[plan.target] = since = OrderedSince(transaction.begin, gtid, 0 if self._whole else number)
         self._store(plan.target, since)
         return False
+
+
+def _out_of_order(plan: TablePlan, until: Position, transaction: SourceTransaction) -> DMError:
+    return DMError(
+        "replay-out-of-order",
+        table=plan.target,
+        source_table=plan.source,
+        until=until,
+        why="foreign keys there join it to others" if plan.keyed else "it has no key by which rows are found",
+        position=transaction.end,
+    )
 
 
 def _within(transaction: SourceTransaction, position: Position) -> bool:

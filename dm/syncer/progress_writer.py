@@ -135,8 +135,8 @@ class ProgressWriter:
         with self._lock:
             store_undone(self._writer.connection, self._writer.claim, transactions)
 
-    def write_ordered(self, table: TableName, since: OrderedSince | None) -> None:
-        """Store since when a target table is changed in order; None when it no longer is."""
+    def write_ordered(self, table: TableName, since: OrderedSince) -> None:
+        """Store since when a target table is changed in order, or by its key again."""
         with self._lock:
             store_ordered(self._writer.connection, self._writer.claim, table, since)
 

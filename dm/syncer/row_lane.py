@@ -241,7 +241,7 @@ class RowLane:
             plan = self._plan(schema, wire, target, constants, ticket)
             wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
             row_filter = self._rules.row_filter(schema, wire, self._oracle)
-            self._ordered.learned(plan)
+            self._ordered.learned(plan, transaction.begin)
         except DMError as error:
             error.position = error.position or str(position)
             raise

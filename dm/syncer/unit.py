@@ -60,7 +60,7 @@ from dm.target.progress.fence import Fence, lock_holder
 from dm.target.progress.lanes import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.target.progress.online import read_online
 from dm.target.progress.operators import read_operators
-from dm.target.progress.ordered_tables import OrderedRecord, read_ordered, store_reached
+from dm.target.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
 from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.target.progress.takeover import Takeover, store_bound, take_over
 from dm.target.progress.undone import take_undone
@@ -242,10 +242,11 @@ class SyncUnit:
             checkpoint, taken = origin.continued(checkpoint, taken)
             origin.demand_same_file(checkpoint.position)
             store_bound(writer, checkpoint, bound)
-            if not ordered.kept or reached != ordered.reached:
-                store_reached(control, writer.claim, reached)
-            self._stored(checkpoint.position)
+            known = ordered.kept and reached == ordered.reached and (ordered.done is None or ordered.taken_again)
             ordered = replace(ordered, reached=reached)
+            if not known:
+                store_begun(control, writer.claim, ordered)
+            self._stored(checkpoint.position)
             self._follow(stop, origin, connections, taken, replace(checkpoint, bound=bound), writer, ordered)
         finally:
             sessions.close()

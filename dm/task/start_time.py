@@ -8,6 +8,7 @@ or end earlier, is the source asked. A time before everything there is means the
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,12 +18,16 @@ from dm.errors import DMError
 from dm.position import Position, TimePlace
 from dm.relaylog import time_search as relay_search
 from dm.relaylog.layout import RelayDirectory
+from dm.rules.table_rules import TableRules
 from dm.target.connection import TargetConnection
 from dm.target.progress import restart
+from dm.target.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
+from dm.target.progress.file_birth import made_again
 from dm.task.progress import first_unit, key_of
 from dm.upstream import time_search
 from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import read_facts
+from dm.upstream.facts import binlog_files, read_facts
+from dm.upstream.file_beginning import creation_time
 from dm.upstream.replica_identity import identity_for
 
 _FORM = re.compile(r"\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(Z|[+-]\d\d:?\d\d)?")
@@ -91,12 +96,31 @@ def before_all_binlogs(source: str, start: Position) -> str:
     return f"source {source}: no binlog is as old as the start time; it begins at {start}"
 
 
+def _demand_same_history(config: SubtaskConfig, before: Checkpoint | None, start: Position) -> None:
+    """What is done up to the checkpoint is counted by places, so both places have to be in the same binlog."""
+    birth = None if before is None else before.birth
+    if birth is None or birth.server_uuid != start.server_uuid:
+        return
+    endpoint = config.source.endpoint
+    with closing(connect(endpoint)) as connection:
+        there = read_facts(connection).server_uuid == birth.server_uuid and birth.file in dict(binlog_files(connection))
+    if not there:
+        return
+    created = creation_time(endpoint, identity_for(config.task, config.source_id), birth.file)
+    if created != birth.created:
+        raise DMError("source-reset", what=made_again(birth, created))
+
+
 def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     """Make the place the task's checkpoint; gives warnings."""
     start = place.position
     connection = TargetConnection(config.target)
     try:
-        before = restart.begin_at(connection, key_of(config), start)
+        key = key_of(config)
+        if has_checkpoint(connection, key):
+            with restart.no_other_run(connection, key):  # it would have the identity under which the source is asked
+                _demand_same_history(config, read_checkpoint(connection, key), start)
+        before = restart.begin_at(connection, key, start, TableRules(config).route)
     finally:
         connection.close()
     warnings: list[str] = []

@@ -103,7 +103,8 @@ def write_global(
     )
 
 
-def _write_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
+def write_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
+    """Store one table inside the open transaction."""
     structure = _NO_STRUCTURE if point.schema is None else schema_to_json(point.schema)
     connection.execute(
         f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
@@ -125,7 +126,7 @@ def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpo
         if not rows:
             write_global(connection, key, checkpoint.position, checkpoint.bound, checkpoint.birth)
             for table, point in checkpoint.tables.items():
-                _write_table(connection, key, table, point)
+                write_table(connection, key, table, point)
         connection.commit()
     except DMError:
         connection.rollback()
@@ -136,7 +137,7 @@ def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpo
 def store_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
     """Store one table at the checkpoint, in a transaction of its own; for who holds the control lane's lock."""
     connection.begin()
-    _write_table(connection, key, table, point)
+    write_table(connection, key, table, point)
     connection.commit()
 
 
@@ -183,7 +184,7 @@ class CheckpointWriter:
         with claimed(self.connection, self.claim):
             write_global(self.connection, key, position, bound, birth)
             for table, point in (tables or {}).items():
-                _write_table(self.connection, key, table, point)
+                write_table(self.connection, key, table, point)
             for table in gone:
                 _remove_table(self.connection, key, table)
             if clear_intent:

@@ -41,3 +41,8 @@ def birth_from_json(text: str) -> FileBirth | None:
     if stored is None:
         return None
     return FileBirth(str(stored["server_uuid"]), str(stored["file"]), int(stored["created"]))
+
+
+def made_again(read: FileBirth, created: int) -> str:
+    """What tells that the source began anew: a file of the name that was read, made at another time."""
+    return f"file {read.file} was made at {created}, and the one that was read at {read.created} (seconds since 1970)"

@@ -7,19 +7,19 @@ a key comes later in the stream. What went by its key must not come in order the
 and what came in order must not be replayed by its key.
 
 So before the first change of a table goes in order, it is stored since when, and before it goes by its key again, that
-it does not any more. A run takes the stored way from L on. Where it can't, because the table has no key now and an
+it does so from there on. A run takes the stored way from L on. Where it can't, because the table has no key now and an
 earlier run may have gone by one, it stops.
 
 How far earlier runs may have come is stored as well (`reached`). The bound B does not tell: behind a full load, or a
 change of servers, it lies where no run has been. There is no such row as long as only versions ran that did not keep
 this record: then nothing is known, and nothing is demanded. What lies at or before `done`, a checkpoint that was moved
-back since (`restart.py`), is there whichever way it went.
+back since (`restart.py`), is there whichever way it went, as long as no run behind the move has put any of it again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dm.ident import TableName
 from dm.position import Position
@@ -30,6 +30,8 @@ from dm.target.progress.tables import SubtaskKey
 # The rows that are of no table.
 _REACHED = TableName("", "reached")
 _DONE = TableName("", "done")
+# Instead of the number of a row event: the table goes by its key since that position.
+_BY_KEY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +42,16 @@ class OrderedSince:
     gtid: str  # empty where it has none
     number: int  # of its row events
 
+    @classmethod
+    def never(cls, begin: Position) -> OrderedSince:
+        """It goes by its key, from this transaction on at least."""
+        return cls(begin, "", _BY_KEY)
+
+    @property
+    def ordered(self) -> bool:
+        """Whether it goes in order."""
+        return self.number != _BY_KEY
+
 
 @dataclass(frozen=True, slots=True)
 class OrderedRecord:
@@ -48,7 +60,9 @@ class OrderedRecord:
     kept: bool = False
     reached: Position | None = None
     done: Position | None = None
-    tables: Mapping[TableName, OrderedSince] = field(default_factory=dict)
+    taken_again: bool = False  # a run may have put again what lies before `done`
+    tables: Mapping[TableName, OrderedSince] = field(default_factory=dict)  # those that go in order
+    left: Mapping[TableName, Position] = field(default_factory=dict)  # those that did, up to there
 
 
 def read_ordered(connection: TargetConnection, key: SubtaskKey) -> OrderedRecord:
@@ -58,41 +72,48 @@ def read_ordered(connection: TargetConnection, key: SubtaskKey) -> OrderedRecord
         f" FROM {key.ordered.sql} WHERE id = %s",
         (key.source_id,),
     )
-    kept, reached, done, tables = False, None, None, {}
+    record = OrderedRecord()
+    tables: dict[TableName, OrderedSince] = {}
+    left: dict[TableName, Position] = {}
     for schema, table, uuid, name, offset, gtid_set, gtid, number in rows:
         position = read_position(uuid, name, offset, gtid_set)
         name = TableName(str(schema), str(table))
         if name == _REACHED:
-            kept, reached = True, position
+            record = replace(record, kept=True, reached=position)
         elif name == _DONE:
-            done = position
+            record = replace(record, done=position, taken_again=bool(number))
         elif position is not None:
-            tables[name] = OrderedSince(position, str(gtid), int(number))
-    return OrderedRecord(kept, reached, done, tables)
+            since = OrderedSince(position, str(gtid), int(number))
+            if since.ordered:
+                tables[name] = since
+            else:
+                left[name] = position
+    return replace(record, tables=tables, left=left)
 
 
-def store_reached(connection: TargetConnection, claim: LaneClaim, reached: Position | None) -> None:
-    """Store how far earlier runs came, and that the record is kept; raises DMError."""
+def store_begun(connection: TargetConnection, claim: LaneClaim, record: OrderedRecord) -> None:
+    """Store that a run begins: how far earlier ones came, and that the record is kept; raises DMError."""
     with claimed(connection, claim):
-        _put(connection, claim.key, _REACHED, reached)
+        _put(connection, claim.key, _REACHED, record.reached)
+        if record.done is not None:
+            _put(connection, claim.key, _DONE, record.done, number=1)
 
 
-def put_done(connection: TargetConnection, key: SubtaskKey, done: Position) -> None:
-    """Inside the open transaction: say that everything up to a checkpoint is there, although it moves back."""
-    _put(connection, key, _DONE, done)
+def put_done(connection: TargetConnection, key: SubtaskKey, before: OrderedRecord, checkpoint: Position) -> Position:
+    """Inside the open transaction: store that everything up to a checkpoint is there, although it moves back.
+
+    Gives how far that is: an earlier move may have been from farther on, and runs behind it not back there yet.
+    """
+    open_again = before.done is not None and not checkpoint.covers(before.done)
+    done = checkpoint if before.done is None else before.done.join(checkpoint)
+    _put(connection, key, _DONE, done, number=int(open_again and before.taken_again))
+    return done
 
 
-def store_ordered(connection: TargetConnection, claim: LaneClaim, table: TableName, since: OrderedSince | None) -> None:
-    """Store since when a table is changed in order; None when it no longer is. Raises DMError."""
-    key = claim.key
+def store_ordered(connection: TargetConnection, claim: LaneClaim, table: TableName, since: OrderedSince) -> None:
+    """Store since when a table is changed in order, or by its key again. Raises DMError."""
     with claimed(connection, claim):
-        if since is not None:
-            _put(connection, key, table, since.begin, since.gtid, since.number)
-            return
-        connection.execute(
-            f"DELETE FROM {key.ordered.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
-            (key.source_id, table.schema, table.table),
-        )
+        _put(connection, claim.key, table, since.begin, since.gtid, since.number)
 
 
 def _put(

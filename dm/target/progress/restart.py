@@ -8,19 +8,25 @@ transactions whole has done beyond the old L goes the same two ways, and its lan
 be done again. Structures belong to the old L and go; the syncer finds those of the new place as it does for a task that
 begins (DM deletes its table points too). So does what was noted of online DDL.
 
+Tables that were changed in the source's order stay as they are, and that means their DDL, too: a TRUNCATE that came to
+the target would take rows that nobody puts there again. So each of them gets a point of its own, up to which it is
+there, as a table has that a dump read behind P0. It is the old L, or where the table began to go by its key: what lies
+behind that can be done again, and what lies before can't, since the source's rows had no key then.
+
 Nobody may write progress meanwhile: the control lane's lock is taken, and whoever holds it lets us refuse.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.position import Position
 from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import Checkpoint, read_checkpoint, write_global
+from dm.target.progress.checkpoint import Checkpoint, TablePoint, read_checkpoint, write_global, write_table
 from dm.target.progress.lanes import ATOMIC, CONTROL, KEYLESS, position_columns, raise_epoch
 from dm.target.progress.ordered_tables import put_done, read_ordered
 from dm.target.progress.tables import SubtaskKey, create_tables
@@ -41,8 +47,13 @@ def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None
         connection.query("SELECT RELEASE_LOCK(%s)", (name,))
 
 
-def begin_at(connection: TargetConnection, key: SubtaskKey, start: Position) -> Position | None:
-    """Make `start` the checkpoint; gives the one that was there. Raises DMError."""
+def begin_at(
+    connection: TargetConnection, key: SubtaskKey, start: Position, route: Callable[[TableName], TableName]
+) -> Position | None:
+    """Make `start` the checkpoint; gives the one that was there. Raises DMError.
+
+    `route` gives the target's table of a source's.
+    """
     create_tables(connection, key)
     with no_other_run(connection, key):
         _, rows = raise_epoch(connection, key, [CONTROL, KEYLESS])
@@ -61,7 +72,12 @@ def begin_at(connection: TargetConnection, key: SubtaskKey, start: Position) -> 
                 whole = _done(before.position, atomic)
                 write_global(connection, key, start, _bound(start, before, whole))
                 if (ordered := read_ordered(connection, key)).kept:
-                    put_done(connection, key, whole if ordered.done is None else ordered.done.join(whole))
+                    done = put_done(connection, key, ordered, whole)
+                    for table in before.tables:
+                        target = route(table)
+                        point = done if target in ordered.tables else ordered.left.get(target)
+                        if point is not None and not start.covers(point):
+                            write_table(connection, key, table, TablePoint(None, point))
                 _write_exact(connection, key, KEYLESS, _done(before.position, keyless).join(whole))
                 _write_exact(connection, key, ATOMIC, None)
             connection.commit()

@@ -146,7 +146,7 @@ _ORDERED = """CREATE TABLE IF NOT EXISTS {table} (
     binlog_pos BIGINT UNSIGNED NOT NULL,
     binlog_gtid MEDIUMTEXT NOT NULL,
     gtid VARCHAR(128) NOT NULL,
-    number BIGINT UNSIGNED NOT NULL,
+    number BIGINT NOT NULL,
     PRIMARY KEY (id, cp_schema, cp_table)
 ) ENGINE=InnoDB {charset}"""
 

@@ -18,6 +18,7 @@ from dm.upstream.dump_stream import DumpStream
 from dm.upstream.replica_identity import identity_for
 from dm.upstream.time_search import find_time
 from tests.live.relay.relaying import endpoint_of, flush_logs, has_reached, relaying, source_of
+from tests.live.relay.test_outages import RESET
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
@@ -169,6 +170,37 @@ def test_going_back_repeats_keyed_rows_and_no_keyless_ones(scene: Scene, tmp_pat
     with running_sync(scene.subtask()) as sync:
         sync.wait_synced()
     assert scene.rows("l")[-1] == (7,)
+
+
+def test_a_time_of_another_history_than_the_checkpoint_s_is_refused(
+    server: ServerFactory, flavor: Flavor, target: ThrowawayServer, tmp_path: Path
+) -> None:
+    """What is done is counted by places in files, and those of the new history have the same names."""
+    upstream = server(flavor)
+    name = "another_history"
+    for each in (upstream, target):
+        each.execute(f"CREATE DATABASE {name}")
+    try:
+        upstream.execute(RESET[flavor])
+        scene = Scene(upstream, target, name)
+        with running_sync(scene.subtask()) as sync:
+            sync.wait_synced()
+        before = scene.rows("l")
+        next_second(upstream)
+        upstream.execute(RESET[flavor], *["FLUSH BINARY LOGS"] * 8)
+        scene.seconds[6] = next_second(upstream)
+        scene.write(6)
+        with pytest.raises(DMError) as raised:
+            scene.begin(6, tmp_path)
+        assert raised.value.name == "source-reset"
+        assert scene.rows("l") == before
+        forget_progress(scene.subtask(), tmp_path)
+        scene.begin(6, tmp_path)
+        with running_sync(scene.subtask()) as sync:
+            sync.wait_synced()
+        assert scene.rows("l") == [*before, (6,)]
+    finally:
+        target.execute(f"DROP DATABASE {name}")
 
 
 @pytest.mark.chaos
