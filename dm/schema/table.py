@@ -107,6 +107,15 @@ class TableSchema:
         return next((column for column in self.columns if column.name.lower() == wanted), None)
 
     @property
+    def has_key(self) -> bool:
+        """Whether a unique index tells all rows apart: one of whole columns that are NOT NULL."""
+        never_null = {column.name.lower() for column in self.columns if not column.nullable}
+        return any(
+            all((part.column or "").lower() in never_null and part.prefix is None for part in index.parts)
+            for index in self.unique_indexes
+        )
+
+    @property
     def unique_indexes(self) -> tuple[Index, ...]:
         """Primary key first, then the unique indexes in order."""
         return tuple(

@@ -246,7 +246,7 @@ class RowLane:
             error.position = error.position or str(position)
             raise
         exact = plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
-        lost_key = bool(schema.unique_indexes) and not target.schema.unique_indexes
+        lost_key = schema.has_key and not target.schema.has_key
         decoder = RowDecoder(table_map, wire)
         table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, lost_key)
         if len(self._tables) >= _TABLES_KEPT:

@@ -38,7 +38,7 @@ class SourceTable:
     row_filter: RowFilter | None
     point: Position | None
     exact: bool = False  # it goes to the ordered lane, and did so in the runs before
-    lost_key: bool = False  # the source's table has a key, and the target's has none
+    lost_key: bool = False  # the source's table has a key (`has_key`), and the target's has none
 
     def direct(self) -> DirectTable | None:
         """The table for the compiled loop; None where it can't take it."""

@@ -81,6 +81,22 @@ def test_a_key_that_the_target_lost_in_between_stops_the_replay(
     assert stored(subtask, target) == ["reached", "t"]
 
 
+def test_a_unique_key_that_admits_null_is_no_key_that_is_left(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE `{name}`.t (k INT PRIMARY KEY, v INT, u INT NULL UNIQUE)")
+    subtask = subtask_for(upstream, target, name, task=name)
+    caught_up(subtask)
+    killed(subtask, upstream, f"INSERT INTO `{name}`.t VALUES (1, 1, NULL), (2, 2, NULL)")
+    target.execute(f"ALTER TABLE `{name}`.t DROP PRIMARY KEY")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "replay-out-of-order"
+    assert target.query(f"SELECT COUNT(*) FROM `{name}`.t") == ((2,),)
+
+
 def test_progress_of_a_version_without_this_record_demands_nothing(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
