@@ -216,6 +216,8 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
     while not inner.done:
         _attribute(inner, found, definition)
     charset, collation = _text_of(data_type, found, inherited, inner)
+    if charset != "binary":  # servers take spaces from a label's end, but not from bytes
+        data_type.members = tuple(member.rstrip(" ") for member in data_type.members)
     _sized(data_type, charset)
     nullable = found.nullable is not False
     if data_type.serial:

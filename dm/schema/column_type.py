@@ -159,7 +159,7 @@ def _members(cursor: Cursor) -> tuple[str, ...]:
             # A member of bytes that are no text in the connection's character set is shown like this.
             members.append(bytes.fromhex(token.text[2:-1]).decode("utf-8", "surrogateescape"))
         elif token.kind == "string":
-            members.append(token.text.rstrip(" "))
+            members.append(token.text)
         elif token.kind == "word" and token.text.startswith("_"):
             continue  # an introducer
         else:

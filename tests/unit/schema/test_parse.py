@@ -100,6 +100,11 @@ def test_what_cannot_be_read_is_refused(text: str) -> None:
     assert caught.value.name == "structure-not-understood"
 
 
+def test_labels_lose_the_spaces_at_their_end_unless_they_are_bytes() -> None:
+    text = "CREATE TABLE t (a ENUM('a ', 'b'), b SET('a ', 'b') CHARACTER SET binary)"
+    assert [column.members for column in parse_create_table(text, _MYSQL).columns] == [("a", "b"), ("a ", "b")]
+
+
 _NAMES = st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1, max_size=10).filter(
     lambda name: name == name.strip() and name.lower() != "primary"
 )
