@@ -1,17 +1,19 @@
 """Whether a target column has room for each value of the source's: what it may take for another value without a word.
 
-A strict server refuses what is out of range, too long or not of the type. But it rounds fractions, cuts trailing
-spaces and pads bytes without an error, and reads text and numbers its own way where they go into another kind of type:
-2 into an ENUM is its second member, 5 into a YEAR is 2005. So a column may change values unless it is listed here. This
-is another question than `faithful` asks of keys, where equal values must stay equal. What the servers do was measured,
-each type into each (tests/live/changes/test_narrowing.py), and all of Unicode into each character set.
+A strict server refuses what is out of range, too long or not of the type. But it rounds fractions, cuts white space
+(line ends and tabs, too) at the end of a text that is too long and pads bytes without an error, and reads text and
+numbers its own way where they go into another kind of type: 2 into an ENUM is its second member, 5 into a YEAR is 2005.
+So a column may change values unless it is listed here. This is another question than `faithful` asks of keys, where
+equal values must stay equal. What the servers do was measured, each type into each
+(tests/live/changes/test_narrowing.py), and all of Unicode into each character set.
 
 Some pairs that would change few values or none are left out on purpose:
 
 - TIMESTAMP and DATETIME: the one is a moment, the other what a clock shows, and in which time zone nobody knows.
 - FLOAT, DOUBLE, BIT, YEAR and INET6 as text, and DECIMAL fractions as DOUBLE: the same, but not in the same words.
 - Integers of more than six digits as FLOAT, which has room for some, but a server prints no more digits of it.
-- Bytes as text, shapes as either, text as numbers or dates, and text as MySQL's JSON: another text of a like document.
+- Bytes as text (and labels that are bytes), shapes as either, text as numbers or dates, and text as MySQL's JSON:
+  another text of a like document.
 """
 
 from __future__ import annotations
@@ -62,7 +64,9 @@ def keeps_values(source: Column, target: Column) -> bool:
         return _keeps_time(source, target)
     if of in TEXTS:
         return _keeps_text(source, target)
-    if of in ("enum", "set", "json"):  # sent as text, which ends in no space
+    if of in ("enum", "set"):
+        return to == of or (source.charset != "binary" and to in TEXTS and _keeps_labels(source, target))
+    if of == "json":  # sent as text, which ends in no white space
         return to == of or (to in TEXTS and _keeps_characters("utf8mb4", target.charset))
     if of in BYTES:
         return (to in BYTES and to != "binary") or (of == to and source.length == target.length)
@@ -146,8 +150,20 @@ def _keeps_text(source: Column, target: Column) -> bool:
         return to != "binary"
     if to not in TEXTS or not _keeps_characters(source.charset, target.charset):
         return False
-    # The text of a CHAR ends in no space: nothing of it is cut without an error, and no other's may stand in one.
-    return of == "char" or (to != "char" and _long_enough(source, target))
+    # A CHAR loses spaces at the end, which only the text of another one has not.
+    return (of == "char" or to != "char") and _long_enough(source, target)
+
+
+def _keeps_labels(source: Column, target: Column) -> bool:
+    # They are sent as text. The servers take spaces from a label's end when it is made.
+    to, charset = target.base, target.charset
+    if not _keeps_characters("utf8mb4", charset):
+        return False
+    texts = source.members if source.base == "enum" else (",".join(source.members),)
+    if to in CHARACTERS:
+        return all(len(text) <= (target.length or 1) for text in texts)
+    width = bytes_per_character(charset)
+    return all((len(text.encode()) if charset in _UTF8 else len(text) * width) <= _BYTES_OF[to] for text in texts)
 
 
 def _keeps_characters(source: str | None, target: str | None) -> bool:
@@ -155,7 +171,7 @@ def _keeps_characters(source: str | None, target: str | None) -> bool:
 
 
 def _long_enough(source: Column, target: Column) -> bool:
-    """Whether each text of a column is short enough for another one, which would cut trailing spaces quietly."""
+    """Whether each text of a column is short enough for another one, which would cut white space at its end quietly."""
     of, to = source.base, target.base
     if to == "longtext":
         return True  # no packet is so long
@@ -165,4 +181,7 @@ def _long_enough(source: Column, target: Column) -> bool:
     characters = source.length or 1 if of in CHARACTERS else _BYTES_OF[of]
     if to in CHARACTERS:
         return characters <= (target.length or 1)
-    return characters * bytes_per_character(target.charset) <= _BYTES_OF[to]
+    width = bytes_per_character(target.charset)
+    if as_bytes:
+        width = min(width, bytes_per_character(source.charset))
+    return characters * width <= _BYTES_OF[to]

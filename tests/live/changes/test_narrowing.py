@@ -64,6 +64,8 @@ _TEXT_VALUES: list[Value] = [
     b'{"a":1}',
     b"\0",
 ]
+# What servers take for white space: they cut it from the end of a text that is too long.
+_SPACED: list[Value] = [b"ab\n", b"ab\t", b"ab\r\n", b"ab\x0b", b"ab\x0c", b"a\n\n\n"]
 _PADDED: list[Value] = [*_TEXT_VALUES, b"a ", b"a" + b" " * 15, b"b" * 16]
 _UNICODE: list[Value] = ["é".encode(), "ж".encode(), "日本".encode(), "𐀁".encode(), "晡".encode()]
 _BYTE_VALUES: list[Value] = [b"", b"a", b"a\0", b"\0a ", b"\xff\xfe", b"1", b"ab", b"[1]"]
@@ -99,8 +101,14 @@ SOURCES: Final[dict[str, list[Value]]] = {
     "DATETIME(6)": _MOMENTS,
     "TIMESTAMP": ["2024-01-02 03:04:05", "0000-00-00 00:00:00"],
     "TIMESTAMP(6)": _MOMENTS,
-    "CHAR(10)": [*_TEXT_VALUES, b"b" * 10, "é".encode()],
-    "CHAR(16) CHARACTER SET utf16": [text.encode("utf-16-be") for text in ("", "a", "é", "b" * 16, "日本")],
+    "CHAR(10)": [*_TEXT_VALUES, *_SPACED, b"b" * 10, "é".encode(), "ab\u00a0".encode(), "ab\u3000".encode()],
+    "CHAR(10) CHARACTER SET latin1": [*_SPACED, b"ab\xa0"],
+    "CHAR(10) CHARACTER SET cp1251": [*_SPACED, b"ab\xa0"],
+    "CHAR(16) CHARACTER SET utf16": [text.encode("utf-16-be") for text in ("", "a", "é", "b" * 16, "日本", "ab\n")],
+    "CHAR(63)": ["€".encode() * 62 + b"\n"],
+    "CHAR(255)": ["é".encode() * 127 + b"a\n", b"a" * 254 + b"\n"],
+    "CHAR(255) CHARACTER SET ascii": [b"a" * 254 + b"\n"],
+    "CHAR(255) CHARACTER SET latin1": [b"\xe9" * 254 + b"\n", b"\xe9" * 127 + b"a\n", b"\xe9" * 127 + b"a\xa0"],
     "VARCHAR(16)": [*_PADDED, *_UNICODE],
     "VARCHAR(16) CHARACTER SET utf8mb3": [*_PADDED, *_UNICODE[:3]],
     "VARCHAR(16) CHARACTER SET ascii": _PADDED,
@@ -118,6 +126,10 @@ SOURCES: Final[dict[str, list[Value]]] = {
     "ENUM('a','1','é','5')": [1, 2, 3, 4],
     "ENUM('2','1','a b','晡')": [1, 2, 3, 4],
     "SET('a','1','é')": [0, 1, 2, 3, 7],
+    "ENUM('ab\\n','x\\t')": [1, 2],
+    "ENUM('éé\\n') CHARACTER SET latin1": [1],
+    "ENUM('a ') CHARACTER SET binary": [1],
+    "SET('ab\\n','x\\t')": [1, 2, 3],
     "GEOMETRY": [_point(1.0), _line()],
     "POINT": [_point(1.0)],
 }
@@ -138,8 +150,8 @@ TARGETS: Final = (
     "DECIMAL(10,1)", "DECIMAL(40,20)", "FLOAT(10,2)", "DOUBLE(12,3)", "BIT(63)", "DATETIME(1)", "TIMESTAMP(3)",
     "TIME(3)", "CHAR(2)", "CHAR(40)", "VARCHAR(2)", "VARCHAR(255)", "VARCHAR(40) CHARACTER SET tis620",
     "CHAR(40) CHARACTER SET swe7", "VARCHAR(40) CHARACTER SET cp932", "VARCHAR(40) CHARACTER SET utf32",
-    "TEXT CHARACTER SET latin1", "MEDIUMTEXT", "TEXT CHARACTER SET ucs2", "BINARY(4)", "VARBINARY(2)", "LONGBLOB",
-    "ENUM('é','a','2')", "SET('é','a','2')", "LINESTRING",
+    "TEXT CHARACTER SET latin1", "TINYTEXT CHARACTER SET latin1", "MEDIUMTEXT", "TEXT CHARACTER SET ucs2", "BINARY(4)",
+    "VARBINARY(2)", "LONGBLOB", "ENUM('é','a','2')", "SET('é','a','2')", "LINESTRING",
 )  # fmt: skip
 
 
