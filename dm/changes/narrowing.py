@@ -3,9 +3,10 @@
 A strict server refuses what is out of range, too long or not of the type. But it rounds fractions, cuts white space
 (line ends and tabs, too) at the end of a text that is too long and pads bytes without an error, and reads text and
 numbers its own way where they go into another kind of type: 2 into an ENUM is its second member, 5 into a YEAR is 2005.
-So a column may change values unless it is listed here. This is another question than `faithful` asks of keys, where
-equal values must stay equal. What the servers do was measured, each type into each
-(tests/live/changes/test_narrowing.py), and all of Unicode into each character set.
+NULL into a column without NULL is refused, too, but for two kinds of column, which put in what comes next or is now. So
+a column may change values unless it is listed here. This is another question than `faithful` asks of keys, where equal
+values must stay equal. What the servers do was measured, each type into each (tests/live/changes/test_narrowing.py),
+and all of Unicode into each character set.
 
 Some pairs that would change few values or none are left out on purpose:
 
@@ -47,10 +48,8 @@ _CONFUSED: Final = frozenset({"tis620", "cp932"})
 
 
 def keeps_values(source: Column, target: Column) -> bool:
-    """Whether every value that a strict target accepts from the source is the same value there."""
+    """Whether every value but NULL that a strict target accepts from the source is the same value there."""
     of, to = source.base, target.base
-    if source.nullable and target.auto_increment:
-        return False  # NULL becomes the next number
     if of in INTEGERS or of == "year":
         return _keeps_integer(source, target)
     if of == "bit":
@@ -75,18 +74,36 @@ def keeps_values(source: Column, target: Column) -> bool:
     return to == of or (of in ("uuid", "inet4") and to in TEXTS)
 
 
-def refuse_narrower(source: TableName, target: TableName, columns: Iterable[tuple[Column, Column]]) -> None:
-    """Raise DMError `columns-narrower` where one of these columns of the target may change values of the source's."""
-    found = [(of, to) for of, to in columns if to.generated is None and not keeps_values(of, to)]
+def refuse_narrower(
+    source: TableName, target: TableName, columns: Iterable[tuple[Column, Column]], *, null_is_now: bool
+) -> None:
+    """Raise DMError `columns-narrower` where one of these columns of the target may change values of the source's.
+
+    `null_is_now`: NULL in a TIMESTAMP without NULL is the present moment there.
+    """
+    found = [
+        (to.name, f"{_described(of)} into {_described(to)}{null}")
+        for of, to in columns
+        if to.generated is None and ((null := _of_null(of, to, null_is_now)) or not keeps_values(of, to))
+    ]
     if found:
         raise DMError(
             "columns-narrower",
             source=source,
             target=target,
-            columns=", ".join(f"{to.name} ({_described(of)} into {_described(to)})" for of, to in found),
+            columns=", ".join(f"{name} ({types})" for name, types in found),
             target_sql=target.sql,
-            first=Ident(found[0][1].name).sql,
+            first=Ident(found[0][0]).sql,
         )
+
+
+def _of_null(source: Column, target: Column, null_is_now: bool) -> str:
+    """What the target makes of the source's NULL without an error, for a person; empty where it does not."""
+    if source.nullable and target.auto_increment:
+        return " AUTO_INCREMENT: NULL becomes the next number"
+    if source.nullable and not target.nullable and target.base == "timestamp" and null_is_now:
+        return " NOT NULL: NULL becomes the present moment"
+    return ""
 
 
 def _described(column: Column) -> str:

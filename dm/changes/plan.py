@@ -135,7 +135,8 @@ def build_plan(
     if options.narrower_columns == "pause":
         # Those of routes are fitted to the target's.
         own = (column for column in mapped if column.at < len(wire))
-        refuse_narrower(source.name, schema.name, ((column.source, column.target) for column in own))
+        pairs = ((column.source, column.target) for column in own)
+        refuse_narrower(source.name, schema.name, pairs, null_is_now=target.null_is_now)
     by_name = {column.target.name.lower(): column for column in mapped}
     uniques = schema.unique_indexes
     usable = ((index.name, key) for index in uniques if (key := _row_key(index, by_name, nulls=False)))

@@ -107,8 +107,10 @@ class TargetConnection:
         try:
             self.execute(session_statement(endpoint.session, foreign_key_checks=foreign_key_checks))
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-            version, folds, packet, buffer = self.query(
-                "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet, @@net_buffer_length"
+            # Without SESSION: MariaDB before 10.8 has explicit_defaults_for_timestamp for the whole server only.
+            version, folds, packet, buffer, explicit = self.query(
+                "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet, @@net_buffer_length,"
+                " @@explicit_defaults_for_timestamp"
             )[0]
             self.version_text: str = str(version)
             self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
@@ -120,6 +122,8 @@ class TargetConnection:
             raise
         self.folds_names: bool = int(folds) != 0
         """Whether names of schemas and tables are the same in upper and lower case."""
+        self.null_is_now: bool = self.flavor == "mariadb" or int(explicit) == 0
+        """Whether NULL in a TIMESTAMP without NULL is the present moment; MariaDB takes it so under either setting."""
         self._packet = int(packet)
         # What fits into the buffer that the server has anyway is taken under any limit.
         self._longest = max(self._packet, int(buffer)) - _PACKET_ENDS

@@ -56,6 +56,12 @@ class TargetSchemas:
         with self._lock:
             return self._retried(lambda connection: _read_schema(connection, table))
 
+    @property
+    def null_is_now(self) -> bool:
+        """Whether NULL in a TIMESTAMP without NULL is the present moment there."""
+        with self._lock:
+            return self._retried(lambda connection: connection.null_is_now)
+
     def invalidate(self, table: TableName) -> None:
         """Forget one table, because its structure may have changed."""
         with self._lock:
@@ -114,6 +120,7 @@ class TargetSchemas:
             referenced,
             parents,
             bool(triggers),
+            connection.null_is_now,
             linked=kin is not None,
             acting=kin is not None and kin.acting,
             keyless_kin=kin is not None and kin.keyless,

@@ -46,7 +46,7 @@ def narrower_columns(context: Context, answers: Answers) -> Iterator[CheckResult
                 if (place := found.column(column.name)) is not None
             ]
             try:
-                refuse_narrower(table, target, columns)
+                refuse_narrower(table, target, columns, null_is_now=targets.null_is_now)
             except DMError as error:
                 if context.follows_from_checkpoint:
                     told = f"{error.message}; an ALTER behind the checkpoint may still mend that"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dm.config.route import RouteRule
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from tests.testbed.fixtures import SchemaFactory
@@ -47,6 +48,58 @@ def test_the_task_pauses_before_the_first_row_and_goes_on_when_there_is_room(
         sync.wait_synced()
     rows = f"SELECT id, price, made, name, n FROM {name}.t"
     assert target.query(rows) == upstream.query(rows)
+
+
+def test_null_that_would_become_the_present_moment_pauses_the_task(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, ts TIMESTAMP NULL, n INT)")
+    target.execute(
+        f"CREATE TABLE {name}.t (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL DEFAULT '2024-01-02 03:04:05',"
+        " n INT AUTO_INCREMENT UNIQUE)"
+    )
+    subtask = subtask_for(upstream, target, name, task=name)
+    # MariaDB needs no such setting.
+    session = {"explicit_defaults_for_timestamp": "0"} if target.flavor == "mysql" else {}
+    subtask = subtask.model_copy(update={"target": subtask.target.model_copy(update={"session": session})})
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    upstream.execute(f"INSERT INTO {name}.t VALUES (1, NULL, NULL), (2, '2024-01-02 03:04:05', 1)")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "columns-narrower"
+    for why in (
+        "ts (timestamp into timestamp NOT NULL: NULL becomes the present moment)",
+        " AUTO_INCREMENT: NULL becomes the next number)",
+    ):
+        assert why in error.message
+    target.execute(f"ALTER TABLE {name}.t MODIFY ts TIMESTAMP NULL, MODIFY n INT NULL")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"UPDATE {name}.t SET ts = NULL WHERE id = 2")
+        sync.wait_synced()
+    rows = f"SELECT id, ts, n FROM {name}.t"
+    assert target.query(rows) == upstream.query(rows) == ((1, None, None), (2, None, 1))
+
+
+def test_null_that_the_target_refuses_is_no_narrower_column(mysql: ThrowawayServer, schema: SchemaFactory) -> None:
+    name, there = schema(mysql), schema(mysql)
+    mysql.execute(
+        f"CREATE TABLE {name}.t (id INT PRIMARY KEY, ts TIMESTAMP NULL)",
+        f"CREATE TABLE {there}.t (id INT PRIMARY KEY, ts TIMESTAMP NOT NULL)",
+    )
+    route = RouteRule(name="there", schema_pattern=name, target_schema=there)
+    subtask = subtask_for(mysql, mysql, name, task=name, routes=(route,))
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        mysql.execute(f"INSERT INTO {name}.t VALUES (1, '2024-01-02 03:04:05')")
+        sync.wait_synced()
+    mysql.execute(f"INSERT INTO {name}.t VALUES (2, NULL)")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.cause.startswith("1048 ")
+    assert mysql.query(f"SELECT id FROM {there}.t") == ((1,),)
 
 
 @pytest.mark.ci_flavor("mysql")

@@ -306,6 +306,21 @@ def test_a_target_column_that_may_change_values(migration: Migration) -> None:
     assert migration.only("table_schema").state == "success"
 
 
+def test_a_target_column_that_takes_null_for_the_present_moment(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(f"ALTER TABLE {name}.a ADD COLUMN ts TIMESTAMP NULL")
+    migration.target.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT, ts TIMESTAMP NOT NULL)")
+    migration.mode = "incremental"
+    if migration.target.flavor == "mysql":  # MariaDB does so under either setting
+        assert migration.only("table_schema").state == "success"
+        migration.target_session = "{explicit_defaults_for_timestamp: '0'}"
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert finding.message.endswith("ts (timestamp into timestamp NOT NULL: NULL becomes the present moment)")
+    migration.target.execute(f"ALTER TABLE {name}.a MODIFY ts TIMESTAMP NULL")
+    assert migration.only("table_schema").state == "success"
+
+
 def test_an_incremental_task_whose_target_has_no_table(migration: Migration) -> None:
     migration.mode = "incremental"
     finding = migration.only("table_schema")
