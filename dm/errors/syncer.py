@@ -45,8 +45,9 @@ KINDS: tuple[ErrorKind, ...] = (
         " the task put them by their key; now {table} has to be changed in the source's order ({why}), and nothing"
         " tells which of them are there",
         "give {table} back what it had (a primary key, or a unique key of NOT NULL columns that the source has too) and"
-        " `dmctl resume-task`; it may be dropped when `query-status` shows no safe mode any more. If a filter of the task"
-        " kept {source_table} out until now, put that back until the task is past the position above. Or " + LOAD_AGAIN,
+        " `dmctl resume-task`; it may be dropped when `query-status` shows no safe mode any more. If a filter of the"
+        " task kept {source_table} out until now, put that back until the task is past the position above. Or "
+        + LOAD_AGAIN,
     ),
     ErrorKind(
         "stopped-while-waiting",
