@@ -92,7 +92,7 @@ class DdlLane:
         self._online = online
         self._context_of = context_of
         self._source_views = source_views
-        self._no_views: set[TableName] = set()  # what it said of them
+        self._no_views: set[TableName] = set()  # what it said of them since the last statement that is no DML
         self._points = points
         self._intent = intent
         # The end of the dump's window. After a crash the bound is no further than the last DDL, so it finds none.
@@ -140,6 +140,7 @@ class DdlLane:
         The rows behind it have the structure that the source gave them, whatever is executed at the target. Only where
         the event can't be followed, what replaces it is.
         """
+        self._no_views.clear()
         followed = self._followed(query, transaction)
         if operator.action == "skip":
             return followed
@@ -188,8 +189,11 @@ class DdlLane:
     ) -> list[Step]:
         context = self._context_of(query)
         statement = classify(text, context)
-        if statement.kind == "dml" and self._concerns(query, statement.tables):
-            raise DMError("statement-dml", statement=text)
+        if statement.kind == "dml":
+            if self._concerns(query, statement.tables):
+                raise DMError("statement-dml", statement=text)
+            return []
+        self._no_views.clear()  # it may have made one, or given its name away
         if statement.kind != "ddl":
             return []
         if not by_hand:

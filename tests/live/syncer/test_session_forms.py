@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.compare import compare, pair_tables
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
@@ -372,6 +373,35 @@ def test_rows_written_through_a_view_by_a_statement_pause(
             session.commit()
             sync.wait_synced()
             cursor.execute("INSERT INTO w VALUES (1, 1)")
+            session.commit()
+        error = sync.wait_ended()
+    finally:
+        sync.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "statement-dml"
+
+
+def test_a_view_that_took_the_name_of_a_table_is_noticed(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    upstream.execute(f"CREATE TABLE {name}.o (id INT PRIMARY KEY, v INT)")
+    wanted = BlockAllowList(do_tables=(TablePattern(db_name=name, tbl_name="t"),))
+    subtask = subtask_for(upstream, target, name, task=name).model_copy(update={"block_allow_list": wanted})
+    sync = RunningSync(subtask, None)
+    try:
+        sync.wait_synced()
+        session = upstream.connect(database=name)
+        with session, session.cursor() as cursor:
+            cursor.execute("SET SESSION binlog_format = STATEMENT")
+            cursor.execute("INSERT INTO o VALUES (1, 1)")
+            session.commit()
+            sync.wait_synced()
+            cursor.execute("RENAME TABLE o TO old")
+            cursor.execute("CREATE VIEW o AS SELECT * FROM t")
+            cursor.execute("UPDATE o SET v = 9")
             session.commit()
         error = sync.wait_ended()
     finally:

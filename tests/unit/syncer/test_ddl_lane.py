@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, cast
 
 import pytest
@@ -38,7 +39,7 @@ class Rules:
         return False
 
 
-def lane() -> DdlLane:
+def lane(views: Callable[[TableName], bool] = lambda table: table.table == "view") -> DdlLane:
     """A lane that only looks at statements."""
     nothing = cast(Any, None)
     return DdlLane(
@@ -49,7 +50,7 @@ def lane() -> DdlLane:
         nothing,
         context_of=lambda query: SourceContext("mysql", 90704, query.schema),
         source_has=lambda _: True,
-        source_views=lambda table: table.table == "view",
+        source_views=views,
         points={},
         intent=None,
         dumped_until=None,
@@ -112,6 +113,35 @@ def test_rows_changed_by_a_statement_pause(sql: bytes, schemas: tuple[str, ...] 
 def test_rows_that_a_statement_may_have_changed_elsewhere_pause(statement: Query) -> None:
     with pytest.raises(DMError) as caught:
         lane().steps(statement, TRANSACTION)
+    assert caught.value.name == "statement-dml"
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        b"RENAME TABLE o TO old",
+        b"CREATE DEFINER=`root`@`%` SQL SECURITY DEFINER VIEW o AS SELECT * FROM d.t",
+        b"CREATE OR REPLACE VIEW o AS SELECT * FROM d.t",
+        b"DROP TABLE o",
+    ],
+)
+def test_what_is_no_view_is_asked_again_behind_a_statement_that_may_make_one(statement: bytes) -> None:
+    views: set[str] = set()
+    asked: list[str] = []
+
+    def has_view(table: TableName) -> bool:
+        asked.append(table.table)
+        return table.table in views
+
+    looking = lane(has_view)
+    write = query(b"UPDATE o SET a = 1", schemas=("other",))
+    for _ in range(2):
+        assert looking.steps(write, TRANSACTION) == []
+    assert asked == ["o"]
+    looking.steps(query(statement), TRANSACTION)
+    views.add("o")
+    with pytest.raises(DMError) as caught:
+        looking.steps(write, TRANSACTION)
     assert caught.value.name == "statement-dml"
 
 
