@@ -233,8 +233,8 @@ def _truncate(cursor: Cursor, text: str) -> Parsed:
     return Parsed("TRUNCATE TABLE", text, (TruncateTable(subject.name),), (subject,))
 
 
-def _skip_set_statement(cursor: Cursor) -> int:
-    """MariaDB's `SET STATEMENT variable = value, .. FOR statement`: returns where the statement begins."""
+def skip_set_statement(cursor: Cursor) -> int:
+    """Go over MariaDB's `SET STATEMENT variable = value, .. FOR`; returns where the statement begins, 0 without it."""
     if not cursor.accept("SET", "STATEMENT"):
         return 0
     depth = 0
@@ -254,7 +254,7 @@ def parse(text: str, context: SourceContext) -> Parsed:
         tokens = tokens[:-1]
     kept = lexed.text[: tokens[-1].end] if tokens else ""
     cursor = Cursor(Clause(lexed.text, tokens), context)
-    begin = _skip_set_statement(cursor)
+    begin = skip_set_statement(cursor)
     if begin:
         return parse(kept[begin:], context)
     verb = cursor.accept_any("CREATE", "ALTER", "DROP", "RENAME", "TRUNCATE")

@@ -86,6 +86,7 @@ class TransactionAssembler:
         self._births = births or FileBirths()
         self._xid = ""  # as XA END spells it: the transaction under way is an XA transaction
         self._left_out: set[TableName] = set()
+        self._starts = 0  # of the server, as its files tell
 
     @property
     def position(self) -> Position:
@@ -189,8 +190,10 @@ class TransactionAssembler:
         elif isinstance(event, MariadbBinlogCheckpoint):
             return self._between(at, timestamp)
         elif isinstance(event, FormatDescription):
-            self._births.seen(FileBirth(at.server_uuid, at.file, timestamp))
+            new = self._births.seen(FileBirth(at.server_uuid, at.file, timestamp))
             self._maps.clear()  # a new server life may use the numbers again
+            if new and event.created:  # a lost connection brings the same file once more
+                self._starts += 1
         return None
 
     def _begin_group(self, event: GtidEvent) -> None:
@@ -354,7 +357,7 @@ class TransactionAssembler:
             items = self._items.finish(end, timestamp)
         else:
             items = self._items.whole(plain.items, plain.rows_size, end)
-        return SourceTransaction(begin, end, gtid, timestamp, items, size)
+        return SourceTransaction(begin, end, gtid, timestamp, items, size, self._starts)
 
 
 def _xid(sql: bytes, verb: bytes) -> str:

@@ -19,23 +19,13 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.rules.table_rules import TableRules
 from dm.schema import effect
-from dm.schema.serial import schema_to_json
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
 from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
-from dm.sql.operation import (
-    AlterDatabase,
-    CreateDatabase,
-    CreateTable,
-    DropColumn,
-    DropDatabase,
-    DropTable,
-    ExchangePartition,
-    RenameTable,
-)
+from dm.sql.operation import CreateTable, DropColumn, ExchangePartition, RenameTable
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
 from dm.syncer.ddl_execution import DdlExecution
@@ -46,6 +36,7 @@ from dm.syncer.online_ddl import OnlineDdl
 from dm.syncer.progress_writer import ProgressWriter
 from dm.syncer.structures import alike
 from dm.syncer.target_names import TargetNames
+from dm.syncer.temporary_tables import Share, TemporaryTables
 from dm.syncer.transaction import RowsItem, SourceTransaction
 from dm.target.progress.checkpoint import TablePoint
 from dm.target.progress.intent import Intent
@@ -57,6 +48,7 @@ _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 # 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
 _HARMLESS = (0, 1051)
 _DUPLICATE = "1062 "
+_WITH_TEMPORARY = {"model": "it copies a temporary table", "some": "it renames a temporary table along with others"}
 _NAMES_KEPT = 10_000
 
 
@@ -91,6 +83,7 @@ class DdlLane:
         self._progress = progress
         self._online = online
         self._context_of = context_of
+        self._temporary = TemporaryTables(context_of)
         self._source_views = source_views
         self._no_views: set[TableName] = set()  # what it said of them since the last statement that is no DML
         self._points = points
@@ -114,13 +107,14 @@ class DdlLane:
     def steps(self, query: Query, transaction: SourceTransaction, operator: Operator | None = None) -> list[Step]:
         """What this event demands; empty when it concerns nobody. Raises DMError where that can't be told."""
         self._online.begin()
+        temporary = self._temporary.take(query, (transaction.end.server_uuid, transaction.starts))
         if operator is not None:
-            return self._instead(operator, query, transaction)
+            return self._instead(operator, query, transaction, temporary)
         text = query.readable
         try:
             if query.undecodable is not None and not self._foreign_dml(query):
                 raise query.undecodable
-            steps = self._understood(query, text, transaction)
+            steps = self._understood(query, text, transaction, temporary)
             self._refuse_lost_cascades(steps, text)
             return steps
         except DMError as error:
@@ -134,14 +128,16 @@ class DdlLane:
         if self._cascades_lost and any(acts(step.piece) for step in steps):
             raise DMError("ddl-cascade-not-logged", statement=text)
 
-    def _instead(self, operator: Operator, query: Query, transaction: SourceTransaction) -> list[Step]:
+    def _instead(
+        self, operator: Operator, query: Query, transaction: SourceTransaction, temporary: Share
+    ) -> list[Step]:
         """What an operator makes of an event: its own statements, or nothing, and the event is followed all the same.
 
         The rows behind it have the structure that the source gave them, whatever is executed at the target. Only where
         the event can't be followed, what replaces it is.
         """
         self._no_views.clear()
-        followed = self._followed(query, transaction)
+        followed = self._followed(query, transaction, temporary) if temporary != "all" else []
         if operator.action == "skip":
             return followed
         own = self.stated(operator, transaction)
@@ -149,7 +145,7 @@ class DdlLane:
             step.track = "no" if followed else "if possible"
         return own + followed
 
-    def _followed(self, query: Query, transaction: SourceTransaction) -> list[Step]:
+    def _followed(self, query: Query, transaction: SourceTransaction, temporary: Share) -> list[Step]:
         try:
             text, context = query.text, self._context_of(query)
             pieces = split(text, context) if classify(text, context).kind == "ddl" else []
@@ -159,8 +155,6 @@ class DdlLane:
         for piece in pieces:
             if not any(self._rules.followed(table) for table in piece.tables):
                 continue
-            if query.uses_temporary and self._of_temporary(piece, text):
-                continue
             self._pass_on_points(piece, transaction)
             behind = self._all_behind(_changed(piece), transaction)
             step = Step(piece, execute=False, track="if possible")
@@ -169,8 +163,8 @@ class DdlLane:
                 step.kept = behind
             elif behind:
                 continue
-            if query.error_code not in _HARMLESS:
-                step.track = "forget"  # what failed at the source may be done in part there
+            if query.error_code not in _HARMLESS or temporary != "none":
+                step.track = "forget"  # it may be done there in part only
             steps.append(step)
         return steps
 
@@ -185,7 +179,13 @@ class DdlLane:
         return steps
 
     def _understood(
-        self, query: Query, text: str, transaction: SourceTransaction, *, by_hand: bool = False
+        self,
+        query: Query,
+        text: str,
+        transaction: SourceTransaction,
+        temporary: Share = "none",
+        *,
+        by_hand: bool = False,
     ) -> list[Step]:
         context = self._context_of(query)
         statement = classify(text, context)
@@ -194,11 +194,13 @@ class DdlLane:
                 raise DMError("statement-dml", statement=text)
             return []
         self._no_views.clear()  # it may have made one, or given its name away
-        if statement.kind != "ddl":
+        if statement.kind != "ddl" or temporary == "all":
             return []
         if not by_hand:
             text = without_ignored_references(text, context)
         pieces = split(text, context)
+        if temporary != "none" and any(self._rules.followed(table) for piece in pieces for table in piece.tables):
+            raise DMError("ddl-not-understood", statement=text, why=_WITH_TEMPORARY[temporary])
         steps = [
             step.within(query)
             for piece in pieces
@@ -245,10 +247,6 @@ class DdlLane:
         followed = [self._rules.followed(table) for table in piece.tables]
         if not any(followed):
             return []
-        if query.uses_temporary and self._of_temporary(piece, text):
-            if isinstance(piece.operation, CreateTable):
-                raise DMError("ddl-not-understood", statement=text, why="it copies a temporary table")
-            return []
         if not all(followed):
             raise DMError("ddl-partly-wanted", statement=piece.text)
         if self._online.concerns(piece):
@@ -258,20 +256,6 @@ class DdlLane:
             self._online.guard(piece)
         self._online.passed(piece)
         return self._on_real(piece, text, transaction)
-
-    def _of_temporary(self, piece: Piece, text: str) -> bool:
-        """Whether a statement whose event says that its session's own tables were used is about one.
-
-        Where a statement creates or drops tables of both kinds, servers write those that are none for themselves. And
-        they say it of all that looks at CONNECTION_ID(), if only in a default of a table that is opened.
-        """
-        texts = (text, *(schema_to_json(known) for table in piece.tables if (known := self._tracker.get(table))))
-        if any("connection_id" in each.lower() for each in texts):
-            return False
-        operation = piece.operations[0] if piece.operations else None
-        if isinstance(operation, CreateTable):
-            return operation.like is not None
-        return not isinstance(operation, DropTable | CreateDatabase | AlterDatabase | DropDatabase)
 
     def _on_real(self, piece: Piece, text: str, transaction: SourceTransaction) -> list[Step]:
         self._pass_on_points(piece, transaction)

@@ -16,15 +16,16 @@ class FileBirths:
         self._lock = threading.Lock()
         self._births = [] if stored is None else [stored]  # in the order of the stream
 
-    def seen(self, birth: FileBirth) -> None:
-        """A file is being read; raises DMError if one of the same name was read before it."""
+    def seen(self, birth: FileBirth) -> bool:
+        """A file is being read: whether it was not before. Raises DMError if another one of the same name was."""
         with self._lock:
             for known in self._births:
                 if (known.server_uuid, known.file) == (birth.server_uuid, birth.file):
                     if known.created == birth.created:
-                        return
+                        return False
                     raise DMError("source-reset", what=made_again(known, birth.created))
             self._births.append(birth)
+            return True
 
     def of(self, position: Position) -> FileBirth | None:
         """The file in which L stands; None while it is not known. Those before it are forgotten."""

@@ -129,6 +129,7 @@ class SourceTransaction:
     timestamp: int  # the source's clock, seconds
     items: TransactionItems = field(default_factory=MemoryItems)
     size: int = 0  # bytes of binlog
+    starts: int = 0  # how often the run has seen the server start; its sessions of before are no more
 
     @property
     def empty(self) -> bool:

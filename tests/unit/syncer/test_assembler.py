@@ -29,9 +29,10 @@ NO_XA = PreparedTransactions(Path("unused"))
 class Stream:
     """Builds the events of one MySQL file, byte by byte as the server writes them."""
 
-    def __init__(self) -> None:
+    def __init__(self, file: str = FILE, created: int = 0) -> None:
         self.offset = 4
-        body = struct.pack("<H50sIB", 4, b"9.7.4", 0, 19) + bytes(41) + b"\x01"
+        self.file = file
+        body = struct.pack("<H50sIB", 4, b"9.7.4", created, 19) + bytes(41) + b"\x01"
         self.format = self._event(15, body)
 
     def _event(self, kind: int, body: bytes, timestamp: int = 1000) -> SourceEvent:
@@ -39,7 +40,7 @@ class Stream:
         self.offset += size
         data = struct.pack("<IBIIIH", timestamp, kind, 1, size, self.offset, 0) + body
         data += struct.pack("<I", zlib.crc32(data))
-        return SourceEvent(RawEvent(parse_header(data), data), UUID, FILE, self.offset)
+        return SourceEvent(RawEvent(parse_header(data), data), UUID, self.file, self.offset)
 
     def gtid(self, number: int) -> SourceEvent:
         uuid = bytes.fromhex(UUID.replace("-", ""))
@@ -128,6 +129,20 @@ def test_ddl_is_a_transaction_of_its_own() -> None:
     first, second = assembled(assembler, events)
     assert [type(item) for item in first.items] == [StatementItem]
     assert first.end == second.begin
+
+
+def test_starts_of_the_server_are_counted_once_each_and_other_files_are_none() -> None:
+    assembler = TransactionAssembler(start(), everything, NO_XA)
+    first, second = Stream(), Stream("bin.000002")  # the rest of a file, and one that FLUSH LOGS began
+    third = Stream("bin.000003", created=1000)
+    again = Stream(created=900)  # a new connection sends all of the file whose rest came before
+    streams = ((first, [1]), (again, [1, 2]), (second, [3]), (third, [4]), (third, [5]))
+    events = [
+        event
+        for stream, numbers in streams
+        for event in (stream.format, *(event for number in numbers for event in stream.insert(number)))
+    ]
+    assert [transaction.starts for transaction in assembled(assembler, events)] == [0, 0, 0, 1, 1]
 
 
 def test_create_select_keeps_statement_and_rows_together() -> None:
