@@ -248,6 +248,7 @@ class DdlLane:
         if not any(followed):
             return []
         if not all(followed):
+            self._refuse_swap(piece, piece.tables, transaction)
             raise DMError("ddl-partly-wanted", statement=piece.text)
         if self._online.concerns(piece):
             behind = self._all_behind(piece.tables, transaction)
@@ -265,14 +266,19 @@ class DdlLane:
             return []
         if behind:
             return self._beside(piece, changed, behind)
-        if any(isinstance(each, _SWAPS) for each in piece.operations) and self._in_dump(transaction.begin):
-            # Tables that changed places look the same afterwards, so the dump could not notice: which rows it read
-            # under which name is not known.
-            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, changed)))
+        self._refuse_swap(piece, changed, transaction)
         if len({self._verdict(piece, event, text) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
             return [Step(part, self._executed(part, text)) for part in separate(piece)]
         return [Step(piece, self._executed(piece, text))]
+
+    def _refuse_swap(self, piece: Piece, tables: Sequence[TableName], transaction: SourceTransaction) -> None:
+        """Tables that changed places look the same afterwards, so the dump could not notice.
+
+        Which rows it read under which name is not known then.
+        """
+        if any(isinstance(each, _SWAPS) for each in piece.operations) and self._in_dump(transaction.begin):
+            raise DMError("ddl-within-dump", statement=piece.text, tables=", ".join(map(str, tables)))
 
     def _pass_on_points(self, piece: Piece, transaction: SourceTransaction) -> None:
         """A table that got a name which the dump never saw keeps the point of its old one.

@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from dm import faults
+from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import question_session
 from dm.errors import DMError
@@ -345,3 +346,19 @@ def test_equal_tables_that_change_places_while_they_are_dumped_pause(
     assert isinstance(error, DMError)
     assert error.name == "ddl-within-dump"
     assert f"{name}.b" in error.message
+
+
+def test_a_table_that_changes_places_with_one_outside_the_lists_while_it_is_dumped_pauses(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    """The rows that the dump has of it are of both, so the statement can't just be skipped."""
+    run(["CREATE TABLE a (id INT PRIMARY KEY)", "CREATE TABLE outside (id INT PRIMARY KEY)"])
+    dump = Dump(upstream, target, name)
+    run(["RENAME TABLE a TO swapping, outside TO a, swapping TO outside"])
+    dump.load("a")
+    dump.finish()
+    lists = BlockAllowList(do_dbs=(name,), ignore_tables=(TablePattern(db_name=name, tbl_name="outside"),))
+    subtask = subtask_for(upstream, target, name, task=name).model_copy(update={"block_allow_list": lists})
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-within-dump"
