@@ -242,6 +242,13 @@ KINDS: tuple[ErrorKind, ...] = (
         "start it with --remove-meta",
     ),
     ErrorKind(
+        "load-route-changed", 34930, "load-unit", "downstream", "high",
+        "rows of {source_table} are recorded as loaded into {before}, and the routes lead to {table} now, where those "
+        "rows would be missing",
+        "stop the task, give it back the routes that it began with, and start it; to have other routes, empty what it "
+        "has loaded, and start it with --remove-meta",
+    ),
+    ErrorKind(
         "load-timestamp-implicit", 34927, "load-unit", "downstream", "high",
         "the target would give the TIMESTAMP column {column} of {table} a default, and ON UPDATE, that the source's "
         "has not",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dm.changes.constant import constant_columns
 from dm.changes.identity import is_keyed
@@ -64,14 +65,15 @@ class Destinations:
         strict = subtask.collation_compatible == "strict"
         self._targets = TargetTables.at(connection, strict_collations=strict)
         self._made: list[TableSchema] = []
-        self._filled: Mapping[TableName, Sequence[TableName]] | None = None
 
     def make_schemas(self) -> None:
         """Make the schemas that the target needs, each with the defaults of a source schema that goes there.
 
-        Raises DMError where two tables would be one, because the target does not tell upper from lower case.
+        Raises DMError where two tables would be one, because the target does not tell upper from lower case, and where
+        the routes have led to other tables so far.
         """
         plan, wanted = self._structures.plan, dict[str, tuple[str, str]]()
+        self._demand_same_routes(plan)
         if self._targets.connection.folds_names:
             refuse_alike([table.name for table in plan.tables], self._rules.route)
         for table in plan.tables:
@@ -108,10 +110,25 @@ class Destinations:
         syncs = self._subtask.mode in ("all", "load&sync")
         return syncs and not (table.keyless or self._structures.plan.consistent)
 
+    def _demand_same_routes(self, plan: DumpPlan) -> None:
+        """Raise DMError where rows are recorded as loaded into another table than the one that comes now.
+
+        They would stay behind there, and the rest would go here.
+        """
+        planned = {table.name for table in plan.tables}
+        for target, sources in self._filled.items():
+            for source in sources:
+                now = self._rules.route(source)
+                if source in planned and now != target:
+                    raise DMError("load-route-changed", source_table=source, before=target, table=now)
+
+    @cached_property
+    def _filled(self) -> Mapping[TableName, Sequence[TableName]]:
+        """The target tables that have rows of earlier runs, each with the tables they are from."""
+        return filled_tables(self._targets.connection, self._run)
+
     def _demand_unloaded(self, target: TableName) -> None:
         """Raise DMError where rows are recorded as loaded into a table that is not there."""
-        if self._filled is None:
-            self._filled = filled_tables(self._targets.connection, self._run)
         sources = self._filled.get(target)
         if sources:
             raise DMError("load-table-gone", table=target, sources=", ".join(map(str, sources)))

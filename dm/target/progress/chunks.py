@@ -253,9 +253,11 @@ def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: Table
 
 def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName, list[TableName]]:
     """The target tables that rows of this source are recorded in, each with the tables they are from."""
+    # Parts of SQL files know their bytes only.
     rows = connection.query(
         "SELECT DISTINCT target_schema, target_table, cp_schema, cp_table"
-        f" FROM {run.table.sql} WHERE id = %s AND cp_schema <> '' AND row_count > 0 ORDER BY cp_schema, cp_table",
+        f" FROM {run.table.sql} WHERE id = %s AND cp_schema <> '' AND (row_count > 0 OR byte_count > 0)"
+        " ORDER BY cp_schema, cp_table",
         (run.key.source_id,),
     )
     found: dict[TableName, list[TableName]] = {}
