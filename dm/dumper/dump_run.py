@@ -19,11 +19,12 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.relaylog.hold import Hold
 from dm.rules import TableRules
+from dm.rules.block_allow import SYSTEM_SCHEMAS
 from dm.spark.dump_files import DumpedTable, DumpPlan
 from dm.spark.session import SparkProvider
 from dm.target.progress.file_birth import FileBirth
 from dm.upstream.connection import Connection
-from dm.upstream.facts import ServerFacts, binlog_files
+from dm.upstream.facts import ServerFacts, binlog_files, list_tables
 from dm.upstream.file_beginning import creation_time
 from dm.upstream.replica_identity import identity_for
 
@@ -49,6 +50,7 @@ class DumpRun:
     def new_plan(self, point: Position, tables: Sequence[DumpedTable]) -> DumpPlan:
         """A plan that begins at the point."""
         self.keep_from(point)  # a run after a crash takes the stored point, or a later one
+        others = (name for name in list_tables(self.connection) if not self.rules.wanted(name))
         return DumpPlan(
             dump_id=uuid.uuid4().hex,
             task=self.subtask.task,
@@ -61,6 +63,7 @@ class DumpRun:
             schemas=read_schemas(self.connection, {table.name.schema for table in tables}),
             started=self.progress.clock.time(),
             where=self.subtask.dumper.where,
+            left_out=tuple(name for name in others if name.schema.lower() not in SYSTEM_SCHEMAS),
         )
 
     def note_changed(self, table: TableName, words: str) -> None:

@@ -249,6 +249,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "has loaded, and start it with --remove-meta",
     ),
     ErrorKind(
+        "load-tables-left-out", 34931, "load-unit", "internal", "high",
+        "the lists want {tables}, which they left out when the dump was made: the rows of that time would be missing",
+        "stop the task, have `block-allow-list` leave them out again, and start it (a task of its own can load them); "
+        "or empty what it has loaded, and start it with --remove-meta: all tables are dumped and loaded anew",
+    ),
+    ErrorKind(
         "load-timestamp-implicit", 34927, "load-unit", "downstream", "high",
         "the target would give the TIMESTAMP column {column} of {table} a default, and ON UPDATE, that the source's "
         "has not",

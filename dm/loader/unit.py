@@ -97,11 +97,22 @@ class LoadUnit:
                 raise DMError("dump-missing", directory=self._directory)
             if self._subtask.loader.on_duplicate_logical == "error" and not plan.consistent:
                 raise DMError("load-error-mode")
+            self._demand_wanted(plan)
             # A dump may hold more than this task wants, be it another task's or from before its lists were changed.
             wanted = tuple(table for table in plan.tables if self._rules.wanted(table.name))
             self._load(connection, replace(plan, tables=wanted), stop)
         finally:
             connection.close()
+
+    def _demand_wanted(self, plan: DumpPlan) -> None:
+        """Raise DMError where lists that have grown since the dump want tables whose rows it left out.
+
+        What was made behind its beginning comes by the binlog. With task-mode `load` the dump is what is asked for.
+        """
+        there = {table.name for table in plan.tables} | plan.vanished.keys()
+        missing = [name for name in plan.left_out if name not in there and self._rules.wanted(name)]
+        if missing and self._subtask.mode != "load":
+            raise DMError("load-tables-left-out", tables=", ".join(map(str, missing)))
 
     def _foreign_plan(self, connection: TargetConnection) -> DumpPlan:
         """The plan that the files of another program amount to."""

@@ -118,6 +118,7 @@ class DumpPlan:
     where: str = ""  # which rows were asked for
     unsettled: tuple[TableName, ...] = ()  # seen around a point, but not long enough to enter
     birth: FileBirth | None = None  # of P0's file
+    left_out: tuple[TableName, ...] = ()  # there when the dump began, and not wanted; dumps of before don't tell
 
     @property
     def finished(self) -> bool:
@@ -234,6 +235,7 @@ def plan_to_text(plan: DumpPlan) -> str:
             "where": plan.where,
             "unsettled": [list(name) for name in plan.unsettled],
             "birth": birth_to_json(plan.birth),
+            "left_out": [list(name) for name in plan.left_out],
         },
         indent=1,
     )
@@ -284,6 +286,7 @@ def plan_from_text(text: str) -> DumpPlan:
         found.get("where", ""),
         tuple(TableName(*name) for name in found.get("unsettled", ())),
         birth_from_json(found.get("birth", UNKNOWN)),
+        tuple(TableName(*name) for name in found.get("left_out", ())),
     )
 
 

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 
 import pytest
 
+from dm import faults
 from dm.config.route import RouteRule
+from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.unit import LoadUnit
 from dm.spark import job
 from tests.spark.conftest import LoadFactory
-from tests.spark.full_load import dump_unit, rows
+from tests.spark.full_load import FullLoad, dump_unit, follow, rows
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
 
@@ -50,3 +53,54 @@ def test_rows_of_one_table_do_not_go_to_two(
     load.load()
     report = load.report()
     assert report.identical, str(report)
+
+
+OTHER = ("CREATE TABLE other (id INT PRIMARY KEY, v INT)", "INSERT INTO other VALUES (1, 1), (2, 2)")
+
+
+def dump_without_other(load: FullLoad) -> None:
+    lists = BlockAllowList(do_dbs=(load.schema,), ignore_tables=(TablePattern(db_name=load.schema, tbl_name="other"),))
+    config = load.subtask().model_copy(update={"block_allow_list": lists})
+    dump_unit(config, load.directory, load.spark).run(threading.Event())
+
+
+@pytest.mark.parametrize("settings", [{}, {"dump_files": "none"}, {"mode": "full"}, {"mode": "load"}], ids=str)
+def test_tables_that_a_finished_dump_left_out_are_missed(
+    settings: dict[str, str], mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *OTHER, **settings)
+    dump_without_other(replace(load, settings={"mode": "dump"}) if settings == {"mode": "load"} else load)
+    if settings == {"mode": "load"}:  # asks for what there is
+        load.load()
+        assert rows(mariadb, f"SHOW TABLES FROM `{load.target_schema}`") == [("keyed",)]
+        return
+    load.dump()
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-tables-left-out"
+    assert f"want {TableName(load.schema, 'other')}, " in caught.value.message
+
+
+def test_a_table_that_was_made_behind_a_dump_comes_by_the_binlog(
+    mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED)
+    dump_without_other(load)
+    mariadb.execute(f"USE `{load.schema}`", *OTHER)
+    load.dump()
+    load.load()
+    follow(load)
+
+
+@pytest.mark.parametrize("files", ["all", "none"])
+def test_tables_that_the_lists_add_come_along_while_the_dump_is_under_way(
+    files: str, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, mariadb, *KEYED, *OTHER, dump_files=files)
+    faults.arm("dumper.before_p1=error")
+    with pytest.raises(faults.FaultError):
+        dump_without_other(load)
+    mariadb.execute(f"INSERT INTO `{load.schema}`.other VALUES (3, 3)")
+    load.dump()
+    load.load()
+    follow(load)
