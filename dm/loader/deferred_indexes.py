@@ -40,7 +40,7 @@ from dm.schema.structure_text import (
     take_off_foreign_keys,
     take_off_indexes,
 )
-from dm.schema.table import TableSchema
+from dm.schema.table import ForeignKey, TableSchema
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from dm.spark.task_group import grouped
@@ -79,19 +79,31 @@ def put_off(targets: TargetTables, run: LoadRun, made: Iterable[TableSchema]) ->
 
 
 def demand_complete(targets: TargetTables, key: SubtaskKey, source: TableSchema, target: TableSchema) -> None:
-    """Raise DMError where a table that is there lacks indexes and nobody is known to add them."""
+    """Raise DMError where a table that is there lacks indexes or foreign keys and nobody is known to add them."""
     if not _lacking(source, target) or is_deferred(targets.connection, key, target.name):
         return
     # The load of another source may have completed it between the two questions.
     lacking = _lacking(source, targets.read(target.name))
     if lacking:
-        why = f"it has no index {lacking[0]} (a load with `defer-indexes` that was ended leaves such tables behind)"
+        why = (
+            f"it has no {lacking[0]} (a load with `defer-indexes` that was ended leaves such tables behind; without"
+            " `defer-indexes` a table is taken as it is)"
+        )
         raise DMError("load-table-differs", table=target.name, source_table=source.name, why=why)
 
 
 def _lacking(source: TableSchema, target: TableSchema) -> list[str]:
     there = {index.name.lower() for index in target.indexes}
-    return [index.name for index in source.indexes if not index.unique and index.name.lower() not in there]
+    indexes = [index.name for index in source.indexes if not index.unique and index.name.lower() not in there]
+    # A foreign key may have another name here; some engines take none.
+    kept = {_columns(key) for key in target.foreign_keys}
+    own = source.foreign_keys if (target.engine or "").lower() == "innodb" else ()
+    keys = [", ".join(key.columns) for key in own if _columns(key) not in kept]
+    return [*(f"index {name}" for name in indexes), *(f"foreign key over {names}" for names in keys)]
+
+
+def _columns(key: ForeignKey) -> tuple[str, ...]:
+    return tuple(column.lower() for column in key.columns)
 
 
 def _keeps_counting(schema: TableSchema) -> bool:

@@ -205,6 +205,34 @@ def test_a_table_that_an_ended_load_has_left_behind_is_not_taken_for_complete(cu
     assert cut_short.report().identical
 
 
+def test_a_table_that_lacks_nothing_but_its_foreign_key_is_not_complete(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its column is the primary key's, so the foreign key has no index of its own."""
+    load = full_load(
+        mariadb,
+        mariadb,
+        "CREATE TABLE up (id INT PRIMARY KEY)",
+        "CREATE TABLE under (id INT PRIMARY KEY, CONSTRAINT c FOREIGN KEY (id) REFERENCES up (id))",
+        "INSERT INTO up VALUES (1), (2)",
+        "INSERT INTO under VALUES (1), (2)",
+        defer_indexes=True,
+    )
+    load.dump()
+    load_until_a_part_is_there(load, monkeypatch)
+    assert "FOREIGN KEY" not in structures(load)["under"]
+    with TargetConnection(endpoint(mariadb)) as connection:
+        remove_progress(connection, SubtaskKey(load.meta_schema, load.subtask().task, load.source_id))
+    with pytest.raises(DMError) as caught:
+        load.load()
+    assert caught.value.name == "load-table-differs"
+    assert "no foreign key over id " in caught.value.message
+    mariadb.execute(f"DROP TABLE `{load.target_schema}`.under")
+    load.load()
+    assert "CONSTRAINT `c` FOREIGN KEY (`id`)" in structures(load)["under"]
+    assert load.report().identical
+
+
 def test_a_source_that_begins_anew_still_completes_the_table_of_a_merge(cut_short: FullLoad, tmp_path: Path) -> None:
     other = replace(cut_short, source_id="source-2", directory=tmp_path / "second")
     other.dump()
