@@ -7,6 +7,7 @@ is shown by its shape only.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -74,6 +75,7 @@ UNAVAILABLE: Final = {
     1637: "too many transactions",
     1792: "the session is read-only",
     1836: "the server is read-only",
+    1878: "a temporary file could not be written",
     3032: "the server is in offline mode",
     3168: "the server is not ready",
     # TiDB: time-outs of its parts, and regions that are moving.
@@ -83,6 +85,11 @@ UNAVAILABLE: Final = {
     9004: "locks are being resolved",
     9005: "the region is unavailable",
 }
+
+# What can't be made, written, closed or renamed, with the system's reason: no space left, quota exceeded (Linux). The
+# small numbers are those of the servers' file functions, whose errors are handed on as they are.
+_FILE_TROUBLE: Final = frozenset({1, 3, 4, 20, 1004, 1005, 1006, 1025, 1026, 1030})
+_NO_SPACE: Final = re.compile(r"\b(?:errno|errcode|error):? (?:28|122)\b", re.IGNORECASE)
 
 DENIED: Final = frozenset({1045, 1130, 1698, 3118, 3955, 4151})
 _DUPLICATE: Final = frozenset({1062, 1586})
@@ -121,6 +128,8 @@ def failure(
         return DMError("transaction-aborted", reason=ABORTED[number], cause=cause)
     if number in UNAVAILABLE:
         return DMError("target-unavailable", address=address, reason=UNAVAILABLE[number], cause=cause)
+    if number in _FILE_TROUBLE and _NO_SPACE.search(cause):
+        return DMError("target-unavailable", address=address, reason="disk full", cause=cause)
     if number in PRIVILEGE_ERRORS:
         words, statement = str(error.args[-1]), sql.decode("utf-8", "replace")
         return privilege_missing(
