@@ -16,6 +16,7 @@ generation, so nothing of an earlier round is ever taken for it, also where a na
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -54,7 +55,7 @@ class LockFreeDump:
             self.planner.announce(plan, table)
         for _ in range(_ROUNDS):
             planned = self.planner.walk(plan)
-            if planned is None or not self._read(planned):
+            if planned is None or not self._read_as(planned):
                 return None
             plan, moved = self._compare(planned)
             if self.run.stop.is_set():
@@ -97,6 +98,18 @@ class LockFreeDump:
         point = lower_bound(partial(question_session, run.endpoint), run.facts, run.stop)
         wait_for_no_prepared_xa(run.connection, run.endpoint.user, run.stop)
         return point
+
+    def _read_as(self, plan: DumpPlan) -> bool:
+        """Read what is missing; rows that the target refuses may be those of a table that has changed."""
+        try:
+            return self._read(plan)
+        except DMError as error:
+            if self.run.stream is not None and not error.retryable:
+                planned = {table.name: table for table in plan.tables}
+                now = read_structures(self.run.connection, self.run.rules.wanted, planned)
+                moved = {name for name, table in planned.items() if not same(now[name], table.structure)}
+                _demand_unstreamed(moved, planned, error.cause)
+            raise
 
     def _read(self, plan: DumpPlan) -> bool:
         """Read every chunk that has no file; False when stopped."""
@@ -148,10 +161,7 @@ class LockFreeDump:
         }
         if not moved:
             return plan, moved
-        # What was written of them can't be taken back: other sources may have rows in the same table of the target.
-        streamed = sorted(name for name in moved & planned.keys() if planned[name].form == STREAMED)
-        if streamed:
-            raise DMError("dump-streamed-table-changed", table=", ".join(map(str, streamed)))
+        _demand_unstreamed(moved, planned)
         settled = settle(run.connection, run.rules.wanted, self._point, known)
         entries: list[DumpedTable] = []
         vanished = dict(plan.vanished)
@@ -180,3 +190,13 @@ class LockFreeDump:
         for entry in entries:
             self.planner.announce(plan, entry)
         return plan, moved
+
+
+def _demand_unstreamed(moved: set[TableName], planned: Mapping[TableName, DumpedTable], cause: str = "") -> None:
+    """Raise DMError where tables that go into the target without files have moved.
+
+    What was written of them can't be taken back: other sources may have rows in the same table of the target.
+    """
+    streamed = sorted(name for name in moved & planned.keys() if planned[name].form == STREAMED)
+    if streamed:
+        raise DMError("dump-streamed-table-changed", table=", ".join(map(str, streamed)), cause=cause)

@@ -111,6 +111,25 @@ def test_a_table_that_is_altered_meanwhile_ends_the_copy(
     assert not plan.finished
 
 
+def test_rows_that_came_with_an_alter_are_not_blamed_on_the_target(
+    mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "CREATE TABLE keyed (id INT PRIMARY KEY, v VARCHAR(3))"
+    load = full_load(mariadb, mariadb, table, "INSERT INTO keyed VALUES (1, 'a'), (2, 'b')", rows=1, dump_files="none")
+    monkeypatch.setattr(job, "_workers_lost", False)
+    monkeypatch.setenv("DM_FAULTS", "loader.chunk_inserted=error")
+    with pytest.raises(DMError):
+        load.dump()
+    monkeypatch.delenv("DM_FAULTS")
+    for statement in ("ALTER TABLE keyed MODIFY v VARCHAR(9)", "UPDATE keyed SET v = 'too long'"):
+        mariadb.execute(f"USE `{load.schema}`", statement)
+    for _ in range(2):  # the way out is another than to resume
+        with pytest.raises(DMError) as caught:
+            load.dump()
+        assert caught.value.name == "dump-streamed-table-changed"
+        assert "1406" in caught.value.cause
+
+
 PEOPLE = range(1, 201)
 
 
