@@ -29,6 +29,7 @@ from dm.dumper.chunk_reader import (
 from dm.errors import DMError
 from dm.target.attempts import Attempts
 from dm.upstream.connection import Connection
+from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import table_snapshot
 
 _STOP_SECONDS = 0.1  # between looks at whether to stop
@@ -39,20 +40,21 @@ class SourceSessions:
     """The sessions of one Spark item, opened when first needed and used for all its members."""
 
     endpoint: Endpoint
+    facts: ServerFacts | None = None  # of the server that it must be
     _open: dict[str, Connection] = field(default_factory=dict)
 
     @property
     def rows(self) -> Connection:
         """The one that reads rows."""
         if "rows" not in self._open:
-            self._open["rows"] = row_session(self.endpoint)
+            self._open["rows"] = row_session(self.endpoint, self.facts)
         return self._open["rows"]
 
     @property
     def questions(self) -> Connection:
         """The one for questions and locks."""
         if "questions" not in self._open:
-            self._open["questions"] = question_session(self.endpoint)
+            self._open["questions"] = question_session(self.endpoint, self.facts)
         return self._open["questions"]
 
     def close(self) -> None:
@@ -72,13 +74,14 @@ class GroupWalker:
     """Finds the chunk bounds of some tables."""
 
     endpoint: Endpoint
+    facts: ServerFacts | None = None
 
     def __call__(
         self, walks: tuple[KeyWalk, ...], stopped: Callable[[], bool] = lambda: False
     ) -> tuple[WalkResult, ...]:
         """Walk one key after the other; when stopped, what is found so far is of no use."""
         results = []
-        with SourceSessions(self.endpoint) as sessions:
+        with SourceSessions(self.endpoint, self.facts) as sessions:
             for walk in walks:
                 try:
                     results.append(find_bounds(sessions.rows, walk, stopped))
@@ -125,7 +128,7 @@ class GroupReader:
         """Read the chunks; each file is there when this returns, unless its table has changed."""
         self.reader.demand_shared()
         results = []
-        with SourceSessions(self.reader.endpoint) as sessions, closing(self.reader):
+        with SourceSessions(self.reader.endpoint, self.reader.facts) as sessions, closing(self.reader):
             for task in tasks:
                 results.append(self.reader.finished(task) or self._read(task, sessions))
                 faults.hit("dumper.chunk_written")

@@ -38,7 +38,7 @@ from dm.spark.dump_files import ChunkFooter, publish, read_footer
 from dm.spark.json_types import types_column, types_expression
 from dm.spark.text_rows import Batch, Limits, read_all, read_batches
 from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import ServerFacts
+from dm.upstream.facts import ServerFacts, read_server_uuid
 from dm.upstream.snapshot import TableSnapshot
 
 # Of a Parquet file: what a processor's cache holds, and little enough that the source goes on writing into the socket
@@ -61,10 +61,16 @@ def row_groups() -> Iterator[Limits]:
     return chain(repeat(_SMALL_GROUP, _SMALL_GROUPS), repeat(_LARGE_GROUP))
 
 
-def question_session(endpoint: Endpoint) -> Connection:
-    """A session of the source for questions about it, whatever the server's defaults are."""
+def question_session(endpoint: Endpoint, facts: ServerFacts | None = None) -> Connection:
+    """A session of the source for questions about it, whatever the server's defaults are.
+
+    Raises DMError where another server than the one with these facts answers: an address may lead to several, and what
+    the dump puts together must be of one.
+    """
     connection = connect(endpoint, role="upstream", read_timeout=_READ_TIMEOUT)
     try:
+        if facts is not None:
+            _demand_server(connection, facts)
         # Without modes such as ANSI_QUOTES, SHOW CREATE TABLE writes backticks and all options. Zero dates may be
         # compared with.
         modes = "sql_mode = 'ALLOW_INVALID_DATES', sql_quote_show_create = 1"
@@ -78,9 +84,15 @@ def question_session(endpoint: Endpoint) -> Connection:
     return connection
 
 
-def row_session(endpoint: Endpoint) -> Connection:
+def _demand_server(connection: Connection, facts: ServerFacts) -> None:
+    now = read_server_uuid(connection)
+    if now != facts.server_uuid:
+        raise DMError("dump-source-switched", now=now, before=facts.server_uuid)
+
+
+def row_session(endpoint: Endpoint, facts: ServerFacts | None = None) -> Connection:
     """A session of the source in which values come as stored: sent to us without conversion, literals stay utf8mb4."""
-    connection = question_session(endpoint)
+    connection = question_session(endpoint, facts)
     try:
         fetch(connection, "SET SESSION character_set_results = binary")
     except DMError:

@@ -95,7 +95,7 @@ class LockFreeDump:
 
     def _point(self) -> Position:
         run = self.run
-        point = lower_bound(partial(question_session, run.endpoint), run.facts, run.stop)
+        point = lower_bound(partial(question_session, run.endpoint, run.facts), run.facts, run.stop)
         wait_for_no_prepared_xa(run.connection, run.endpoint.user, run.stop)
         return point
 

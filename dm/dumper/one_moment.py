@@ -70,7 +70,7 @@ class OneMomentDump:
         chunks = tuple(self.planner.missing(plan))
         slots = max(1, min(context.defaultParallelism, run.subtask.dumper.threads, len(chunks)))
         unsnapshotted = sorted({task.table for task in chunks if not task.transactional})
-        keeper = question_session(run.endpoint) if unsnapshotted else None
+        keeper = question_session(run.endpoint, run.facts) if unsnapshotted else None
 
         def keep() -> None:
             if keeper is not None:

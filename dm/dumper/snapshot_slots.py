@@ -61,7 +61,7 @@ class SlotReader:
         """Read what this slot gets hold of."""
         self.reader.demand_shared()
         results: list[ChunkResult] = []
-        connection = row_session(self.reader.endpoint)
+        connection = row_session(self.reader.endpoint, self.reader.facts)
         try:
             self._connect(task.slot)
             _wait((self.meeting / _LOCKED).exists, 2 * LOCK_SECONDS, "the other sessions of the dump")

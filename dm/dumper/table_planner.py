@@ -125,7 +125,7 @@ class TablePlanner:
     def _walk(self, groups: Sequence[tuple[KeyWalk, ...]], walked: Callable[[tuple[WalkResult, ...]], None]) -> bool:
         """Walk the keys; False when stopped."""
         run = self.run
-        walker = GroupWalker(run.endpoint)
+        walker = GroupWalker(run.endpoint, run.facts)
         if len(groups) == 1:
             results = walk_here(walker, groups[0], run.stop)
             if results is not None:

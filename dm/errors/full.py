@@ -57,6 +57,13 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "dump-source-switched", 32925, "dump-unit", "upstream", "high",
+        "a session of the dump reached server {now}, and the dump is of server {before}",
+        "let the source's address lead to one server (no load balancer in front of several); the task tries again by "
+        "itself: it goes on where the address leads to the server of the dump again, and begins anew at another one",
+        retryable=True,
+    ),
+    ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
         "the dump directory {directory} holds something else: {why}",
         "stop the task, move the directory away or name another one in `loaders.dir`, and start the task again",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
@@ -103,26 +103,46 @@ _COLLATIONS_OF_ANY_CHARSET: Final = 101001
 _SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, does what foreign keys demand, and logs it
 
 
+def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
+    names = ", ".join(f"'{name}'" for name in wanted)
+    rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
+    return {str(name).lower(): str(value) for name, value in rows}
+
+
+def _flavor(version: str) -> Flavor:
+    return "mariadb" if "mariadb" in version.lower() else "mysql"
+
+
+def _uuid(found: Mapping[str, str]) -> str:
+    """What a server is known by."""
+    if _flavor(found["version"]) == "mariadb":
+        # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
+        return f"{int(found['gtid_domain_id'])}-{int(found['server_id'])}"
+    uuid = found["server_uuid"].lower()
+    if not _UUID.fullmatch(uuid):  # it becomes the name of a directory
+        raise ValueError(f"server_uuid = {uuid!r}")
+    return uuid
+
+
+@_understood
+def read_server_uuid(connection: Connection) -> str:
+    """Ask the server who it is."""
+    return _uuid(_variables(connection, ("version", "server_uuid", "server_id", "gtid_domain_id")))
+
+
 @_understood
 def read_facts(connection: Connection) -> ServerFacts:
     """Ask the server for its facts."""
-    names = ", ".join(f"'{name}'" for name in _WANTED)
-    rows = fetch(connection, f"SHOW GLOBAL VARIABLES WHERE Variable_name IN ({names})")
-    found = {str(name).lower(): str(value) for name, value in rows}
+    found = _variables(connection, _WANTED)
     text = found["version"]
     version = version_number(text)
-    flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
-    server_id = int(found["server_id"])
-    # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
-    uuid = found["server_uuid"].lower() if flavor == "mysql" else f"{int(found['gtid_domain_id'])}-{server_id}"
-    if flavor == "mysql" and not _UUID.fullmatch(uuid):  # it becomes the name of a directory
-        raise ValueError(f"server_uuid = {uuid!r}")
+    flavor = _flavor(text)
     return ServerFacts(
         flavor=flavor,
         version_text=text,
         version=version,
-        server_uuid=uuid,
-        server_id=server_id,
+        server_uuid=_uuid(found),
+        server_id=int(found["server_id"]),
         log_bin=found.get("log_bin", "OFF") == "ON",
         binlog_format=found.get("binlog_format", "ROW"),
         binlog_row_image=found.get("binlog_row_image", "FULL"),

@@ -142,10 +142,11 @@ class FaultProxy:
             self._changed.notify_all()
         return len(links)
 
-    def lead_to(self, server_host: str, server_port: int) -> None:
-        """Another server is behind this address from now on; what is open is reset."""
+    def lead_to(self, server_host: str, server_port: int, *, cut: bool = True) -> None:
+        """Another server is behind this address from now on; what is open is reset, or stays where it leads."""
         self._server = (server_host, server_port)
-        self.cut()
+        if cut:
+            self.cut()
 
     def refuse(self) -> None:
         """Stop listening: new connections are refused; open ones stay."""
