@@ -5,7 +5,9 @@ nor the driver says a word of it: the task shows 0 % and no error.
 
 Between two tasks there is always a moment at which none runs, and a job that has just begun has not been given to
 anybody yet. So nothing is said of a job's first second without a task, and an item that is done counts as a task that
-ran. What runs is known to Spark's status tracker, which answers from the driver's memory.
+ran. What runs is known to Spark's status tracker, which answers from the driver's memory. A master on this machine
+(`local[2]`) is its own executor and always there: a machine that is slow because it does other things is not said to
+lack one.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ class ExecutorWatch:
         self._context = context
         self._waits = waits
         self._clock = clock or SystemClock()
+        self._local = str(context.master).startswith("local")
         self._waiting = False
         self.runs()
 
@@ -50,7 +53,7 @@ class ExecutorWatch:
 
     def look(self) -> None:
         """Ask whether a task runs; to be called again and again."""
-        if self._clock.monotonic() - self._alive < _USUAL_SECONDS:
+        if self._local or self._clock.monotonic() - self._alive < _USUAL_SECONDS:
             return
         if self._task_runs():
             self.runs()

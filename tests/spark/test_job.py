@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from dm.errors import DMError
+from dm.spark.executor_watch import ExecutorWatch
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
+from tests.testbed.fake_clock import FakeClock
 
 pytestmark = pytest.mark.spark
 
@@ -39,6 +41,15 @@ def test_an_error_of_a_task_arrives_as_that_error(spark: SparkProvider) -> None:
     assert caught.value.message == "table a.b changed its structure each time it was read (2 times)"
     assert caught.value.cause == "in the server's words"
     assert caught.value.retryable
+
+
+def test_a_machine_that_takes_its_time_is_not_said_to_lack_executors(spark: SparkProvider) -> None:
+    said: list[str] = []
+    clock = FakeClock()
+    with ExecutorWatch(spark.context(), said.append, clock) as watch:
+        clock.now += 60  # without a task
+        watch.look()
+    assert said == []
 
 
 def test_no_more_items_at_once_than_asked_for(spark: SparkProvider, tmp_path: Path) -> None:
