@@ -3,8 +3,9 @@
 Problem: totals of a dump are estimates. A share computed from them would step back when an estimate turns out too low,
 and stand at 100 % while rows still come. And a rate over no time, or over what an earlier run did, is not a rate.
 
-So the share never falls and never says 100 % before the end; the rate counts what came since the pace was begun, over
-the time since then; without a rate nothing is said of the remaining time.
+So the share of a run never falls and never says 100 % before the end; the rate counts what came since the pace was
+begun, over the time since then; without a rate nothing is said of the remaining time. The next run begins at 0 %: what
+it finds done may be less than what the last one saw, or nothing.
 """
 
 from __future__ import annotations
