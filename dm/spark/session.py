@@ -9,6 +9,10 @@ at its end (PythonGatewayServer.scala: "Exit on EOF or broken pipe to ensure tha
 and the kernel closes our end however we die. The Python workers hang on the JVM in the same way. PR_SET_PDEATHSIG
 would be wrong here: it fires when the *thread* that forked ends, and units run in threads that come and go.
 
+The gateway reads only once it has told its port, and where it can't (the next host has removed the directory meanwhile)
+its main thread dies and another one keeps the JVM. So a guard, a few lines of shell, hangs on us by a pipe of the same
+kind and ends the process group that it shares with the JVM, whatever that is at.
+
 So the JVM is started here and not by pyspark, which gives no way to wait for it and no file for what it prints;
 pyspark only connects to it (the PYSPARK_GATEWAY_* variables, as spark-submit itself does it). Passwords travel inside
 the pickled task function only.
@@ -44,6 +48,7 @@ if TYPE_CHECKING:
 _START_SECONDS = 120
 _STOP_SECONDS = 20
 _SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
+_GUARD = 'trap "" TERM; while read -r _; do :; done; kill -TERM 0; sleep 10; kill -KILL 0'
 _LONGEST_SOCKET_DIRECTORY = 60  # Spark refuses more ("The directory path should be lower than 61")
 
 
@@ -113,6 +118,7 @@ class SparkProvider:
         self._lock = threading.Lock()
         self._context: SparkContext | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
+        self._guard: subprocess.Popen[bytes] | None = None
         self._gateway: JavaGateway | None = None
         self._scratch: Path | None = None
 
@@ -196,6 +202,14 @@ class SparkProvider:
         properties.touch(mode=0o600)
         properties.write_text("".join(map(_property_line, settings.items())), encoding="utf-8")
         command = [str(Path(_find_spark_home()) / "bin" / "spark-submit"), "--properties-file", str(properties)]
+        # A group of their own: a Ctrl-C at the terminal is ours to handle, not Spark's.
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", _GUARD],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,  # ours has to end with us
+            stderr=subprocess.DEVNULL,
+            process_group=0,
+        )
         with (self._scratch / "spark.log").open("wb") as log:
             self._jvm = subprocess.Popen(
                 [*command, "pyspark-shell"],
@@ -203,7 +217,7 @@ class SparkProvider:
                 stdout=log,
                 stderr=log,
                 env=environment,
-                process_group=0,  # a Ctrl-C at the terminal is ours to handle, not Spark's
+                process_group=self._guard.pid,
             )
         # spark-submit renames the file into place when it is complete (PythonGatewayServer.scala).
         deadline = time.monotonic() + _START_SECONDS
@@ -227,6 +241,7 @@ class SparkProvider:
     def _close(self) -> None:
         context, self._context = self._context, None
         jvm, self._jvm = self._jvm, None
+        guard, self._guard = self._guard, None
         gateway, self._gateway = self._gateway, None
         if gateway is not None:
             from py4j.protocol import Py4JError
@@ -252,6 +267,9 @@ class SparkProvider:
             except subprocess.TimeoutExpired:
                 jvm.kill()
                 jvm.wait()
+        if guard is not None:
+            guard.kill()
+            guard.communicate()
         if self._scratch is not None:
             shutil.rmtree(self._scratch, ignore_errors=True)
             self._scratch = None

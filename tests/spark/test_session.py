@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -78,6 +79,36 @@ def test_a_killed_driver_leaves_no_jvm_and_no_secret_on_the_command_line(tmp_pat
         assert driver.stdout.read() == ""
     assert any(seen)
     assert not any(b"canary-7319" in told for told in seen)
+    deadline = time.monotonic() + 60
+    while any(alive(pid) for pid in family):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+_STARTING = """
+import pathlib, sys
+from dm.spark.session import SparkProvider
+SparkProvider("local[1]", {}, pathlib.Path(sys.argv[1], "scratch"), java_home=sys.argv[1]).context()
+"""
+
+
+def test_a_driver_that_is_killed_while_its_jvm_starts_leaves_none_that_cannot_tell_its_port(tmp_path: Path) -> None:
+    """As when the next host removes the directory of the port while the JVM that is to write there still starts."""
+    real = java.find_java_home(tmp_path / "real") / "bin" / "java"
+    own = tmp_path / "bin" / "java"
+    own.parent.mkdir()
+    own.write_text(f'#!/bin/sh\n_PYSPARK_DRIVER_CONN_INFO_PATH=/gone/gateway exec {shlex.quote(str(real))} "$@"\n')
+    own.chmod(0o755)
+    driver = subprocess.Popen([sys.executable, "-W", "error", "-c", _STARTING, str(tmp_path)])
+    with driver:
+        try:
+            while not any("NoSuchFileException" in log.read_text() for log in tmp_path.glob("scratch/*/spark.log")):
+                assert driver.poll() is None
+                time.sleep(0.05)
+            family = children(driver.pid)
+            assert family
+        finally:
+            os.kill(driver.pid, signal.SIGKILL)
     deadline = time.monotonic() + 60
     while any(alive(pid) for pid in family):
         assert time.monotonic() < deadline
