@@ -14,6 +14,10 @@ LOCK TABLES .. READ waits for every transaction that has touched one of them, en
 is as exact for their changes. Tables of engines without transactions have no snapshots; a session of the driver keeps
 them locked until everything is read.
 
+A slot that has no core of Spark's can't come: a cluster may have fewer than Spark says, and what runs now may run for
+hours. So the driver begins with those that came within some seconds of the first one. Only they are invited; who comes
+later reads nothing.
+
 They meet through empty files in a directory beside the chunk files, which all of them reach anyway. A claim of a
 chunk is a file that only one process can create. When the driver dies the snapshots are gone: such a dump can't be
 resumed. Nor can a slot: when Spark tries a lost one again, the moment is over, and the dump begins anew.
@@ -38,6 +42,7 @@ from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import LOCK_SECONDS, locked_end, tables_locked_end, wait_for_no_prepared_xa
 
 _LOCKED = "locked"
+_GATHER_SECONDS = 15.0  # from the first slot on; Python workers of a busy host take some seconds to start
 _OPEN_SECONDS = 20.0  # the longest that the whole server may be locked
 _POLL_SECONDS = 0.002
 
@@ -61,10 +66,14 @@ class SlotReader:
         """Read what this slot gets hold of."""
         self.reader.demand_shared()
         results: list[ChunkResult] = []
+        if self._too_late(task.slot):
+            return ()
         connection = row_session(self.reader.endpoint, self.reader.facts)
         try:
             self._connect(task.slot)
             _wait((self.meeting / _LOCKED).exists, 2 * LOCK_SECONDS, "the other sessions of the dump")
+            if self._too_late(task.slot):
+                return ()
             fetch(connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
             (self.meeting / f"open-{task.slot}").touch()
             for number, chunk in enumerate(task.chunks):
@@ -74,6 +83,9 @@ class SlotReader:
         finally:
             connection.close()
         return tuple(results)
+
+    def _too_late(self, slot: int) -> bool:
+        return (self.meeting / _LOCKED).exists() and not (self.meeting / f"invited-{slot}").exists()
 
     def _connect(self, slot: int) -> None:
         """Report, as the first one of this slot: a second one would open its snapshot behind the others' moment."""
@@ -120,28 +132,41 @@ class Meeting:
     lock_tables: bool = False  # rather than the whole server
     keep: Callable[[], None] = lambda: None  # locks what has no snapshots; called under the lock
     point: Position | None = None
+    _first: float | None = None  # when a slot was there
+    _invited: tuple[int, ...] = ()
 
     def step(self) -> bool:
-        """Bring the slots to their snapshots once all are there; True when that has been done."""
-        if self.point is None and self._all("connected"):
+        """Bring the slots to their snapshots once all are there that can be; True when that has been done."""
+        if self.point is None and self._gathered():
+            for slot in self._invited:
+                (self.directory / f"invited-{slot}").touch()
             self.point = self._locked_end()
         return self.point is not None
+
+    def _gathered(self) -> bool:
+        there = tuple(slot for slot in range(self.slots) if (self.directory / f"connected-{slot}").exists())
+        if there and self._first is None:
+            self._first = time.monotonic()
+        over = self._first is not None and time.monotonic() - self._first > _GATHER_SECONDS
+        if len(there) == self.slots or over:
+            self._invited = there
+        return bool(self._invited)
 
     def _locked_end(self) -> Position:
         if not self.lock_tables:
             try:
                 return locked_end(self.connection, self.facts, self._open)
             except DMError as error:
-                if error.name != "privilege-missing" or self._all("open"):
+                if error.name != "privilege-missing" or self._all_open():
                     raise
         return tables_locked_end(self.connection, self.facts, self.tables, self._open)
 
-    def _all(self, word: str) -> bool:
-        return all((self.directory / f"{word}-{slot}").exists() for slot in range(self.slots))
+    def _all_open(self) -> bool:
+        return all((self.directory / f"open-{slot}").exists() for slot in self._invited)
 
     def _open(self) -> None:
         self.keep()
         (self.directory / _LOCKED).touch()
-        _wait(lambda: self._all("open"), _OPEN_SECONDS, "snapshots of the dump's sessions")
+        _wait(self._all_open, _OPEN_SECONDS, "snapshots of the dump's sessions")
         if self.replayed:
             wait_for_no_prepared_xa(self.connection, self.user, threading.Event(), seconds=0)

@@ -176,6 +176,19 @@ def test_a_job_that_no_executor_takes_says_so_until_one_does(
     assert report.identical, str(report)
 
 
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("cluster", [1], indirect=True)
+def test_one_core_is_enough_for_a_dump_of_one_moment(
+    mariadb: ThrowawayServer, full_load: LoadFactory, remote: SparkProvider
+) -> None:
+    load: FullLoad = full_load(mariadb, mariadb, *TABLES, rows=20, mode="full")
+    load.spark = remote
+    assert load.dump().consistent
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
 def test_a_dump_directory_that_workers_do_not_see_is_named(
     mariadb: ThrowawayServer,
     full_load: LoadFactory,

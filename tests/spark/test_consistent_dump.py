@@ -19,6 +19,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.spark.dump_directory import SLOTS_DIRECTORY
 from dm.spark.dump_files import load_plan
+from dm.spark.session import SparkProvider
 from dm.spark.text_rows import read_all
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts, read_facts
@@ -185,14 +186,32 @@ def test_a_lost_session_gets_no_second_snapshot(mariadb: ThrowawayServer, tmp_pa
     shared_marker(tmp_path, "dump").touch()
     meeting = tmp_path / SLOTS_DIRECTORY
     meeting.mkdir()
-    (meeting / "locked").touch()
+    for name in ("invited-0", "invited-1", "locked"):
+        (meeting / name).touch()
     slots = SlotReader(reader, meeting)
     assert slots(SlotTask(0, ())) == ()
     assert slots(SlotTask(1, ())) == ()
+    assert slots(SlotTask(2, ())) == (), "it came too late for the moment"
+    assert not (meeting / "open-2").exists()
     with pytest.raises(DMError) as caught:
         slots(SlotTask(0, ()))
     assert caught.value.name == "dump-snapshot-lost"
     assert caught.value.retryable
+
+
+def test_a_session_that_no_core_is_left_for_is_not_waited_for(
+    mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path
+) -> None:
+    spark.close()  # a process has one session at a time; the next test that needs it starts it again
+    narrow = SparkProvider("local[1]", {"spark.default.parallelism": "3"}, tmp_path / "spark")
+    try:
+        load = full_load(mariadb, mariadb, *ACCOUNTS, mode="full", rows=10)
+        load.spark = narrow
+        assert load.dump().consistent
+        load.load()
+    finally:
+        narrow.close()
+    assert load.report().identical
 
 
 def server_facts(server: ThrowawayServer) -> ServerFacts:
