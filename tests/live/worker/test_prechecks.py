@@ -321,6 +321,53 @@ def test_a_target_column_that_takes_null_for_the_present_moment(migration: Migra
     assert migration.only("table_schema").state == "success"
 
 
+def test_triggers_of_the_target(migration: Migration) -> None:
+    name = migration.schema
+    migration.target.execute(
+        f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT)",
+        f"CREATE TABLE {name}.b (id INT PRIMARY KEY, v INT)",
+        f"CREATE TRIGGER {name}.more BEFORE INSERT ON {name}.a FOR EACH ROW SET NEW.v = NEW.v + 1000",
+        f"CREATE TRIGGER {name}.of_a_stranger BEFORE INSERT ON {name}.b FOR EACH ROW SET NEW.v = NEW.v + 1000",
+    )
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert finding.message.endswith(f": `{name}`.`more` (BEFORE INSERT ON {name}.a)")
+    migration.mode = "dump"
+    assert migration.only("table_schema").state == "success"
+    migration.mode = "incremental"
+    assert migration.only("table_schema").state == "warning"
+    put_right(migration.target, finding.instruction)
+    assert migration.only("table_schema").state == "success"
+
+
+def test_columns_that_the_target_computes_otherwise(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(f"ALTER TABLE {name}.a ADD G INT AS (v * 2) STORED, ADD h INT AS (v * 4), ADD p INT")
+    migration.target.execute(
+        f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT, g INT AS (v * 3) STORED, h INT AS (v * 4) STORED,"
+        " p INT AS (v * 5))"
+    )
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    told = finding.message.partition(": ")[2].replace("(", "").replace(")", "").replace("`", "")
+    assert f"{name}.a.p is v * 5, and stored at the source" in told
+    assert f"{name}.a.g is v * 3, and v * 2 at the source" in told
+    assert f"{name}.a.h" not in told
+    migration.target.execute(
+        f"ALTER TABLE {name}.a DROP g, DROP p", f"ALTER TABLE {name}.a ADD g INT AS (v * 2) STORED, ADD p INT"
+    )
+    assert migration.only("table_schema").state == "success"
+
+
+def test_expressions_of_servers_that_print_them_otherwise_are_not_compared(
+    mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql, mariadb)
+    for server in (mysql, mariadb):
+        server.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT AS (id * 2) STORED)")
+    assert Migration(mysql, mariadb, name).only("table_schema").state == "success"
+
+
 def test_an_incremental_task_whose_target_has_no_table(migration: Migration) -> None:
     migration.mode = "incremental"
     finding = migration.only("table_schema")

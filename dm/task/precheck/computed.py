@@ -1,0 +1,79 @@
+"""What the target makes of rows by itself: its tables' triggers, and generated columns that are not the source's.
+
+A trigger acts on each row that the load or the syncer writes, and a generated column takes no value; so the target has
+other rows than the source, and no error tells. Both may be wanted, so they are no failures. Servers of one flavour
+print equal expressions alike; those of different flavours can't be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dm.ident import Ident, TableName
+from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.result import CheckResult
+from dm.task.precheck.server import Server
+
+
+def computed_values(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Warnings of triggers and generated columns by which the target's rows become other ones."""
+    if context.loads or context.syncs:
+        yield from _triggers(context, answers)
+        yield from _generated(context, answers)
+
+
+def _triggers(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    targets = {context.destination(table) for table in context.tables}
+    rows = context.target.of_schemas(
+        "SELECT event_object_schema, event_object_table, trigger_schema, trigger_name, action_timing,"
+        " event_manipulation FROM information_schema.triggers WHERE 1 = 1",
+        "event_object_schema",
+        _target_schemas(context),
+    )
+    found = [
+        (TableName(schema, name), Ident(place).sql + "." + Ident(trigger).sql, f"{timing} {event}")
+        for schema, name, place, trigger, timing, event in (map(str, row) for row in rows)
+        if TableName(schema, name) in targets
+    ]
+    if found:
+        listed = some(f"{trigger} ({when} ON {table})" for table, trigger, when in sorted(found))
+        yield answers.warning(
+            f"triggers of the target act on every row that the task writes, and what they change the source does not"
+            f" have: {listed}",
+            "; ".join(f"DROP TRIGGER {trigger}" for _, trigger, _ in sorted(found)),
+        )
+
+
+def _generated(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    here = _expressions(context.source, context.schemas)
+    there = _expressions(context.target, _target_schemas(context))
+    comparable = context.source.facts.flavor == context.target.facts.flavor
+    others: list[str] = []
+    for table in context.tables:
+        target = context.destination(table)
+        own = here.get(table, {})
+        for column, expression in there.get(target, {}).items():
+            of = own.get(column)
+            if of is not None and expression and (not of or (comparable and of != expression)):
+                others.append(f"{target}.{column} is {expression}, and {of or 'stored'} at the source")
+    if others:
+        yield answers.warning(
+            f"the target computes columns otherwise than the source: {some(others)}",
+            "ALTER TABLE .. DROP COLUMN .., ADD COLUMN .. as the source defines it (at the target)",
+        )
+
+
+def _target_schemas(context: Context) -> tuple[str, ...]:
+    return tuple({context.destination(table).schema for table in context.tables})
+
+
+def _expressions(server: Server, schemas: tuple[str, ...]) -> dict[TableName, dict[str, str]]:
+    """By table and column; empty for a column that is not generated."""
+    query = (
+        "SELECT table_schema, table_name, column_name, generation_expression FROM information_schema.columns"
+        " WHERE 1 = 1"
+    )
+    tables: dict[TableName, dict[str, str]] = {}
+    for schema, table, column, expression in server.of_schemas(query, "table_schema", schemas):
+        tables.setdefault(TableName(str(schema), str(table)), {})[str(column).lower()] = str(expression or "")
+    return tables
