@@ -108,7 +108,10 @@ def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 
 def _on_schema(privileges: Sequence[str], schema: str, server: Server) -> str:
-    return grant(privileges, f"{Ident(schema).sql}.*", server.account)
+    # A narrower pattern than the account's own would take away what that gives.
+    return "; ".join(
+        grant(privileges, f"{Ident(pattern).sql}.*", server.account) for pattern in server.grants.patterns(schema)
+    )
 
 
 def _global_lock(context: Context) -> str:

@@ -10,9 +10,9 @@ from typing import Final
 
 from dm.config import Endpoint
 from dm.errors import account_sql
-from dm.task.precheck.privilege import Grants
 from dm.upstream.connection import Connection, SqlRow, connect, fetch
 from dm.upstream.facts import ServerFacts, read_facts
+from dm.upstream.privilege import Grants, read_grants
 
 _BATCH: Final = 50  # schemas of one question: names of schemas are short, statements may be long
 
@@ -43,12 +43,7 @@ class Server:
     @cached_property
     def grants(self) -> Grants:
         """Our privileges, those of our active roles included."""
-        lines = [str(row[0]) for row in self.query("SHOW GRANTS")]
-        if self.facts.flavor == "mysql" and self.facts.version >= 80000:
-            roles = str(self.query("SELECT CURRENT_ROLE()")[0][0])
-            if roles != "NONE":  # the server's own quoting of account names
-                lines += [str(row[0]) for row in self.query(f"SHOW GRANTS FOR CURRENT_USER() USING {roles}")]
-        return Grants(lines)
+        return read_grants(self.connection, self.facts, role=self.role)
 
     def query(self, sql: str, *parameters: object) -> tuple[SqlRow, ...]:
         """The rows of a statement; errors come as DMError."""

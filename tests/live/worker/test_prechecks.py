@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import closing
 from dataclasses import dataclass, field
+from itertools import combinations, permutations
 
 import pytest
+from pydantic import SecretStr
 
 from dm.config import SourceConfig, read_source, read_task
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
@@ -20,6 +24,9 @@ from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.run import ITEMS
+from dm.upstream.connection import Connection, connect, fetch
+from dm.upstream.facts import read_facts
+from dm.upstream.privilege import read_grants
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import endpoint_of
 
@@ -38,6 +45,7 @@ class Migration:
     mode: str = "all"
     source_lines: str = ""
     task_lines: str = ""
+    lists: str = ""
     meta: str = ""
     loader: str = "{}"
     target_session: str = "{}"
@@ -50,7 +58,7 @@ class Migration:
             f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: {self.target_user},"
             f" password: '{self._password(self.target, self.target_user)}', session: {self.target_session}}}\n"
             f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n    loader: {self.loader}\n{self.meta}"
-            f"block-allow-list: {{b: {{do-dbs: ['{self.schema}']}}}}\n"
+            f"block-allow-list: {{b: {self.lists or '{do-dbs: [' + self.schema + ']}'}}}\n"
         )
         task = read_task(text, {"one": source})
         found: dict[str, list[CheckResult]] = {}
@@ -75,7 +83,7 @@ class Migration:
     def user(self, server: ThrowawayServer, *grants: str) -> str:
         name = f"u{secrets.token_hex(4)}"
         self.passwords[name] = secrets.token_hex(8)
-        server.create_user(name, self.passwords[name], *grants)
+        server.create_user(name, self.passwords[name], *(grant.replace("%", "%%") for grant in grants))
         return name
 
 
@@ -89,6 +97,17 @@ def migration(upstream: ThrowawayServer, target: ThrowawayServer, schema: Schema
 def put_right(server: ThrowawayServer, instruction: str) -> None:
     """Do what a finding says."""
     server.execute(*(statement.strip() for statement in instruction.split(";")))
+
+
+def may_run(connection: Connection, statement: str) -> bool:
+    """Whether the account may; other refusals are the test's fault."""
+    try:
+        fetch(connection, statement)
+    except DMError as error:
+        if error.name != "privilege-missing":
+            raise
+        return False
+    return True
 
 
 def test_a_sound_set_up_passes(migration: Migration) -> None:
@@ -174,6 +193,51 @@ def test_missing_privileges_at_the_target(migration: Migration) -> None:
     assert finding.state == "failure"
     put_right(migration.target, finding.instruction)
     assert migration.only("target_privilege").state == "success"
+
+
+@pytest.mark.parametrize("pattern", [r"{}\_x", "{}%", "{}__"])
+def test_what_a_finding_grants_takes_nothing_away(migration: Migration, pattern: str) -> None:
+    target, schema = migration.target, f"{migration.schema}_x"
+    migration.upstream.execute(f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.a (id INT PRIMARY KEY)")
+    target.execute(f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.a (id INT PRIMARY KEY)")
+    named = pattern.format(migration.schema)
+    migration.schema = schema
+    migration.target_user = migration.user(target, f"SELECT, INSERT, CREATE ON `{named}`.*", "ALL ON dm_meta.*")
+    finding = migration.only("target_privilege")
+    assert (finding.state, f"`{named}`" in finding.instruction) == ("failure", True)
+    put_right(target, finding.instruction)
+    assert migration.only("target_privilege").state == "success"
+    login = {"user": migration.target_user, "password": migration.passwords[migration.target_user]}
+    with closing(target.connect(**login)) as ours:
+        assert all(may_run(ours, statement.format(schema)) for statement in STATEMENTS.values())
+    for server in {migration.upstream, target}:
+        server.execute(f"DROP DATABASE {schema}")
+
+
+PATTERNS = (r"{escaped}\_x", "{name}_x", "{escaped}%", "%", "_%", "%x")
+STATEMENTS = {
+    "SELECT": "SELECT id FROM {}.a",
+    "INSERT": "INSERT IGNORE INTO {}.a VALUES (1)",
+    "UPDATE": "UPDATE {}.a SET id = 1",
+}
+
+
+@pytest.mark.parametrize("privileges", list(permutations(("SELECT", "INSERT", "UPDATE"))))
+def test_the_pattern_that_decides_is_the_servers(migration: Migration, privileges: tuple[str, ...]) -> None:
+    """What an account with several patterns holds is what it may do."""
+    server, schema = migration.upstream, f"{migration.schema}_x"
+    server.execute(f"CREATE DATABASE {schema}", f"CREATE TABLE {schema}.a (id INT PRIMARY KEY)")
+    escaped = migration.schema.replace("_", r"\_")
+    for patterns in combinations(PATTERNS, 3):
+        named = [pattern.format(name=migration.schema, escaped=escaped) for pattern in patterns]
+        user = migration.user(server, *(f"{name} ON `{on}`.*" for name, on in zip(privileges, named, strict=True)))
+        login = {"user": user, "password": SecretStr(migration.passwords[user])}
+        with closing(connect(endpoint_of(server).model_copy(update=login))) as ours:
+            grants = read_grants(ours, read_facts(ours))
+            held = {name for name in privileges if grants.on_schema(name, schema)}
+            may = {name for name, statement in STATEMENTS.items() if may_run(ours, statement.format(schema))}
+        assert held == may or (len(grants.patterns(schema)) > 1 and held <= may), named
+    server.execute(f"DROP DATABASE {schema}")
 
 
 def test_privileges_through_a_role_count(migration: Migration) -> None:
