@@ -21,6 +21,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.chunk_reader import question_session
 from dm.dumper.dump_run import DumpRun
+from dm.dumper.hidden_tables import demand_all_seen
 from dm.dumper.lock_free import LockFreeDump
 from dm.dumper.one_moment import OneMomentDump
 from dm.dumper.progress import DumpProgress
@@ -106,6 +107,7 @@ class DumpUnit:
         if plan is not None and plan.finished:
             self._finish(run, planner, plan)
             return
+        demand_all_seen(run)
         if self._subtask.dump_of_one_moment:
             self._clear()
             complete = OneMomentDump(run, planner).carry_on()
@@ -113,6 +115,9 @@ class DumpUnit:
             complete = LockFreeDump(run, planner).carry_on(plan)
         if complete is None:
             return
+        demand_all_seen(run)  # a privilege that was taken away meanwhile looks like tables that were dropped
+        if not complete.tables and not run.syncs:
+            raise DMError("dump-without-tables")
         # Points of keyless tables are in their files; P1 was read after the last of them, so it covers them too.
         complete = planner.with_points(complete)
         with writing_to(self._directory):

@@ -34,6 +34,19 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "dump-tables-hidden", 32918, "dump-unit", "upstream", "high",
+        "the source may hide from user {user} what the lists want: {what}",
+        "a server lists only what an account has privileges on, so the dump would leave the rest out. Grant it to the "
+        "account (`{grant}`), then `dmctl resume-task`; or stop the task, name in `block-allow-list` the tables alone "
+        "that the account may read (`do-dbs` and `do-tables` without patterns), and start the task again",
+    ),
+    ErrorKind(
+        "dump-without-tables", 32919, "dump-unit", "upstream", "high",
+        "the source has no table that the lists want",
+        "see whether the names of `block-allow-list` are spelled as at the source: stop the task, correct them, and "
+        "start it again; or create the tables, then `dmctl resume-task`",
+    ),
+    ErrorKind(
         "dump-xa-unknown", 32904, "dump-unit", "upstream", "high",
         "the source does not tell user {user} whether prepared XA transactions exist",
         "`{grant}` at the source, then resume the task",

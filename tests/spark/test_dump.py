@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyarrow import parquet
+from pydantic import SecretStr
 
 from dm import faults
 from dm.demo.servers import ThrowawayServer
@@ -38,8 +39,8 @@ def disarmed() -> None:
     faults.arm("")
 
 
-def dump_while(load: FullLoad, tmp_path: Path, act: Callable[[], None]) -> DumpPlan:
-    """Dump, and act between P0 and the first chunk."""
+def dump_while(load: FullLoad, tmp_path: Path, act: Callable[[], None], place: str = "dumper.after_p0") -> DumpPlan:
+    """Dump, and act between P0 and the first chunk, or at another place."""
     go, log = tmp_path / "go", tmp_path / "struck"
     failure: list[BaseException] = []
 
@@ -51,7 +52,7 @@ def dump_while(load: FullLoad, tmp_path: Path, act: Callable[[], None]) -> DumpP
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("DM_FAULTS_LOG", str(log))
-        faults.arm(f"dumper.after_p0=hang:{go}")
+        faults.arm(f"{place}=hang:{go}")
         thread = threading.Thread(target=run)
         thread.start()
         wait_for(log)
@@ -430,3 +431,46 @@ def test_rows_of_two_conditions_never_come_together(mariadb: ThrowawayServer, fu
     load.load()
     everything = rows(mariadb, f"SELECT id FROM `{load.schema}`.keyed WHERE id > 2 ORDER BY id")
     assert rows(mariadb, f"SELECT id FROM `{load.target_schema}`.keyed ORDER BY id") == everything
+
+
+@pytest.mark.parametrize("mode", ["all", "full"])
+def test_tables_that_the_source_hides_end_no_dump(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, mode: str
+) -> None:
+    load = full_load(upstream, target, *KEYED, "CREATE TABLE other (id INT PRIMARY KEY)", mode=mode)
+    user = f"u{load.schema}"[:16]
+    admin = ["XA_RECOVER_ADMIN ON *.*"] if upstream.flavor == "mysql" else []
+    upstream.create_user(
+        user, "p", "RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON `{load.schema}`.keyed", *admin
+    )
+    load.settings["source"] = endpoint(upstream).model_copy(update={"user": user, "password": SecretStr("p")})
+    with pytest.raises(DMError) as caught:
+        load.dump()
+    assert caught.value.name == "dump-tables-hidden"
+    upstream.execute(str(caught.value.details["grant"]))
+    assert {table.name.table for table in load.dump().tables} == {"keyed", "other"}
+
+
+def test_a_privilege_that_is_taken_away_meanwhile_ends_no_dump(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *KEYED)
+    user = f"u{load.schema}"[:16]
+    admin = ["XA_RECOVER_ADMIN ON *.*"] if upstream.flavor == "mysql" else []
+    upstream.create_user(
+        user, "p", "RELOAD, REPLICATION SLAVE, REPLICATION CLIENT ON *.*", f"SELECT ON `{load.schema}`.*", *admin
+    )
+    load.settings["source"] = endpoint(upstream).model_copy(update={"user": user, "password": SecretStr("p")})
+    revoke = f"REVOKE SELECT ON `{load.schema}`.* FROM {user}"
+    with pytest.raises(DMError) as caught:
+        dump_while(load, tmp_path, lambda: upstream.execute(revoke), "dumper.chunk_recorded")
+    assert caught.value.name == "dump-tables-hidden"
+
+
+def test_a_full_dump_of_nothing_is_an_error(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    with pytest.raises(DMError) as caught:
+        full_load(upstream, target, mode="full").dump()
+    assert caught.value.name == "dump-without-tables"
+    assert full_load(upstream, target).dump().tables == (), "with a binlog behind it tables may come"

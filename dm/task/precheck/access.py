@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from dm.dumper.hidden_tables import hidden
 from dm.errors import TARGET_PRIVILEGES, grant
 from dm.ident import Ident
 from dm.task.precheck.context import Answers, Context, some
@@ -35,6 +36,11 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
         missing.append(f"SELECT on {some(unreadable)}")
         schemas = dict.fromkeys(table.schema for table in unreadable)
         statements += [_on_schema(("SELECT",), schema, source) for schema in schemas]
+    concealed = hidden(context.config, context.rules, source.connection, source.grants)
+    if concealed:
+        what = some(dict.fromkeys(one.what for one in concealed))
+        missing.append(f"privileges that would show it all the lists want; else left out are: {what}")
+        statements += [one.grant(source.account) for one in concealed]
     unlockable = [schema for schema in context.schemas if not source.grants.on_schema("LOCK TABLES", schema)]
     if unlockable:
         advised.append(f"LOCK TABLES on {some(unlockable)} (for tables without a key)")
@@ -57,7 +63,7 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
         statements.append(grant(("XA_RECOVER_ADMIN",), "*.*", source.account))
     lacks = f"{source.account} lacks {'; '.join([*missing, *advised])}"
     if missing:
-        yield answers.failure(lacks, "; ".join(statements))
+        yield answers.failure(lacks, "; ".join(dict.fromkeys(statements)))
     elif advised:
         yield answers.warning(lacks, "; ".join(statements))
     else:

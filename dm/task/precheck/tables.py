@@ -23,6 +23,7 @@ _OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys"
 def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Keys at the source, foreign keys whose effects are not logged, engines and columns of tables at the target."""
     results = [
+        *_none(context, answers),
         *_keys(context, answers),
         *acting_foreign_keys(context, answers),
         *_engines(context, answers),
@@ -34,6 +35,13 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *expression_filters(context, answers),
     ]
     yield from results or [answers.success(f"{len(context.tables)} tables")]
+
+
+def _none(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """Lists that lead to no table, which may be a slip of the pen; a task that follows the source may wait for one."""
+    if not context.tables and (context.dumps or context.syncs):
+        say = answers.failure if context.dumps and not context.syncs else answers.warning
+        yield say("the source has no table that the lists want", "see the names in `block-allow-list`")
 
 
 def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:

@@ -195,6 +195,81 @@ def test_missing_privileges_at_the_target(migration: Migration) -> None:
     assert migration.only("target_privilege").state == "success"
 
 
+def with_two_tables(migration: Migration, *grants: str) -> None:
+    """A second table, and an account that has these privileges beside those of the server."""
+    upstream, schema = migration.upstream, migration.schema
+    upstream.execute(f"CREATE TABLE {schema}.b (id INT PRIMARY KEY)")
+    rest = ["RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT ON *.*"]
+    rest += ["XA_RECOVER_ADMIN ON *.*"] if upstream.flavor == "mysql" else []
+    migration.source_user = migration.user(upstream, *rest, *(grant.format(schema) for grant in grants))
+
+
+@pytest.mark.parametrize("grants", [(), ("SELECT ON {0}.a",)])
+@pytest.mark.parametrize("lists", ["", "{{do-tables: [{{db-name: {0}, tbl-name: '*'}}]}}"])
+def test_tables_that_the_source_hides_from_the_account(
+    migration: Migration, lists: str, grants: tuple[str, ...]
+) -> None:
+    with_two_tables(migration, *grants)
+    migration.lists = lists.format(migration.schema)
+    finding = migration.only("dump_privilege")
+    assert (finding.state, f"tables of {migration.schema} that" in finding.message) == ("failure", True)
+    put_right(migration.upstream, finding.instruction)
+    assert migration.only("dump_privilege").state == "success"
+    assert migration.check()["table_schema"][0].state == "success"
+
+
+@pytest.mark.parametrize(
+    ("lists", "grants", "told"),
+    [
+        ("{{do-tables: [{{db-name: {0}, tbl-name: a}}]}}", ("SELECT ON {0}.a",), ""),
+        ("{{do-dbs: [{0}], do-tables: [{{db-name: '*', tbl-name: a}}]}}", ("SELECT ON {0}.a",), ""),
+        ("{{do-tables: [{{db-name: {0}, tbl-name: b}}]}}", ("SELECT ON {0}.a",), "SELECT ON `{0}`.`b`"),
+        ("{{do-dbs: ['{0}*']}}", ("SELECT ON {0}.*",), "SHOW DATABASES ON *.*"),
+        ("{{do-dbs: ['{0}*']}}", ("SELECT ON `{0}%`.*",), ""),
+        ("{{do-dbs: ['~^{0}$']}}", ("SELECT ON `{0}%`.*",), "SHOW DATABASES ON *.*"),
+        ("{{do-dbs: ['~^{0}$']}}", ("SELECT ON {0}.*", "SHOW DATABASES ON *.*"), ""),
+        ("{{ignore-dbs: ['~^[^t]']}}", ("SELECT ON *.*",), ""),
+        ("{{do-dbs: [absent, {0}]}}", ("SELECT ON {0}.*", "SELECT ON absent.*"), ""),
+        ("{{do-dbs: [absent, {0}]}}", ("SELECT ON {0}.*",), "SELECT ON `absent`.*"),
+    ],
+)
+def test_what_the_lists_want_whole_is_to_be_seen_whole(
+    migration: Migration, lists: str, grants: tuple[str, ...], told: str
+) -> None:
+    with_two_tables(migration, *grants)
+    migration.lists = lists.format(migration.schema)
+    finding = migration.only("dump_privilege")
+    account = f"'{migration.source_user}'@'%'"
+    expected = f"GRANT {told.format(migration.schema)} TO {account}" if told else ""
+    assert (finding.state, finding.instruction) == ("failure" if told else "success", expected), finding.message
+
+
+def test_a_schema_that_a_partial_revoke_hides(server: ServerFactory, migration: Migration) -> None:
+    if migration.upstream.flavor == "mariadb":
+        return  # has no partial revokes
+    migration.upstream = server("mysql", partial_revokes="ON")
+    migration.upstream.execute(
+        "CREATE DATABASE open", "CREATE DATABASE shut", "CREATE TABLE open.a (id INT PRIMARY KEY)"
+    )
+    migration.source_user = migration.user(migration.upstream, "ALL ON *.*")
+    migration.upstream.execute(f"REVOKE SELECT ON shut.* FROM {migration.source_user}")
+    migration.lists = "{do-dbs: [open]}"
+    assert migration.only("dump_privilege").state == "success"
+    migration.lists = "{ignore-dbs: [other]}"
+    finding = migration.only("dump_privilege")
+    assert (finding.state, "tables of shut" in finding.message) == ("failure", True)
+    put_right(migration.upstream, finding.instruction)
+    assert migration.only("dump_privilege").state == "success"
+
+
+def test_lists_that_lead_to_no_table(migration: Migration) -> None:
+    migration.lists = "{do-dbs: [absent]}"
+    assert migration.only("table_schema").state == "warning", "one may come"
+    migration.mode = "full"
+    finding = migration.only("table_schema")
+    assert (finding.state, "no table that the lists want" in finding.message) == ("failure", True)
+
+
 @pytest.mark.parametrize("pattern", [r"{}\_x", "{}%", "{}__"])
 def test_what_a_finding_grants_takes_nothing_away(migration: Migration, pattern: str) -> None:
     target, schema = migration.target, f"{migration.schema}_x"
