@@ -31,7 +31,13 @@ def nobody() -> Grantee:
 def account_sql(current_user: str) -> str:
     """What CURRENT_USER() says, in the quotes of a statement."""
     user, _, host = current_user.rpartition("@")
-    return "@".join("'" + part.replace("'", "''") + "'" for part in (user, host))
+    return "@".join(map(_quoted, (user, host)))
+
+
+def _quoted(part: str) -> str:
+    if "\\" in part:  # which is itself in a string or begins an escape, as the sql_mode says
+        return "`" + part.replace("`", "``") + "`"
+    return "'" + part.replace("'", "''") + "'"
 
 
 def grant(privileges: Iterable[str], on: str, account: str) -> str:

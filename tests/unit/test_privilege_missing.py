@@ -43,12 +43,6 @@ CASES = [
         "GRANT DROP ON `shop`.`orders` TO ..",
     ),
     (
-        1142,
-        "SHOW command denied to user 'dm'@'localhost' for table `shop`.`orders`",
-        "the privilege SELECT on `shop`.`orders`",
-        "GRANT SELECT ON `shop`.`orders` TO ..",
-    ),
-    (
         1143,
         "UPDATE command denied to user 'dm'@'localhost' for column 'v' in table 'orders'",
         "the privilege UPDATE on `orders`",
@@ -109,11 +103,11 @@ NAMELESS = "SELECT command denied to user 'dm'@'localhost' for table 'orders'"
             "GRANT SELECT, LOCK TABLES ON `shop`.* TO 'dm'@'10.%'",
         ),
         (
-            1044,
-            "Access denied for user 'dm'@'%' to database 'shop'",
-            "/* app */ CREATE DATABASE shop",
+            1142,
+            "SELECT with locking clause command denied to user 'dm'@'localhost' for table 'orders'",
+            "SELECT id FROM `shop`.`orders` FOR UPDATE",
             "",
-            "GRANT CREATE ON `shop`.* TO 'dm'@'10.%'",
+            "GRANT SELECT, UPDATE ON `shop`.`orders` TO 'dm'@'10.%'",
         ),
         (
             1227,
@@ -142,6 +136,47 @@ def test_what_the_server_leaves_out_is_taken_from_statement_and_session(
         failure(raised, "db:3306", statement.encode(), user="dm", who=who),
     ):
         assert error.details["grant"] == grants
+
+
+def test_a_table_is_shown_at_the_source_by_select() -> None:
+    raised = pymysql.err.OperationalError(
+        1142, "SHOW command denied to user 'dm'@'localhost' for table `shop`.`orders`"
+    )
+    error = server_error(raised, role="source one", host="db", port=3306, user="dm", statement="..")
+    assert error.details["lacks"] == "the privilege SELECT on `shop`.`orders`"
+    assert error.details["grant"] == "GRANT SELECT ON `shop`.`orders` TO .."
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "statement"),
+    [
+        (1044, "Access denied for user 'dm'@'%' to database 'my_shop'", "/* app */ CREATE DATABASE my_shop"),
+        (1142, "SHOW command denied to user 'dm'@'h' for table 'par'", "SHOW CREATE TABLE `my_shop`.`par`"),
+        (1142, "REFERENCES command denied to user 'dm'@'h' for table `my_shop`.`par`", "CREATE TABLE .."),
+        (
+            1142,
+            "REFERENCES command denied to user 'dm'@'h' for table 'my_shop.par'",
+            "CREATE TABLE `my_shop`.`chi` (`p` int, CONSTRAINT `f` FOREIGN KEY (`p`) REFERENCES `par` (`id`))",
+        ),
+        (
+            1142,
+            "REFERENCES command denied to user 'dm'@'h' for table 'par'",
+            "CREATE TABLE IF NOT EXISTS `my_shop`.`chi` (`p` int REFERENCES `par` (`id`))",
+        ),
+    ],
+)
+def test_on_what_need_not_be_there_a_grant_is_one_on_the_schema(number: int, words: str, statement: str) -> None:
+    """All that is needed there, by the name without wildcards: it decides, whatever patterns the account has."""
+    raised = pymysql.err.OperationalError(number, words)
+    error = failure(raised, "db:3306", statement.encode(), user="dm", who=partial(Grantee.of, "dm@10.%", ""))
+    assert error.details["grant"] == f"GRANT {', '.join(TARGET_PRIVILEGES)} ON `my\\_shop`.* TO 'dm'@'10.%'"
+
+
+@pytest.mark.parametrize(
+    ("current", "quoted"), [("dm@%", "'dm'@'%'"), ("o'neil@%", "'o''neil'@'%'"), ("d\\m@%", "`d\\m`@'%'")]
+)
+def test_an_account_is_named_as_any_sql_mode_reads_it(current: str, quoted: str) -> None:
+    assert Grantee.of(current, None).account == quoted
 
 
 def test_a_use_of_a_schema_at_the_target_needs_what_a_task_needs_there() -> None:
