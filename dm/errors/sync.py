@@ -126,8 +126,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "the target has no table {table}",
-        "create it at the target, or start the task with a full load, or route or filter the source table; then resume",
+        "the target has no table {table}{unread}",
+        "create it at the target, or start the task with a full load (which alone brings older rows), or"
+        " route or filter the source table; then resume",
     ),
     ErrorKind(
         "target-table-unsuitable",

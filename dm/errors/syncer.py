@@ -114,8 +114,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "the structure of {table} at this point of the binlog is not known: {why}",
         "tell the structure that it had with `dmctl binlog-schema update` (from a file, or `--from-source` or"
-        " `--from-target` where that has it), and `dmctl resume-task`; or start with `task-mode: all`, or exclude the"
-        " table",
+        " `--from-target` where that has it), and `dmctl resume-task`; or start with `task-mode: all` (`--remove-meta`"
+        " where a checkpoint is there), which alone brings the rows that it had before; or exclude the table",
     ),
     ErrorKind(
         "structure-mismatch",

@@ -234,7 +234,8 @@ class RowLane:
         self._names.demand_own(name, position)
         target = self._targets.get(self._rules.route(name))
         if target is None:
-            raise DMError("target-table-missing", table=str(self._rules.route(name)), position=position)
+            unread = self._structures.unread
+            raise DMError("target-table-missing", table=str(self._rules.route(name)), unread=unread, position=position)
         try:
             columns = [column.name for column in wire]
             constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))

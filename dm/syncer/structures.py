@@ -32,7 +32,16 @@ class Structures:
         read_source: Callable[[TableName], TableSchema | None],
         read_target: Callable[[TableName], TableSchema | None],
         found: Callable[[TableSchema], None],
+        *,
+        loaded: bool = False,
     ) -> None:
+        # A full load brings each table it reads to the target, and a DDL of the binlog every one that comes later.
+        self.unread = (
+            "; the full load of this task did not read it, or it was dropped since: the rows that it had before are"
+            " missing at the target, and only a load brings them"
+            if loaded
+            else ""
+        )
         self.tracker = tracker
         self._flavor: Flavor = flavor
         self._read_source = read_source
@@ -58,25 +67,33 @@ class Structures:
         source = self._read_source(table)
         if source is None:
             raise DMError(
-                "structure-unknown", table=str(table), why="the source has no such table now", position=position
+                "structure-unknown",
+                table=str(table),
+                why=f"the source has no such table now{self.unread}",
+                position=position,
             )
         why = mismatch(table_map, wire_columns(source, self._flavor))
         if why is not None:
             raise DMError(
                 "structure-unknown",
                 table=str(table),
-                why=f"the source's present one does not fit: {why}",
+                why=f"the source's present one does not fit: {why}{self.unread}",
                 position=position,
             )
         target = self._read_target(table)
         if target is None:
-            raise DMError("structure-unknown", table=str(table), why="the target has no such table", position=position)
+            raise DMError(
+                "structure-unknown",
+                table=str(table),
+                why=f"the target has no such table{self.unread}",
+                position=position,
+            )
         wanted, there = (", ".join(column.name.lower() for column in one.columns) for one in (source, target))
         if not _same_names(source, target):
             raise DMError(
                 "structure-unknown",
                 table=str(table),
-                why=f"source and target differ in their columns: {wanted} and {there}",
+                why=f"source and target differ in their columns: {wanted} and {there}{self.unread}",
                 position=position,
             )
         return source

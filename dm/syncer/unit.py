@@ -321,6 +321,7 @@ class SyncUnit:
             origin.read_structure,
             lambda table: targets.read(rules.route(table)),
             lambda schema: progress.write_found(schema.name, TablePoint(schema, points.get(schema.name))),
+            loaded=subtask.mode in ("all", "load&sync"),
         )
         undone = take_undone(writer.connection, writer.claim)
         names = TargetNames(tracker, rules, folded=connections[CONTROL].folds_names)

@@ -474,3 +474,23 @@ def test_a_full_dump_of_nothing_is_an_error(
         full_load(upstream, target, mode="full").dump()
     assert caught.value.name == "dump-without-tables"
     assert full_load(upstream, target).dump().tables == (), "with a binlog behind it tables may come"
+
+
+@pytest.mark.parametrize(("table", "name"), [("late", "structure-unknown"), ("keyed", "target-table-missing")])
+def test_behind_a_full_load_a_table_that_it_did_not_bring_lacks_rows(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, table: str, name: str
+) -> None:
+    load = full_load(upstream, target, *KEYED)
+    load.dump()
+    load.load()
+    target.execute(f"DROP TABLE IF EXISTS `{load.target_schema}`.`{table}`")
+    upstream.execute(
+        "SET SESSION sql_log_bin = 0",
+        f"CREATE TABLE `{load.schema}`.late (id INT PRIMARY KEY, v INT)",
+        "SET SESSION sql_log_bin = 1",
+        f"INSERT INTO `{load.schema}`.`{table}` VALUES (9, 9)",
+    )
+    with pytest.raises(DMError) as caught:
+        follow(load)
+    assert caught.value.name == name
+    assert "the rows that it had before are missing at the target" in caught.value.message
