@@ -64,12 +64,14 @@ class LoopResult:
         """Why the loop proves too little; empty when it hurt."""
         lives = self.lives
         # Where so little is remembered, the lanes are drained, and all keys forgotten, before two of them can meet.
-        crowded = ("spooled transactions", self.spooled) if self.spooling else ("conflicts", self.conflicts)
+        # And the slower the machine is, the less the lanes have when a row comes that two of them hold the keys of.
+        spooled, conflicts = (self.spooled, 2 * lives), (self.conflicts, lives)
+        crowded = ("spooled transactions", spooled) if self.spooling else ("conflicts", conflicts)
         wanted = {
             "strikes inside a target transaction": (self.inside_transaction, 1 + lives // 20),
             "kills inside the safe-mode window of another": (self.second_kills, 1 + lives // 20),
             "frozen processes thawed beside their successors": (self.thawed, 1 + lives // 40),
-            crowded[0]: (crowded[1], 2 * lives),
+            crowded[0]: crowded[1],
             "target transactions": (self.batches, 10 * lives),
             "rows in safe mode": (self.safe_mode_rows, 5 * lives),
             "DDL pieces": (self.ddl, 1 + lives // 10),

@@ -173,7 +173,9 @@ def replication_disagrees(source: Recorded) -> list[str]:
 
 
 def _asked(column: Column, value: Value) -> bool:
-    """Whether it is right for this value: negative fractions of TIME it does not know."""
+    """Whether it is right for this value: it does not know negative fractions of TIME, nor zero as no moment."""
+    if column.base == "timestamp":
+        return value is not None and not str(value).startswith("0000")
     return value is not None and not (
         column.base == "time" and isinstance(value, str) and value.startswith("-") and "." in value
     )
