@@ -1,4 +1,4 @@
-/* Row events to row changes with their keys: the loop of `dm.syncer.row_lane` for tables that ask for nothing special.
+/* Row events to row changes with their keys: the loop of `dm.syncer.apply.row_placing` for tables that ask for nothing special.
  *
  * A row change is a Python object with slots, made here without its `__init__`, which only fills them. What a key is
  * made of comes from `dm.changes.keys`, and folds are called as they are there.

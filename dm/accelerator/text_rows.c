@@ -1,4 +1,4 @@
-/* Rows of the text protocol, cut out of packets into columns: the loop of `dm.spark.text_rows`, which leaves the buffers
+/* Rows of the text protocol, cut out of packets into columns: the loop of `dm.dumpfiles.text_rows`, which leaves the buffers
  * that Arrow takes as they are. One row costs no object of Python's.
  */
 #include "native.h"

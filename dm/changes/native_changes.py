@@ -2,7 +2,7 @@
 
 It takes the tables that ask for nothing special: every image holds all columns, nothing is filtered, added or kept in
 order, and every key can be read from the values alone. What it declines, and everything without the accelerator, goes
-the way of `dm.syncer.row_lane`.
+the way of `dm.syncer.apply.row_placing`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Part = tuple[int, list[RowChange]]
 
 Room = tuple[list[int], list[int], int, int, int, int, int]
 """What workers have (changes, and their memory), the memory of each further change, how many changes make a batch that
-has grown and how many that takes, or memory, and how many may be given at most: see `dm.syncer.placement`."""
+has grown and how many that takes, or memory, and how many may be given at most: see `dm.syncer.apply.placement`."""
 
 
 class ChangeMaker(Protocol):

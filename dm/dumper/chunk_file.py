@@ -20,13 +20,13 @@ from typing import BinaryIO, Protocol
 import pyarrow
 from pyarrow import parquet
 
+from dm.dumpfiles.dump_files import FOOTER_KEY, ChunkFooter
+from dm.dumpfiles.literals import error_values, row_literals, shown_row, statements
+from dm.dumpfiles.sql_file import HEADER, LENIENT, SqlTrailer
+from dm.dumpfiles.text_rows import Batch
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.table import Column
-from dm.spark.dump_files import FOOTER_KEY, ChunkFooter
-from dm.spark.literals import error_values, row_literals, shown_row, statements
-from dm.spark.sql_file import HEADER, LENIENT, SqlTrailer
-from dm.spark.text_rows import Batch
 
 
 @dataclass(frozen=True, slots=True)

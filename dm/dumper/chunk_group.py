@@ -15,6 +15,7 @@ from typing import Self
 
 from dm import faults
 from dm.config.endpoint import Endpoint
+from dm.downstream.attempts import Attempts
 from dm.dumper.chunk_reader import (
     ChunkReader,
     ChunkResult,
@@ -27,7 +28,6 @@ from dm.dumper.chunk_reader import (
     row_session,
 )
 from dm.errors import DMError
-from dm.target.attempts import Attempts
 from dm.upstream.connection import Connection
 from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import table_snapshot

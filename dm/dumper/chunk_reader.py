@@ -18,12 +18,7 @@ from pathlib import Path
 from dm.config.endpoint import Endpoint
 from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
 from dm.dumper.stream import ChunkSink
-from dm.errors import REFUSED_STATEMENT, DMError
-from dm.ident import Ident, TableName
-from dm.position import Position
-from dm.schema.structure_text import normal_structure
-from dm.schema.table import TableSchema
-from dm.spark.chunk_plan import (
+from dm.dumpfiles.chunk_plan import (
     Bound,
     WalkedKey,
     ends_query,
@@ -32,11 +27,16 @@ from dm.spark.chunk_plan import (
     step_query,
     value_expression,
 )
-from dm.spark.destination import Destination
-from dm.spark.dump_directory import writing_to
-from dm.spark.dump_files import ChunkFooter, publish, read_footer
-from dm.spark.json_types import types_column, types_expression
-from dm.spark.text_rows import Batch, Limits, read_all, read_batches
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.dump_directory import writing_to
+from dm.dumpfiles.dump_files import ChunkFooter, publish, read_footer
+from dm.dumpfiles.json_types import types_column, types_expression
+from dm.dumpfiles.text_rows import Batch, Limits, read_all, read_batches
+from dm.errors import REFUSED_STATEMENT, DMError
+from dm.ident import Ident, TableName
+from dm.position import Position
+from dm.schema.structure_text import normal_structure
+from dm.schema.table import TableSchema
 from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import ServerFacts, read_server_uuid
 from dm.upstream.snapshot import TableSnapshot

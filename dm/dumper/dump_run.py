@@ -14,15 +14,15 @@ from dm.dumper.progress import DumpProgress
 from dm.dumper.stream import Stream
 from dm.dumper.structures import read_schemas
 from dm.dumper.target_keys import TargetKeys
+from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
+from dm.progress.file_birth import FileBirth
 from dm.relaylog.hold import Hold
 from dm.rules import TableRules
 from dm.rules.block_allow import SYSTEM_SCHEMAS
-from dm.spark.dump_files import DumpedTable, DumpPlan
 from dm.spark.session import SparkProvider
-from dm.target.progress.file_birth import FileBirth
 from dm.upstream.connection import Connection
 from dm.upstream.facts import ServerFacts, binlog_files, list_tables
 from dm.upstream.file_beginning import creation_time

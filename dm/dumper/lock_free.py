@@ -26,10 +26,10 @@ from dm.dumper.chunk_reader import ChunkResult, question_session
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.structures import read_schemas, read_structures, same, settle
 from dm.dumper.table_planner import TablePlanner
+from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, save_plan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, save_plan
 from dm.spark.job import run_tasks
 from dm.spark.task_group import grouped
 from dm.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa

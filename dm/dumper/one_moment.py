@@ -16,11 +16,11 @@ from dm.dumper.dump_run import DumpRun
 from dm.dumper.snapshot_slots import Meeting, SlotReader, SlotTask
 from dm.dumper.structures import read_structures, same
 from dm.dumper.table_planner import TablePlanner
+from dm.dumpfiles.dump_directory import SLOTS_DIRECTORY
+from dm.dumpfiles.dump_files import DumpedTable, DumpPlan, read_footer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.spark.dump_directory import SLOTS_DIRECTORY
-from dm.spark.dump_files import DumpedTable, DumpPlan, read_footer
 from dm.spark.job import run_tasks
 from dm.upstream.connection import fetch
 from dm.upstream.snapshot import lock_tables, upper_bound

@@ -14,13 +14,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dm.atomic_file import write_together
+from dm.dumpfiles.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
+from dm.dumpfiles.dump_files import STREAMED, DumpPlan, file_stem, finished_chunk
+from dm.dumpfiles.manifest import ListedFile, manifest_text, sha256_of
+from dm.dumpfiles.sql_file import SCHEMA_HEADER
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
-from dm.spark.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
-from dm.spark.dump_files import STREAMED, DumpPlan, file_stem, finished_chunk
-from dm.spark.manifest import ListedFile, manifest_text, sha256_of
-from dm.spark.sql_file import SCHEMA_HEADER
 
 
 def _place(position: Position) -> str:

@@ -11,10 +11,10 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
+from dm.dumpfiles.text_rows import Batch
 from dm.ident import TableName
-from dm.spark.destination import Destination
-from dm.spark.dump_files import DumpedTable, DumpPlan
-from dm.spark.text_rows import Batch
 
 
 class ChunkSink(Protocol):

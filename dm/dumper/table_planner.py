@@ -21,17 +21,17 @@ from dm.dumper.chunk_reader import (
 )
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.structures import read_sizes
+from dm.dumpfiles.chunk_plan import conditions, in_innodb, rows_per_chunk, walked_key
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, save_plan
+from dm.dumpfiles.json_types import tells_types
+from dm.dumpfiles.literals import naming_key
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
-from dm.spark.chunk_plan import conditions, in_innodb, rows_per_chunk, walked_key
-from dm.spark.destination import Destination
-from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, save_plan
 from dm.spark.job import run_tasks
-from dm.spark.json_types import tells_types
-from dm.spark.literals import naming_key
 from dm.spark.task_group import grouped
 from dm.sql.context import SourceContext
 

@@ -12,12 +12,12 @@ from dataclasses import replace
 
 from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
 from dm.rules import TableRules
 from dm.schema.table import TableSchema
 from dm.sql.context import Flavor
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
 
 
 class TargetKeys:

@@ -4,7 +4,7 @@ Problem: a database that keeps changing is copied by many readers at different m
 the binlog, and the process may die anywhere.
 
 Two ways: `lock_free` where a syncer follows, `one_moment` where nobody corrects the rows afterwards. Both leave chunk
-files and a plan (`dm.spark.dump_files`); the dump is finished when the plan has a P1. Every run starts from the
+files and a plan (`dm.dumpfiles.dump_files`); the dump is finished when the plan has a P1. Every run starts from the
 stored plan and from which files exist, so a run after a SIGKILL is a run like any other. Another server behind the
 same address (a failover), or a source that was reset, makes P0 meaningless: the dump starts from zero. Where that
 happens during a run the run ends with it; behind its end the syncer finds it, by the birth of P0's file.
@@ -29,11 +29,11 @@ from dm.dumper.readable import write_readable
 from dm.dumper.stream import Stream
 from dm.dumper.table_planner import TablePlanner
 from dm.dumper.target_keys import TargetKeys
+from dm.dumpfiles.dump_directory import foreign_file, remove_files, writing_to
+from dm.dumpfiles.dump_files import STREAMED, DumpPlan, load_plan, save_plan
 from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.rules import TableRules
-from dm.spark.dump_directory import foreign_file, remove_files, writing_to
-from dm.spark.dump_files import STREAMED, DumpPlan, load_plan, save_plan
 from dm.spark.session import SparkProvider
 from dm.unit import JSON, UnitName
 from dm.upstream.facts import read_facts

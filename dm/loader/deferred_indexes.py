@@ -4,7 +4,7 @@ Problem: an index that is built once from all rows is less work than one that is
 whose load was killed in between lacks indexes, and nobody sees it.
 
 Each table that the load makes is first made whole, so whatever the target does not take is refused before a row comes.
-Then the structure is recorded as the target shows it (`dm.target.progress.deferral`), and only then indexes and foreign
+Then the structure is recorded as the target shows it (`dm.progress.deferral`), and only then indexes and foreign
 keys are taken off the empty table. In the end each run adds what the table lacks of its record, and forgets the record
 when SHOW CREATE TABLE has each of them to the letter. A run after a SIGKILL is a run like any other. The rest of the
 table may be another by then: in a merge another source may be further, and its DDL have come through.
@@ -30,9 +30,13 @@ from typing import Final
 
 from dm import faults
 from dm.config.endpoint import Endpoint
+from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident
 from dm.loader.target_tables import TargetTables
+from dm.progress.chunks import LoadRun, loaded_bytes, take_slot
+from dm.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
+from dm.progress.tables import SubtaskKey
 from dm.schema.structure_text import (
     add_foreign_keys,
     add_indexes,
@@ -44,10 +48,6 @@ from dm.schema.table import ForeignKey, TableSchema
 from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from dm.spark.task_group import grouped
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import LoadRun, loaded_bytes, take_slot
-from dm.target.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
-from dm.target.progress.tables import SubtaskKey
 
 _TOO_MANY_NOTES: Final = "1799 "
 _FULL_BYTES = 1 << 26  # of rows: an index of them takes some seconds at most

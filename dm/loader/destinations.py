@@ -9,21 +9,21 @@ from functools import cached_property
 from dm.changes.constant import constant_columns
 from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
+from dm.dumpfiles.literals import constant_literal, naming_key
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.deferred_indexes import demand_complete, put_off
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.target_tables import TargetTables
+from dm.progress.chunks import LoadRun, filled_tables
 from dm.rules.folded_names import refuse_alike
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
-from dm.spark.destination import Destination
-from dm.spark.dump_files import DumpedTable, DumpPlan
-from dm.spark.literals import constant_literal, naming_key
 from dm.sql.context import SourceContext
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import LoadRun, filled_tables
 
 
 @dataclass

@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from dm.dumpfiles.dump_directory import METADATA_FILE
+from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.loader.sql_source import SqlSource, opened, unpacked_name, without_comments
 from dm.loader.sql_statement import Setting, understand
 from dm.position import Position
-from dm.spark.dump_directory import METADATA_FILE
-from dm.spark.dump_files import DumpedTable, DumpPlan
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.sql.token import tokenize

@@ -3,7 +3,7 @@
 The data come from memory: `TargetConnection.send_data` answers the server's request with what it was given, whatever
 file the server names. Values are the bytes that the source sent (`CHARACTER SET binary`), with four escapes. Where a
 value can't be taken as bytes, it goes through a variable and a SET clause; the reasons are those of
-`dm.spark.literals`.
+`dm.dumpfiles.literals`.
 
 LOAD DATA LOCAL makes warnings of errors and leaves out rows whose key is there, so its answer is looked at more closely
 than an INSERT's: records read, rows deleted, rows skipped, warnings. Nothing is committed unless they are as expected.
@@ -27,11 +27,11 @@ import pyarrow
 from pyarrow import compute
 
 from dm import accelerator
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.chunk_plan import counted
+from dm.dumpfiles.literals import sliced
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
-from dm.spark.chunk_plan import counted
-from dm.spark.literals import sliced
-from dm.target.connection import TargetConnection
 
 _TEXT_ONLY = ("uuid", "inet6", "inet4")
 _ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))

@@ -15,13 +15,13 @@ from pyarrow import parquet
 
 from dm import faults
 from dm.config.endpoint import Endpoint
+from dm.downstream.attempts import Attempts
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
 from dm.errors import DMError
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
-from dm.spark.destination import Destination
-from dm.target.attempts import Attempts
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import (
+from dm.progress.chunks import (
     NO_DUPLICATES,
     Duplicates,
     LoadRun,

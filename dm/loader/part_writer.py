@@ -8,17 +8,17 @@ from typing import Final
 
 import pyarrow
 
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.json_types import types_column
+from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals, statements
+from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.loader.local_data import load_statement, packets
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
+from dm.progress.chunks import LoadRun
 from dm.schema.table import Column
-from dm.spark.destination import Destination
-from dm.spark.json_types import types_column
-from dm.spark.literals import TypedDocuments, error_values, row_literals, statements
-from dm.spark.sql_file import LENIENT_MODE, STRICT_MODE
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import LoadRun
 
 # Gives the rows with the columns of these names, again each time it is called.
 Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from dm.clock import Clock
 from dm.ident import TableName
 from dm.position import Position
+from dm.progress.chunks import NO_DUPLICATES, Duplicates
 from dm.spark.pace import Pace
-from dm.target.progress.chunks import NO_DUPLICATES, Duplicates
 from dm.unit import JSON
 
 _MOST_TABLES = 20  # in a status: those that are being loaded

@@ -5,7 +5,7 @@ is killed must go on behind what is committed.
 
 Statements are gathered until they are some megabytes, a part; that depends on nothing but the file, so each run finds
 the same parts. (A file that somebody has corrected meanwhile may be cut elsewhere, which the parts' sizes tell.) A part
-is one transaction with its record in it (`dm.target.progress.chunks`), and the last one also enters the end of the
+is one transaction with its record in it (`dm.progress.chunks`), and the last one also enters the end of the
 file, so that a finished file is not read again.
 
 A file of ours is compared with its checksum before the first row of it is sent. One of another program has none; a
@@ -28,18 +28,17 @@ from typing import Final
 
 from dm import faults
 from dm.config.endpoint import Endpoint
+from dm.downstream.attempts import Attempts
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import statement_frame
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
 from dm.loader.tally import OnDuplicate, Tally
-from dm.schema.table import Column
-from dm.spark.destination import Destination
-from dm.spark.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
-from dm.target.attempts import Attempts
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import (
+from dm.progress.chunks import (
     NO_DUPLICATES,
     Duplicates,
     LoadRun,
@@ -48,6 +47,7 @@ from dm.target.progress.chunks import (
     note_duplicates,
     take_slot,
 )
+from dm.schema.table import Column
 
 FILE_END: Final = (1 << 32) - 1  # the number of the part that stands for the end of a file
 

@@ -2,7 +2,7 @@
 
 Problem: the process may die anywhere, and a chunk is read once only: nothing holds its rows but the connection.
 
-A chunk is one transaction of the target: first its record (`dm.target.progress.chunks`), which shows whether it is
+A chunk is one transaction of the target: first its record (`dm.progress.chunks`), which shows whether it is
 there already, then its rows, batch by batch as they come from the source, then the commit. So a chunk is there with its
 record or it is not there at all, and a run after a SIGKILL reads those that have none. Whatever breaks on either side,
 the target rolls back when the session ends.
@@ -21,19 +21,18 @@ import pyarrow
 from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan
+from dm.dumpfiles.json_types import types_column
+from dm.dumpfiles.text_rows import Batch
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
 from dm.loader.target_tables import TargetTables
-from dm.rules.table_rules import TableRules
-from dm.spark.destination import Destination
-from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan
-from dm.spark.json_types import types_column
-from dm.spark.text_rows import Batch
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import (
+from dm.progress.chunks import (
     MOST_WRITERS,
     NO_DUPLICATES,
     LoadRun,
@@ -45,8 +44,9 @@ from dm.target.progress.chunks import (
     note_size,
     take_slot,
 )
-from dm.target.progress.deferral import create_deferrals
-from dm.target.progress.tables import SubtaskKey
+from dm.progress.deferral import create_deferrals
+from dm.progress.tables import SubtaskKey
+from dm.rules.table_rules import TableRules
 
 
 @dataclass

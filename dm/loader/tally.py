@@ -17,10 +17,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal
 
+from dm.downstream.connection import DataOutcome, Outcome, TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.target.connection import DataOutcome, Outcome, TargetConnection
-from dm.target.progress.chunks import NO_DUPLICATES, Duplicates, LoadRun, tables_loaded_into
+from dm.progress.chunks import NO_DUPLICATES, Duplicates, LoadRun, tables_loaded_into
 
 OnDuplicate = Literal["replace", "ignore", "error"]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.rules.router import ExtractedColumn, table_missing
@@ -19,7 +20,6 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import Flavor, SourceContext
 from dm.sql.piece import Piece
-from dm.target.connection import TargetConnection
 from dm.upstream.facts import version_number
 
 Route = Callable[[TableName], TableName]

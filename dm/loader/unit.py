@@ -4,7 +4,7 @@ Problem: the process may die anywhere, and what is loaded must be neither lost n
 key.
 
 A chunk file is cut into parts of some megabytes by its row groups, which are the same whenever one looks; a
-part is one transaction that holds the part's record as well (`dm.target.progress.chunks`), and one Spark task, which
+part is one transaction that holds the part's record as well (`dm.progress.chunks`), and one Spark task, which
 small ones share. So what is left to do is every part without a record, and a run after a SIGKILL is a run like any
 other. When none is left, P0, P1 and each table's structure and own point are handed to the syncer in one transaction,
 the load is marked as finished, and the dump is removed if the task says so.
@@ -22,6 +22,11 @@ from pyarrow import parquet
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files
+from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, load_plan
+from dm.dumpfiles.json_types import types_column
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.deferred_indexes import complete_tables
@@ -32,17 +37,7 @@ from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
 from dm.loader.target_tables import TargetTables
 from dm.position import Position
-from dm.rules.table_rules import TableRules
-from dm.schema.table import TableSchema
-from dm.spark.destination import Destination
-from dm.spark.dump_directory import PLAN_FILE, foreign_file, remove_files
-from dm.spark.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, load_plan
-from dm.spark.job import run_tasks
-from dm.spark.json_types import types_column
-from dm.spark.session import SparkProvider
-from dm.spark.task_group import grouped
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import (
+from dm.progress.chunks import (
     MOST_WRITERS,
     LoadRun,
     PartKey,
@@ -53,9 +48,14 @@ from dm.target.progress.chunks import (
     loaded_sizes,
     noted_duplicates,
 )
-from dm.target.progress.deferral import create_deferrals
-from dm.target.progress.handover import Handover, write_handover
-from dm.target.progress.tables import SubtaskKey
+from dm.progress.deferral import create_deferrals
+from dm.progress.handover import Handover, write_handover
+from dm.progress.tables import SubtaskKey
+from dm.rules.table_rules import TableRules
+from dm.schema.table import TableSchema
+from dm.spark.job import run_tasks
+from dm.spark.session import SparkProvider
+from dm.spark.task_group import grouped
 from dm.unit import JSON, UnitName
 
 _PART_BYTES = 1 << 24  # of values; also what one transaction holds

@@ -1,1 +1,1 @@
-"""The Spark session, chunk plans and the job runner; import it lazily, pyspark is heavy."""
+"""The Spark session, executors and the job runner; import it lazily, pyspark is heavy."""

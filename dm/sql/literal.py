@@ -2,7 +2,7 @@
 
 A literal must give back the very bytes that were read, whatever they are. What that rests on:
 
-- The session's character set is utf8mb4 and its sql_mode lacks NO_BACKSLASH_ESCAPES (`dm.target` fixes both), so inside
+- The session's character set is utf8mb4 and its sql_mode lacks NO_BACKSLASH_ESCAPES (`dm.downstream` fixes both), so in
   single quotes only the quote, the backslash and NUL need an escape (Reference Manual, "String Literals"). No byte of a
   multi-byte utf8mb4 character is one of these three.
 - Text of another character set is sent as hexadecimal digits after an introducer: nothing is converted on the way.

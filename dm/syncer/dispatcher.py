@@ -3,7 +3,7 @@
 A transaction is never decoded whole. Its events are taken a part at a time; the changes of keyed tables go to the lanes
 as they come, and may be committed long before the last part is read. That is allowed because the completion of the
 transaction counts them all, so the checkpoint stays before it, and because each lane's row names the transaction's end:
-the next run finds it in the bound B and replays the transaction in safe mode (I3, I4 of `dm.target.progress.protocol`).
+the next run finds it in the bound B and replays the transaction in safe mode (I3, I4 of `dm.progress.protocol`).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import Final
 
 from dm.errors import DMError
 from dm.position import Position
-from dm.syncer.completion import CompletionTracker
-from dm.syncer.ddl_lane import DdlLane
-from dm.syncer.lanes import Stopped
-from dm.syncer.operators import Operators, Place, first_byte
-from dm.syncer.reader import OF_THE_RUN
-from dm.syncer.row_lane import RowLane
-from dm.syncer.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
-from dm.target.progress.operators import Operator
+from dm.progress.operators import Operator
+from dm.syncer.apply.completion import CompletionTracker
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.row_placing import RowPlacing
+from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.stream.operators import Operators, Place, first_byte
+from dm.syncer.stream.reader import OF_THE_RUN
+from dm.syncer.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 
 PART_BYTES: Final = 256 << 10  # of row events
 
@@ -31,8 +31,8 @@ class Dispatcher:
 
     def __init__(
         self,
-        rows: RowLane,
-        ddl: DdlLane,
+        rows: RowPlacing,
+        ddl: DdlBarrier,
         operators: Operators,
         completions: CompletionTracker,
         stopping: Callable[[], bool],

@@ -10,18 +10,18 @@ from dm import accelerator
 from dm.binlog.event_source import EventSource
 from dm.clock import Clock
 from dm.position import Position
-from dm.syncer.completion import CompletionTracker
-from dm.syncer.ddl_lane import DdlLane
-from dm.syncer.lanes import Lanes
-from dm.syncer.memory_quota import MemoryQuota
-from dm.syncer.missing_rows import MissingRows
-from dm.syncer.prepared_watch import PreparedWatch
-from dm.syncer.progress_writer import ProgressWriter
-from dm.syncer.reader import Reader
-from dm.syncer.row_lane import RowLane
-from dm.syncer.safe_mode import SafeMode
-from dm.syncer.source_monitor import SourceMonitor
-from dm.syncer.spool import Spool
+from dm.syncer.apply.completion import CompletionTracker
+from dm.syncer.apply.lanes import Lanes
+from dm.syncer.apply.missing_rows import MissingRows
+from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.apply.row_placing import RowPlacing
+from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.prepared_watch import PreparedWatch
+from dm.syncer.stream.reader import Reader
+from dm.syncer.stream.source_monitor import SourceMonitor
+from dm.syncer.stream.spool import Spool
 from dm.syncer.time_shares import TimeShares
 from dm.unit import JSON
 
@@ -42,8 +42,8 @@ class RunningParts:
     safe_mode: SafeMode
     progress: ProgressWriter
     monitor: SourceMonitor
-    ddl: DdlLane
-    rows: RowLane
+    ddl: DdlBarrier
+    rows: RowPlacing
     memory_quota: int
     reading: MemoryQuota  # of what was read
     spool: Spool

@@ -3,7 +3,7 @@
 Threads, each with one owner and one stop signal: the reader (events to transactions), the dispatcher (this unit's own
 thread: rules, decoding, placing), one per lane (batches to the target), the progress writer, the source monitor. The
 first error of any of them ends the run: nothing is flushed beyond what is committed, the error is raised by `run`, and
-the next run finds its place from what is stored (`dm.target.progress.protocol`).
+the next run finds its place from what is stored (`dm.progress.protocol`).
 """
 
 from __future__ import annotations
@@ -19,53 +19,53 @@ from dm.binlog.event_source import EventSource
 from dm.changes.plan import PlanOptions
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
+from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.position import Position
+from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
+from dm.progress.fence import Fence, lock_holder
+from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
+from dm.progress.online import read_online
+from dm.progress.operators import read_operators
+from dm.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
+from dm.progress.tables import SubtaskKey, create_tables
+from dm.progress.takeover import Takeover, store_bound, take_over
+from dm.progress.undone import take_undone
 from dm.relaylog.hold import Hold
 from dm.rules.table_rules import TableRules
 from dm.stop_signal import told
-from dm.syncer.apply_lane import ApplyLane
-from dm.syncer.assembler import TransactionAssembler
-from dm.syncer.completion import CompletionTracker, Ticket
-from dm.syncer.ddl_lane import DdlLane
-from dm.syncer.ddl_session import DdlSession
+from dm.syncer.apply.apply_lane import ApplyLane
+from dm.syncer.apply.completion import CompletionTracker, Ticket
+from dm.syncer.apply.gate import Gate
+from dm.syncer.apply.lane import ChangeQueue
+from dm.syncer.apply.lanes import Lanes, Stopped
+from dm.syncer.apply.missing_rows import MissingRows
+from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.apply.row_placing import RowPlacing
+from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.apply.structures import Structures
+from dm.syncer.apply.target_names import TargetNames
+from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.apply.undone_changes import undone_changes
+from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.ddl.online_ddl import OnlineDdl
+from dm.syncer.ddl.session import DdlSession
 from dm.syncer.dispatcher import Dispatcher
-from dm.syncer.file_births import FileBirths
-from dm.syncer.gate import Gate
-from dm.syncer.lane import LaneQueue
-from dm.syncer.lanes import Lanes, Stopped
-from dm.syncer.memory_quota import MemoryQuota
-from dm.syncer.missing_rows import MissingRows
-from dm.syncer.online_ddl import OnlineDdl
-from dm.syncer.open_items import OpenItems
-from dm.syncer.operators import Change, Operators, Request, checked, report
-from dm.syncer.ordered_tables import OrderedTables
-from dm.syncer.origin import Origin, open_origin
-from dm.syncer.prepared import PreparedTransactions
-from dm.syncer.prepared_watch import PreparedWatch
-from dm.syncer.progress_writer import ProgressWriter
-from dm.syncer.reader import Reader, TransactionQueue
-from dm.syncer.row_lane import RowLane
-from dm.syncer.safe_mode import SafeMode
-from dm.syncer.source_monitor import SourceMonitor
-from dm.syncer.spool import Spool
 from dm.syncer.status import RunningParts, SyncStatus
-from dm.syncer.structures import Structures
-from dm.syncer.target_names import TargetNames
-from dm.syncer.target_sessions import TargetSessions
-from dm.syncer.undone_changes import undone_changes
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
-from dm.target.progress.fence import Fence, lock_holder
-from dm.target.progress.lanes import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
-from dm.target.progress.online import read_online
-from dm.target.progress.operators import read_operators
-from dm.target.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
-from dm.target.progress.tables import SubtaskKey, create_tables
-from dm.target.progress.takeover import Takeover, store_bound, take_over
-from dm.target.progress.undone import take_undone
-from dm.target.target_schema import TargetSchemas
-from dm.target.weights import ServerWeights
+from dm.syncer.stream.assembler import TransactionAssembler
+from dm.syncer.stream.file_births import FileBirths
+from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.open_items import OpenItems
+from dm.syncer.stream.operators import Change, Operators, Request, checked, report
+from dm.syncer.stream.origin import Origin, open_origin
+from dm.syncer.stream.prepared import PreparedTransactions
+from dm.syncer.stream.prepared_watch import PreparedWatch
+from dm.syncer.stream.reader import Reader, TransactionQueue
+from dm.syncer.stream.source_monitor import SourceMonitor
+from dm.syncer.stream.spool import Spool
 from dm.unit import JSON, UnitName
 
 STOP_SECONDS = 8.0  # of the 10 s a unit may take to come to rest
@@ -325,7 +325,7 @@ class SyncUnit:
         )
         undone = take_undone(writer.connection, writer.claim)
         names = TargetNames(tracker, rules, folded=connections[CONTROL].folds_names)
-        rows = RowLane(
+        rows = RowPlacing(
             rules,
             structures,
             targets,
@@ -357,7 +357,7 @@ class SyncUnit:
             undone=undone,
             oracle=weights,
         )
-        ddl = DdlLane(
+        ddl = DdlBarrier(
             rules,
             tracker,
             targets,
@@ -494,7 +494,7 @@ class SyncUnit:
             return ApplyLane(
                 connections[name],
                 taken.claims[name],
-                LaneQueue(max(settings.queue_size, largest)),
+                ChangeQueue(max(settings.queue_size, largest)),
                 completions,
                 batch=largest,
                 # Whole transactions may share one of the target; keyless rows of many have no gain from it.

@@ -9,14 +9,14 @@ from contextlib import closing
 from dataclasses import replace
 
 from dm.config import SourceConfig, SubtaskConfig
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.progress.checkpoint import read_checkpoint
+from dm.progress.operators import change_operators, read_operators
+from dm.progress.restart import no_other_run
+from dm.progress.tables import create_tables
 from dm.sql.context import SourceContext
-from dm.syncer.operators import Change, Place, Request, checked, decide, report
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import read_checkpoint
-from dm.target.progress.operators import change_operators, read_operators
-from dm.target.progress.restart import no_other_run
-from dm.target.progress.tables import create_tables
+from dm.syncer.stream.operators import Change, Place, Request, checked, decide, report
 from dm.task.progress import key_of
 from dm.unit import JSON
 from dm.upstream.connection import connect

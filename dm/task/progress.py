@@ -6,13 +6,13 @@ import shutil
 from pathlib import Path
 
 from dm.config import SourceConfig, SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.dump_directory import remove_files
 from dm.errors import DMError
-from dm.spark.dump_directory import remove_files
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import has_checkpoint
-from dm.target.progress.chunks import load_is_finished
-from dm.target.progress.restart import no_other_run
-from dm.target.progress.tables import SubtaskKey, remove_progress
+from dm.progress.checkpoint import has_checkpoint
+from dm.progress.chunks import load_is_finished
+from dm.progress.restart import no_other_run
+from dm.progress.tables import SubtaskKey, remove_progress
 from dm.task.payload import dump_directory, sync_directory
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName

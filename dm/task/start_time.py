@@ -14,15 +14,15 @@ from datetime import datetime
 from pathlib import Path
 
 from dm.config import SubtaskConfig
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position, TimePlace
+from dm.progress import restart
+from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
+from dm.progress.file_birth import made_again
 from dm.relaylog import time_search as relay_search
 from dm.relaylog.layout import RelayDirectory
 from dm.rules.table_rules import TableRules
-from dm.target.connection import TargetConnection
-from dm.target.progress import restart
-from dm.target.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
-from dm.target.progress.file_birth import made_again
 from dm.task.progress import first_unit, key_of
 from dm.upstream import time_search
 from dm.upstream.connection import Connection, connect, fetch

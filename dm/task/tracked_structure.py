@@ -12,17 +12,17 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dm.config import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.checkpoint import Checkpoint, TablePoint, forget_table, read_checkpoint, store_table
+from dm.progress.restart import no_other_run
+from dm.progress.tables import create_tables
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.show import create_table
 from dm.schema.table import TableSchema
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import Checkpoint, TablePoint, forget_table, read_checkpoint, store_table
-from dm.target.progress.restart import no_other_run
-from dm.target.progress.tables import create_tables
-from dm.target.target_schema import TargetSchemas
 from dm.task.operators import plain_context
 from dm.task.progress import key_of
 from dm.upstream.connection import connect

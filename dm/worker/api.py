@@ -22,7 +22,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.syncer.operators import Verb
+from dm.syncer.stream.operators import Verb
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.worker.operations import Answer, Operations, PrecheckFailed

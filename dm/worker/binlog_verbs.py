@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.syncer.operators import Place, Request, Verb
+from dm.syncer.stream.operators import Place, Request, Verb
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.worker.loop import Loop

@@ -24,11 +24,11 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Report, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
+from dm.dumpfiles.dump_files import DumpPlan, load_plan
 from dm.ident import TableName
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
 from dm.relaylog.hold import Hold, needs
-from dm.spark.dump_files import DumpPlan, load_plan
 from dm.spark.session import SparkProvider
 from tests.testbed.sync import running_sync
 

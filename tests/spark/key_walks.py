@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from dm.dumpfiles.chunk_plan import Bound, WalkedKey, conditions, walked_key
+from dm.dumpfiles.text_rows import read_all
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
-from dm.spark.chunk_plan import Bound, WalkedKey, conditions, walked_key
-from dm.spark.text_rows import read_all
 from dm.sql.context import SourceContext
 from dm.upstream.connection import Connection
 from dm.upstream.facts import read_facts, read_structure

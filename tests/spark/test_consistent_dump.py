@@ -15,12 +15,12 @@ from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import ChunkReader, question_session, row_session, shared_marker
 from dm.dumper.snapshot_slots import SlotReader, SlotTask
+from dm.dumpfiles.dump_directory import SLOTS_DIRECTORY
+from dm.dumpfiles.dump_files import load_plan
+from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.spark.dump_directory import SLOTS_DIRECTORY
-from dm.spark.dump_files import load_plan
 from dm.spark.session import SparkProvider
-from dm.spark.text_rows import read_all
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts, read_facts
 from dm.upstream.snapshot import lock_tables

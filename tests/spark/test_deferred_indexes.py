@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.progress.tables import SubtaskKey, remove_progress
 from dm.spark import job
-from dm.target.connection import TargetConnection
-from dm.target.progress.tables import SubtaskKey, remove_progress
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, endpoint, rows
 from tests.spark.kill import TRIED_AGAIN

@@ -17,10 +17,10 @@ from dm import faults
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import report
 from dm.dumper.unit import DumpUnit
+from dm.dumpfiles.dump_files import DumpPlan, finished_chunk, load_plan, read_footer, save_plan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.spark.dump_files import DumpPlan, finished_chunk, load_plan, read_footer, save_plan
 from dm.upstream.connection import Connection
 from dm.upstream.facts import list_tables
 from dm.upstream.snapshot import lower_bound

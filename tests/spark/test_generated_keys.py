@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from dm.demo.servers import ThrowawayServer
-from dm.target.connection import TargetConnection
+from dm.downstream.connection import TargetConnection
 from dm.upstream.connection import connect, fetch
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows

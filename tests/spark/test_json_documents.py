@@ -7,10 +7,10 @@ import random
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.dumpfiles.json_types import types_expression
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column
-from dm.spark.json_types import types_expression
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 

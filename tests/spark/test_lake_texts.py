@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from dm import lake
 from dm.binlog.charset import decoder_of, max_bytes
 from dm.demo.servers import ThrowawayServer
-from dm.spark import lake
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory
 from tests.spark.test_fidelity import LENIENT

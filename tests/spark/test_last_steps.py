@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.spark.dump_files import load_plan
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.dump_files import load_plan
+from dm.progress.chunks import take_slot
+from dm.progress.tables import SubtaskKey
 from dm.spark.java import find_java_home
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import take_slot
-from dm.target.progress.tables import SubtaskKey
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import dump_unit, endpoint
 

@@ -11,18 +11,18 @@ import pytest
 
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.target_tables import TargetTables
 from dm.loader.unit import LoadUnit
+from dm.progress.checkpoint import read_checkpoint
+from dm.progress.chunks import PartKey, begin_run, claim_part, load_is_finished, loaded_parts, take_slot
+from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from dm.schema.parse import parse_create_table
-from dm.spark.dump_files import load_plan
 from dm.spark.session import SparkProvider
 from dm.sql.context import SourceContext
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import read_checkpoint
-from dm.target.progress.chunks import PartKey, begin_run, claim_part, load_is_finished, loaded_parts, take_slot
-from dm.target.progress.tables import SubtaskKey, create_tables, remove_progress
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

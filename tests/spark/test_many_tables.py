@@ -9,9 +9,9 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.progress.chunks import SUFFIX
+from dm.progress.tables import SubtaskKey
 from dm.spark.session import SparkProvider
-from dm.target.progress.chunks import SUFFIX
-from dm.target.progress.tables import SubtaskKey
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 from tests.testbed.sync import wait_until

@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.dumpfiles.dump_files import DumpPlan, load_plan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.spark import job
-from dm.spark.dump_files import DumpPlan, load_plan
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows, wait_for

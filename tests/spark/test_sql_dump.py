@@ -15,17 +15,17 @@ import pytest
 
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.sql_file import read_trailer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.sql_loader import FileLoader, FileTask
+from dm.progress.chunks import begin_run, loaded_parts
+from dm.progress.tables import SubtaskKey
 from dm.schema.table import Column
-from dm.spark.destination import Destination
-from dm.spark.sql_file import read_trailer
 from dm.sql.context import SourceContext
-from dm.target.connection import TargetConnection
-from dm.target.progress.chunks import begin_run, loaded_parts
-from dm.target.progress.tables import SubtaskKey
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 from tests.spark.test_fidelity import BOTH, MARIADB_ONLY, MYSQL_ONLY, TWINS, TYPED_DOCUMENTS

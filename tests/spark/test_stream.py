@@ -12,9 +12,10 @@ import pytest
 
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
-from dm.spark import job, lake
-from dm.spark.dump_files import load_plan
+from dm import lake
+from dm.spark import job
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, follow, rows
 from tests.spark.kill import TRIED_AGAIN

@@ -27,7 +27,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.demo.workload import Writer
 from dm.faults import POINTS
 from dm.ident import Ident
-from dm.target.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey
 from dm.unit import JSON
 from tests.testbed.loop_result import LoopResult
 from tests.testbed.sync import RelayProcess, SyncProcess, prepared, subtask_for

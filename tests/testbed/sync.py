@@ -33,7 +33,7 @@ from dm.unit import JSON
 
 # A patch for SyncProcess: L stays where the task began.
 WITHOUT_CHECKPOINTS = """
-from dm.syncer.progress_writer import ProgressWriter
+from dm.syncer.apply.progress_writer import ProgressWriter
 ProgressWriter.write = lambda self: None
 """
 

@@ -1,4 +1,4 @@
-"""Sync processes with one safeguard taken out; the names are those of `dm.target.progress.model`.
+"""Sync processes with one safeguard taken out; the names are those of `tests.testbed.progress_model`.
 
 A test of the tests: a crash loop that does not notice the absence of a safeguard proves nothing about its presence.
 Each value is Python that a unit's process executes before it starts the unit.
@@ -11,19 +11,19 @@ from collections.abc import Mapping
 WITHOUT: Mapping[str, str] = {
     "conflict detector": """
 import itertools
-from dm.syncer.conflict_detector import ConflictDetector
+from dm.syncer.apply.conflict_detector import ConflictDetector
 turn = itertools.count()
 ConflictDetector.place = lambda self, keys: next(turn) % self._workers
 ConflictDetector.place_all = lambda self, changes, at, room: ((), at)  # each of them by `place`
 """,
     "bound": """
-from dm.target.progress.takeover import Takeover
+from dm.progress.takeover import Takeover
 Takeover.bound = lambda self: None
 """,
     # Neither the locks that end older sessions nor the number that stops those that were not ended.
     "epoch": """
-from dm.target.progress import lanes, takeover
-from dm.target.progress.fence import Fence
+from dm.progress import lanes, takeover
+from dm.progress.fence import Fence
 Fence.take = lambda self, connection, lane: None
 def take_without_waiting(connection, key, names):
     if not lanes.read_lanes(connection, key):
@@ -33,7 +33,7 @@ takeover.raise_epoch = take_without_waiting
 lanes.LaneClaim.advanced = lambda self, affected: None
 """,
     "keyless position": """
-from dm.target.progress.takeover import Takeover
+from dm.progress.takeover import Takeover
 Takeover.keyless_done = lambda self: None
 """,
 }

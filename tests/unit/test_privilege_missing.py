@@ -7,8 +7,8 @@ from functools import partial
 import pymysql
 import pytest
 
+from dm.downstream.failure import failure
 from dm.errors import TARGET_PRIVILEGES, Grantee
-from dm.target.failure import failure
 from dm.upstream.connection import server_error
 
 CASES = [

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from dm.config import SubtaskConfig
+from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
+from dm.progress.checkpoint import has_checkpoint, read_checkpoint
+from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import has_checkpoint, read_checkpoint
-from dm.target.progress.tables import SubtaskKey
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 from dm.task.subtask import UNITS_OF_MODE

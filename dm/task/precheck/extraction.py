@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dm.changes.constant import constant_columns
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules.router import table_missing
 from dm.schema.table import TableSchema
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 

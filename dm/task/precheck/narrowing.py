@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from dm.changes.narrowing import refuse_narrower
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server

@@ -9,8 +9,8 @@ from functools import partial
 from typing import Literal
 
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.target.connection import TargetConnection
 from dm.task.precheck import access, binlog, online, tables
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.context import Answers, Check, Context

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from dm.changes.collation import Profile, Weights, coarser
+from dm.downstream.connection import TargetConnection
+from dm.downstream.weights import ServerWeights
 from dm.ident import Ident
-from dm.target.connection import TargetConnection
-from dm.target.weights import ServerWeights
 
 UTF8 = "utf8mb4"
 _CHUNK = 4000

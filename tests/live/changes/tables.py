@@ -13,9 +13,9 @@ from dm.changes.statement import insert_row
 from dm.changes.target_table import TargetTable
 from dm.config.endpoint import Endpoint
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.schema.table import Column, Index, IndexPart, TableSchema
-from dm.target.connection import TargetConnection
 
 
 def endpoint_of(server: ThrowawayServer, **session: str) -> Endpoint:

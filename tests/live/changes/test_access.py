@@ -9,10 +9,10 @@ from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.installation import FLAVORS, Flavor
+from dm.downstream.connection import TargetConnection
+from dm.downstream.weights import ServerWeights
 from dm.ident import TableName
 from dm.schema.table import Column
-from dm.target.connection import TargetConnection
-from dm.target.weights import ServerWeights
 from tests.live.changes.tables import Shape, endpoint_of, primary, unique
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

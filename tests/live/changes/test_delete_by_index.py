@@ -7,9 +7,9 @@ import pytest
 from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.ident import TableName
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -16,9 +16,9 @@ from dm.changes.collation import ASCII_CHARSETS
 from dm.changes.fold import fold_for
 from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.downstream.weights import ServerWeights
 from dm.schema.table import Column
-from dm.target.connection import TargetConnection
-from dm.target.weights import ServerWeights
 from tests.live.changes.collation_points import UTF8, BulkWeights, CharacterSetTable, code_points, collations
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.figures import record

@@ -14,16 +14,16 @@ from dm.changes.keys import keys_of
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.apply import apply_serially
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
+from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.gtid import Flavor
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
-from dm.target.apply import apply_serially
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
-from dm.target.weights import ServerWeights
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

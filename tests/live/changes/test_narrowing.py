@@ -20,13 +20,13 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.apply import apply_serially
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.literal import encode
-from dm.target.apply import apply_serially
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

@@ -15,12 +15,12 @@ from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode
 from dm.demo.installation import FLAVORS, Flavor
+from dm.downstream.apply import apply_batch
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
-from dm.target.apply import apply_batch
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
 from tests.live.changes.tables import Shape, contents, endpoint_of, fill, primary, unique
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -1,7 +1,7 @@
 """Rows of tables of different types, merged into one: two that a unique index has no room for share a key.
 
 The server is asked: a row of each source table is written as it would be, and where the second one is a duplicate the
-keys must meet. What the plans know of each other is what `RowLane` has them know.
+keys must meet. What the plans know of each other is what `RowPlacing` has them know.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.apply import apply_serially
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
+from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
 from dm.gtid import Flavor
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
 from dm.sql.context import SourceContext
-from dm.target.apply import apply_serially
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
-from dm.target.weights import ServerWeights
 from tests.live.changes.tables import endpoint_of
 from tests.live.changes.test_keys import BIN, BYTES, DECIMALS, INTEGERS, LATIN, MOMENTS, TEXT, TEXTS
 from tests.testbed.fixtures import SchemaFactory

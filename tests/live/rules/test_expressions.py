@@ -13,13 +13,13 @@ from pymysql.err import DataError, OperationalError
 from dm.binlog.value import Row, Value
 from dm.config.expression import ExpressionError, parse_expression
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.downstream.weights import ServerWeights
 from dm.ident import Ident
 from dm.rules.compiled import InexactError
 from dm.rules.evaluation import compile_condition
 from dm.rules.texts import PLAIN_COLLATION
 from dm.schema.table import Column
-from dm.target.connection import TargetConnection
-from dm.target.weights import ServerWeights
 from tests.testbed import figures
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

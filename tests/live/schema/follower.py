@@ -23,6 +23,8 @@ from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
 from dm.binlog.reader import EventParser, Query
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema import effect
@@ -34,10 +36,8 @@ from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece, split
 from dm.sql.statement import classify
-from dm.syncer.ddl_session import DdlSession
-from dm.syncer.query_context import query_context
-from dm.target.connection import TargetConnection
-from dm.target.target_schema import TargetSchemas
+from dm.syncer.ddl.session import DdlSession
+from dm.syncer.stream.query_context import query_context
 from dm.upstream.connection import connect
 from dm.upstream.facts import collation_names, read_facts
 from tests.live.schema.information import differences

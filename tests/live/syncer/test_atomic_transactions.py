@@ -19,10 +19,10 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.gtid import Flavor
-from dm.target.connection import TargetConnection
-from dm.target.progress.lanes import ATOMIC, read_lanes
-from dm.target.progress.tables import SubtaskKey
+from dm.progress.lane_rows import ATOMIC, read_lanes
+from dm.progress.tables import SubtaskKey
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.loop_result import draw_seed

@@ -10,16 +10,16 @@ import pytest
 from dm import faults
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.dumper.chunk_reader import question_session
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
+from dm.progress.handover import Handover, write_handover
+from dm.progress.tables import SubtaskKey
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
-from dm.target.connection import TargetConnection
-from dm.target.progress.handover import Handover, write_handover
-from dm.target.progress.tables import SubtaskKey
 from dm.upstream.facts import read_facts, read_structure
 from dm.upstream.snapshot import lower_bound, upper_bound
 from tests.live.syncer.test_follow import identical

@@ -10,7 +10,7 @@ from dm.changes.plan import TablePlan, build_plan
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.gtid import Flavor
-from dm.syncer import row_lane
+from dm.syncer.apply import row_placing as row_lane
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for
 

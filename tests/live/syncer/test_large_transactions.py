@@ -11,11 +11,11 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.position import Position
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import read_checkpoint
-from dm.target.progress.lanes import KEYLESS, read_lanes
-from dm.target.progress.tables import SubtaskKey
+from dm.progress.checkpoint import read_checkpoint
+from dm.progress.lane_rows import KEYLESS, read_lanes
+from dm.progress.tables import SubtaskKey
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, running_sync, subtask_for
 

@@ -188,7 +188,7 @@ def test_a_keyed_table_merged_with_one_without_survives_a_crash(
 DIES = {
     "not": "",
     "before_the_ordered_lane_commits": """
-from dm.syncer.lanes import Lanes
+from dm.syncer.apply.lanes import Lanes
 def place_keyless(self, *arguments):
     import os, signal
     os.kill(os.getpid(), signal.SIGKILL)
@@ -199,7 +199,7 @@ Lanes.place_keyless = Lanes.stream_keyless = place_keyless
 
 # The ordered lane begins when the workers have done what they were given.
 AHEAD = """
-from dm.syncer.apply_lane import ApplyLane
+from dm.syncer.apply.apply_lane import ApplyLane
 commit = ApplyLane._commit
 done = threading.Event()
 def in_turn(self, jobs):
@@ -284,7 +284,7 @@ def test_what_the_target_refused_of_such_tables_is_refused_until_a_person_decide
 
 # Workers begin, and never come to an end.
 NO_WORKER_COMMITS = """
-from dm.syncer.apply_lane import ApplyLane
+from dm.syncer.apply.apply_lane import ApplyLane
 commit = ApplyLane._commit
 def of_ordered(self, jobs):
     if not self._ordered:
@@ -320,13 +320,13 @@ def test_what_a_worker_had_not_done_is_not_taken_for_done_when_its_table_goes_in
 # A death before the first change of a table that goes in order, while workers have done what comes before it.
 DIES_THERE = """
 import signal
-from dm.syncer.ordered_tables import OrderedTables
+from dm.syncer.apply.ordered_tables import OrderedTables
 def begin(self, plan, *arguments, **others):
     lanes.hold[0].drain()
     os.kill(os.getpid(), signal.SIGKILL)
 class lanes:
     hold = []
-from dm.syncer.lanes import Lanes
+from dm.syncer.apply.lanes import Lanes
 start = Lanes.start
 def remembered(self):
     lanes.hold.append(self)

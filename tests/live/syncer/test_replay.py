@@ -17,7 +17,7 @@ from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.ident import Ident
 from dm.position import Position
-from dm.target.progress.tables import SubtaskKey
+from dm.progress.tables import SubtaskKey
 from dm.upstream.facts import binlog_end, read_facts
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory

@@ -8,12 +8,12 @@ import pytest
 
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.position import Position
+from dm.progress.checkpoint import read_checkpoint
+from dm.progress.restart import begin_at
 from dm.rules.table_rules import TableRules
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import read_checkpoint
-from dm.target.progress.restart import begin_at
 from dm.task.progress import key_of
 from tests.live.syncer.test_ordered_tables import CHANGES, caught_up, create, killed, merging, stored
 from tests.testbed.fixtures import SchemaFactory

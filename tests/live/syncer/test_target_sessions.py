@@ -8,8 +8,8 @@ from pydantic import SecretStr
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.syncer.lanes import Stopped
-from dm.syncer.target_sessions import TargetSessions
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.target_sessions import TargetSessions
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
 

@@ -10,13 +10,13 @@ import pytest
 from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.target.connection import TargetConnection
-from dm.target.progress.fence import Fence
-from dm.target.progress.lanes import CONTROL
-from dm.target.progress.tables import SubtaskKey, create_tables
-from dm.target.progress.takeover import take_over
-from dm.target.progress.undone import UndoneKeys, digests, store_undone, take_undone
+from dm.progress.fence import Fence
+from dm.progress.lane_rows import CONTROL
+from dm.progress.tables import SubtaskKey, create_tables
+from dm.progress.takeover import take_over
+from dm.progress.undone import UndoneKeys, digests, store_undone, take_undone
 from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for

@@ -13,9 +13,9 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.position import Position
-from dm.syncer import prepared_watch
-from dm.syncer.prepared_list import HeldXa, Place
-from dm.syncer.prepared_watch import ASK_SECONDS, UNDECIDED_SECONDS, PreparedWatch
+from dm.syncer.stream import prepared_watch
+from dm.syncer.stream.prepared_list import HeldXa, Place
+from dm.syncer.stream.prepared_watch import ASK_SECONDS, UNDECIDED_SECONDS, PreparedWatch
 from dm.unit import JSON
 from dm.upstream.connection import connect
 from dm.upstream.facts import binlog_end, read_facts

@@ -19,7 +19,7 @@ from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.syncer.origin import open_origin
+from dm.syncer.stream.origin import open_origin
 from dm.unit import JSON
 from dm.upstream.connection import connect
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStream, silence_limit

@@ -7,7 +7,7 @@ import ssl
 import pytest
 
 from dm.demo.servers import ThrowawayServer
-from dm.target.connection import TargetConnection
+from dm.downstream.connection import TargetConnection
 from dm.tls import encrypting_only
 from dm.upstream.connection import connect, fetch
 from tests.testbed.sync import endpoint_of

@@ -12,15 +12,15 @@ from pydantic import SecretStr
 
 from dm.config import SourceConfig, read_source, read_task
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
+from dm.progress.checkpoint import Checkpoint, TablePoint, write_new
+from dm.progress.tables import SubtaskKey, create_tables
 from dm.schema.parse import parse_create_table
 from dm.sql.context import SourceContext
-from dm.target.connection import TargetConnection
-from dm.target.progress.checkpoint import Checkpoint, TablePoint, write_new
-from dm.target.progress.tables import SubtaskKey, create_tables
 from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.run import ITEMS

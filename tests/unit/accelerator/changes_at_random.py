@@ -17,8 +17,8 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.syncer.source_table import KINDS, SourceTable
-from dm.syncer.transaction import RowsItem
+from dm.syncer.apply.source_table import KINDS, SourceTable
+from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.rows_at_random import Sample, sample
 
@@ -70,7 +70,7 @@ def told(changes: Sequence[RowChange]) -> list[str]:
 
 
 def python_changes(table: SourceTable, items: list[RowsItem], *, safe: bool) -> tuple[list[RowChange], int, str]:
-    """As `RowLane` makes them one by one: the changes, their memory, and the error that ended them."""
+    """As `RowPlacing` makes them one by one: the changes, their memory, and the error that ended them."""
     changes: list[RowChange] = []
     cost = 0
     for item in items:

@@ -11,7 +11,7 @@ from dm.changes.keys import Key
 from dm.changes.native_changes import Room
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.syncer.conflict_detector import CONFLICT, ConflictDetector
+from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector
 from tests.testbed.decoders import running
 
 

@@ -16,7 +16,7 @@ from dm.binlog.header import EventHeader
 from dm.binlog.reader import EventParser, Rows, TableMap, TransactionPayload
 from dm.errors import DMError
 from dm.gtid import Flavor
-from dm.syncer.transaction import RowsItem
+from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.sample import SAMPLES, raw_events

@@ -11,7 +11,7 @@ import pytest
 from dm.binlog.event import CheckedEvent, RawEvent
 from dm.binlog.reader import EventParser, TableMap
 from dm.gtid import Flavor
-from dm.syncer.transaction import RowsItem
+from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.transactions_at_random import BEGINS, agree, format_description, groups, stamped
 from tests.unit.binlog.mutation import Mutator

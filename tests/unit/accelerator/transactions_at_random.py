@@ -14,10 +14,10 @@ from dm.binlog.header import HEADER_SIZE, EventType, parse_header
 from dm.errors import DMError
 from dm.gtid import Flavor, GtidSet
 from dm.position import Position
-from dm.syncer.assembler import TransactionAssembler
-from dm.syncer.memory_quota import MemoryQuota
-from dm.syncer.open_items import OpenItems
-from dm.syncer.prepared import PreparedTransactions
+from dm.syncer.stream.assembler import TransactionAssembler
+from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.open_items import OpenItems
+from dm.syncer.stream.prepared import PreparedTransactions
 from tests.testbed.decoders import running
 from tests.unit.binlog.mutation import Mutator, packed_event
 from tests.unit.binlog.sample import raw_events

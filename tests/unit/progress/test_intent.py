@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from dm.ident import TableName
 from dm.position import Position
+from dm.progress.intent import Intent, Outcome
 from dm.schema.table import Column, Index, IndexPart, TableSchema
-from dm.target.progress.intent import Intent, Outcome
 
 TABLE = TableName("s", "t")
 BEFORE = TableSchema(TABLE, (Column("a", "int"),), (Index("a", "index", (IndexPart("a"),)),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.target.progress.model import (
+from tests.testbed.progress_model import (
     ATOMIC,
     ATOMIC_SAFEGUARDS,
     DDL_SAFEGUARDS,
@@ -15,7 +15,7 @@ from dm.target.progress.model import (
     Safeguard,
     without,
 )
-from dm.target.progress.model_state import DDL_HISTORY, HISTORY, Action, Way
+from tests.testbed.progress_model_state import DDL_HISTORY, HISTORY, Action, Way
 
 
 @pytest.mark.parametrize(("transactions", "crashes"), [(4, 1), pytest.param(3, 2, marks=pytest.mark.chaos)])

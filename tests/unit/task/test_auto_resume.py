@@ -5,8 +5,8 @@ from __future__ import annotations
 import pymysql
 import pytest
 
+from dm.downstream.failure import failure
 from dm.errors import CATALOGUE
-from dm.target.failure import failure
 
 # dm/pkg/retry/errors.go of DM: its codes, and the numbers of server errors in its lists of messages.
 NEVER_CODES = {36008, 32001, 36027, 34020, 34021, 30001, 30002, 30004, 30005, 30008}

@@ -16,7 +16,7 @@ from typing import Any
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.position import Position, TimePlace
-from dm.syncer.operators import Place, Request
+from dm.syncer.stream.operators import Place, Request
 from dm.task.precheck.result import CheckResult
 from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE

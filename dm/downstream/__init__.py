@@ -1,0 +1,1 @@
+"""The target server: sessions, apply transactions and structures."""

@@ -1,0 +1,264 @@
+"""One batch of changes as one target transaction: in few statements if the target is as expected, else row by row.
+
+With `compact` the changes of one row are merged first, for the attempt only.
+
+The attempt with grouped statements checks every count. What differs, be it a count or an error, says nothing about
+which change is to blame, so the transaction is rolled back, the lane's row with it, and everything is done again one
+change at a time: that gives the serial result, or the error of the first change that can't be applied.
+
+A change that is to be applied without a look at foreign keys says so; a statement never holds both kinds, since rows of
+tables with checked foreign keys have statements of their own.
+
+An UPDATE or DELETE that finds no row is such an error, unless the plan says to count it (`missing-row: count`).
+
+A batch takes two round trips where its statements ask for nothing in between: everything up to the last change, then
+COMMIT, once all the answers were looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
+
+from dm import faults
+from dm.changes.compacted import compacted
+from dm.changes.grouped import grouped
+from dm.changes.row_change import RowChange
+from dm.changes.statement import ApplyStatement, key_of, operation_of, row_statements
+from dm.downstream.connection import BEGIN, Outcome, TargetConnection
+from dm.errors import DMError
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """How a batch went."""
+
+    changes: int
+    statements: int
+    row_by_row: bool  # the grouped attempt was not as expected
+    missing: Sequence[RowChange] = ()  # those that found no row, where that is only counted
+    compacted: int = 0  # changes that others of the same row stood for
+
+
+class _Unexpected(Exception):
+    """A count of the grouped attempt was not the expected one."""
+
+
+class Opening(Protocol):
+    """The first statement of every transaction."""
+
+    def statement(self) -> bytes:
+        """Its text; another one for each transaction."""
+
+    def opened(self, affected: int) -> None:
+        """What the server said of it; raises DMError if that forbids the transaction."""
+
+
+def apply_batch(
+    connection: TargetConnection,
+    changes: Sequence[RowChange],
+    *,
+    first: Opening | None = None,
+    last: Callable[[], None] | None = None,
+    failed: Callable[[RowChange], None] | None = None,
+) -> Applied:
+    """Apply the changes in one transaction; `first` is its first act (again after a roll-back), `last` its last.
+
+    Raises DMError with the transaction rolled back, except for `commit-outcome-unknown`; `failed` is told which change
+    it was, where one is to blame.
+    """
+    left = compacted(changes, limit=connection.statement_bytes)
+    plan = grouped(left, limit=connection.statement_bytes)
+
+    def attempt(exchange: _Exchange) -> int:
+        exchange.add_all(plan)
+        return len(plan)
+
+    try:
+        _transaction(connection, attempt, first, last, guessed=True)
+        return Applied(len(changes), len(plan), row_by_row=False, compacted=len(changes) - len(left))
+    except _Unexpected:
+        serial = _Serial(connection, failed)
+        count = _transaction(
+            connection, lambda exchange: serial.begin(exchange).apply(changes), first, last, guessed=False
+        )
+        return Applied(len(changes), count, True, serial.missing)
+
+
+def apply_parts(
+    connection: TargetConnection,
+    parts: Callable[[], Iterable[Sequence[RowChange]]],
+    *,
+    first: Opening | None = None,
+    last: Callable[[], None] | None = None,
+) -> Applied:
+    """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
+    changes = merged = 0
+    limit = connection.statement_bytes
+
+    def grouped_parts(exchange: _Exchange) -> int:
+        nonlocal changes, merged
+        changes = merged = statements = 0
+        for part in parts():
+            left = compacted(part, limit=limit)
+            changes += len(part)
+            merged += len(part) - len(left)
+            plan = grouped(left, limit=limit)
+            exchange.add_all(plan)
+            exchange.flush()
+            statements += len(plan)
+        return statements
+
+    serial = _Serial(connection, None)
+
+    def one_by_one(exchange: _Exchange) -> int:
+        serial.begin(exchange)
+        return sum(serial.apply(part) for part in parts())
+
+    try:
+        statements = _transaction(connection, grouped_parts, first, last, guessed=True)
+        return Applied(changes, statements, row_by_row=False, compacted=merged)
+    except _Unexpected:
+        statements = _transaction(connection, one_by_one, first, last, guessed=False)
+        return Applied(changes, statements, True, serial.missing)
+
+
+def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> Sequence[RowChange]:
+    """Apply the changes one by one inside the open transaction; gives those that found no row, if that is allowed."""
+    serial = _Serial(connection, None)
+    serial.apply(changes)
+    return serial.missing
+
+
+class _Serial:
+    """One change at a time: what every grouping must equal."""
+
+    def __init__(self, connection: TargetConnection, failed: Callable[[RowChange], None] | None) -> None:
+        self._connection = connection
+        self._failed = failed
+        self.missing: list[RowChange] = []
+
+    def begin(self, exchange: _Exchange) -> _Serial:
+        """Send what stands before the changes."""
+        exchange.flush()
+        return self
+
+    def apply(self, changes: Iterable[RowChange]) -> int:
+        """Apply the changes; gives the number of statements."""
+        count = 0
+        for change in changes:
+            try:
+                for statement in row_statements(change):
+                    count += self._run(statement)
+            except DMError:
+                if self._failed is not None:
+                    self._failed(change)
+                raise
+        return count
+
+    def _run(self, statement: ApplyStatement) -> int:
+        self._connection.check_foreign_keys(not statement.changes[0].unchecked)
+        outcome = self._connection.run(statement.sql)
+        self._check(statement, outcome)
+        count = 1
+        for follow in statement.found if outcome.matched else statement.not_found:
+            count += self._run(follow)
+        return count
+
+    def _check(self, statement: ApplyStatement, outcome: Outcome) -> None:
+        expected, change = statement.expected, statement.changes[0]
+        found = expected.matched in (None, outcome.matched) and expected.affected in (None, outcome.affected)
+        if not found and change.plan.counts_missing:
+            self.missing.append(change)
+        elif not found:
+            target, operation = change.plan.target, operation_of(change)
+            raise DMError("row-missing", table=target, operation=operation, key=key_of(change))
+        elif expected.warnings not in (None, outcome.warnings):
+            raise DMError("value-changed", table=change.plan.target, operation=operation_of(change))
+
+
+class _Exchange:
+    """Statements on their way to the server, as many together as need no answer of the ones before."""
+
+    def __init__(self, connection: TargetConnection, *, guessed: bool) -> None:
+        self._connection = connection
+        self._guessed = guessed  # it is a grouped attempt: errors of statements are not those of the changes
+        self._waiting: list[tuple[bytes, Callable[[Outcome], None] | None]] = []
+
+    def add(self, sql: bytes, answered: Callable[[Outcome], None] | None = None) -> None:
+        """Send a statement with the others."""
+        self._waiting.append((sql, answered))
+
+    def add_all(self, statements: Iterable[ApplyStatement]) -> None:
+        """Send statements of a grouped attempt; raises _Unexpected, at the latest from `flush`."""
+        for statement in statements:
+            if self._connection.checks_foreign_keys or statement.found or statement.not_found:
+                self.flush()
+                self._alone(statement)
+            else:
+                self.add(statement.sql, partial(_expect, statement))
+
+    def flush(self) -> None:
+        """Have everything run, and look at the answers."""
+        waiting, self._waiting = self._waiting, []
+        try:
+            outcomes = self._connection.run_all([sql for sql, _ in waiting])
+        except DMError as error:
+            if error.retryable or not self._guessed:
+                raise
+            raise _Unexpected from error
+        for (_, answered), outcome in zip(waiting, outcomes, strict=True):
+            if answered is not None:
+                answered(outcome)
+
+    def _alone(self, statement: ApplyStatement) -> None:
+        self._connection.check_foreign_keys(not statement.changes[0].unchecked)
+        matched = 0
+
+        def answered(outcome: Outcome) -> None:
+            nonlocal matched
+            _expect(statement, outcome)
+            matched = outcome.matched
+
+        self.add(statement.sql, answered)
+        self.flush()
+        for follow in statement.found if matched else statement.not_found:
+            self._alone(follow)
+
+
+def _expect(statement: ApplyStatement, outcome: Outcome) -> None:
+    expected = statement.expected
+    if (
+        (expected.affected is not None and outcome.affected != expected.affected)
+        or (expected.matched is not None and outcome.matched != expected.matched)
+        or (expected.warnings is not None and outcome.warnings != expected.warnings)
+    ):
+        raise _Unexpected
+
+
+def _transaction(
+    connection: TargetConnection,
+    body: Callable[[_Exchange], int],
+    first: Opening | None,
+    last: Callable[[], None] | None,
+    *,
+    guessed: bool,
+) -> int:
+    exchange = _Exchange(connection, guessed=guessed)
+    exchange.add(BEGIN)
+    if first is not None:
+        opened = first.opened
+        exchange.add(first.statement(), lambda outcome: opened(outcome.affected))
+    try:
+        count = body(exchange)
+        exchange.flush()
+        faults.hit("syncer.inside_transaction")
+        if last is not None:
+            last()
+    except BaseException:
+        connection.rollback()
+        raise
+    connection.commit()
+    return count

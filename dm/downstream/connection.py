@@ -1,0 +1,365 @@
+"""One session at the target, in a fixed state, with errors that say whether trying again can help.
+
+Affected counts are the server's own (CLIENT_FOUND_ROWS is off): an UPDATE counts what it changed. What it *matched*
+stands in the text of its answer ("Rows matched: 1  Changed: 0  Warnings: 0", translated by lc_messages, the numbers
+always in this order), which is how a row that is missing is told from one that was so already.
+
+LOAD DATA LOCAL makes the server ask for a file by name, and a server that is not what it seems asks for any file, at
+any time. So nothing here ever opens one: the driver's own answer stays switched off, and `send_data` answers with
+bytes that it was given, whatever the name. Only a session that is made for it (`local_data`) offers it to the server
+at all.
+
+A session that is made for it (`several`) takes several statements in one packet: each has its own answer, and the
+server runs none behind one that failed. The others refuse what is more than one statement.
+
+A statement that the server would not take whole (`max_allowed_packet`) is never sent: the server ends the session in
+the middle of it, mostly before its reason can be read, and a session that is lost looks like one worth another try.
+
+A connection that broke stays broken: nobody reconnects behind the caller's back, since the session's transaction, locks
+and settings would silently be gone.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pymysql
+from pymysql.connections import Connection
+from pymysql.constants import CLIENT, COMMAND
+from pymysql.protocol import OKPacketWrapper
+
+from dm.config.endpoint import Endpoint
+from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
+from dm.downstream.session import CHARSET, COLLATION, RECORDED, session_statement
+from dm.errors import WHO, DMError, Grantee, nobody
+from dm.sql.context import Flavor
+from dm.tls import EncryptedConnection
+
+CONNECT_TIMEOUT: Final = 10
+READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
+
+BEGIN: Final = b"START TRANSACTION"
+
+_NUMBER: Final = re.compile(rb"\d+")
+_DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
+_STATEMENT_SHARE: Final = 1 << 20
+_PACKET_MARGIN: Final = 4096
+_GENERATED_KEYS: Final = 80030  # MySQL makes keys of its own since then
+_PACKET_ENDS: Final = 2  # a packet begins with the command's byte, and must be shorter than its limit
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the server reported of one statement."""
+
+    affected: int
+    told: int | None  # rows an UPDATE found, or that an INSERT of several has; None where the server says nothing
+    warnings: int
+
+    @property
+    def matched(self) -> int:
+        """Rows an UPDATE found; for other statements the affected ones."""
+        return self.affected if self.told is None else self.told
+
+
+@dataclass(frozen=True, slots=True)
+class DataOutcome:
+    """What the server reported of the rows it was sent."""
+
+    records: int
+    deleted: int  # rows that had to go
+    skipped: int  # rows that were not taken
+    warnings: int
+
+
+class TargetConnection:
+    """A session at the target. One thread at a time, except for `abort`."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        foreign_key_checks: bool = False,
+        read_timeout: int | None = READ_TIMEOUT,
+        role: str = "target",
+        local_data: bool = False,
+        several: bool = False,
+    ) -> None:
+        self.address = endpoint.address
+        self._user = endpoint.user
+        self._role = role
+        self._checks = self._checking = foreign_key_checks
+        try:
+            # Any: the stubs lack what is needed of the driver here, the answer of the last statement above all.
+            self._connection: Any = _open(endpoint, read_timeout, local_data=local_data, several=several)
+        except (pymysql.err.Error, OSError, ValueError, RuntimeError) as error:
+            raise connect_failure(error, self.address, self._user, role=role) from None
+        self._cursor = self._connection.cursor()
+        self._packet = self._longest = sys.maxsize  # until the server has told
+        try:
+            self.execute(session_statement(endpoint.session, foreign_key_checks=foreign_key_checks))
+            self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            # Without SESSION: MariaDB before 10.8 has explicit_defaults_for_timestamp for the whole server only.
+            version, folds, packet, buffer, explicit = self.query(
+                "SELECT VERSION(), @@lower_case_table_names, @@max_allowed_packet, @@net_buffer_length,"
+                " @@explicit_defaults_for_timestamp"
+            )[0]
+            self.version_text: str = str(version)
+            self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
+            if self.flavor == "mysql" and self.version >= _GENERATED_KEYS:
+                # A key that the source has made by itself, and shows, is one here as well, and may be hidden.
+                self.execute("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
+        except DMError:
+            self.close()
+            raise
+        self.folds_names: bool = int(folds) != 0
+        """Whether names of schemas and tables are the same in upper and lower case."""
+        self.null_is_now: bool = self.flavor == "mariadb" or int(explicit) == 0
+        """Whether NULL in a TIMESTAMP without NULL is the present moment; MariaDB takes it so under either setting."""
+        self._packet = int(packet)
+        # What fits into the buffer that the server has anyway is taken under any limit.
+        self._longest = max(self._packet, int(buffer)) - _PACKET_ENDS
+        self.statement_bytes = max(min(_STATEMENT_SHARE, self._packet - _PACKET_MARGIN), 1024)
+        """How long a statement that could be split should get."""
+        self.data_bytes = self._packet - 1
+        """How long a packet of LOAD DATA may get: the server ends the session where one has all bytes of its limit."""
+        self._together = several
+
+    @property
+    def version(self) -> int:
+        """The server's version as executable comments count: 90704 for 9.7.4."""
+        major, minor, patch = (int(part) for part in re.findall(r"\d+", self.version_text)[:3])
+        return major * 10000 + minor * 100 + patch
+
+    @property
+    def connection_id(self) -> int:
+        """The server's number of this session."""
+        return int(self._connection.thread_id())
+
+    @property
+    def alive(self) -> bool:
+        """Whether the session has not broken so far."""
+        return bool(self._connection.open)
+
+    def execute(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> int:
+        """Run one statement; gives the affected rows."""
+        return self.run(sql, params).affected
+
+    def run(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> Outcome:
+        """Run one statement; gives all the server reported."""
+        self._send(self.rendered(sql, params))
+        return _outcome(self._connection)
+
+    def run_all(self, statements: Sequence[bytes]) -> list[Outcome]:
+        """Run statements, in as few round trips as the session allows; the first that fails is the last that is run."""
+        outcomes: list[Outcome] = []
+        part: list[bytes] = []
+        size = 0
+        for sql in statements:
+            if part and (not self._together or size + len(sql) > self.statement_bytes):
+                outcomes += self._run_together(part)
+                part, size = [], 0
+            part.append(sql)
+            size += len(sql) + 1
+        return outcomes + self._run_together(part) if part else outcomes
+
+    def _run_together(self, statements: list[bytes]) -> list[Outcome]:
+        connection, done = self._connection, list[Outcome]()
+        self._send(b";".join(statements), statements[0])
+        while True:
+            done.append(_outcome(connection))
+            if not connection._result.has_next:
+                return done
+            self._attempt(connection.next_result, statements[len(done)])
+
+    def query(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> list[Row]:
+        """The rows of one SELECT or SHOW."""
+        self._send(self.rendered(sql, params))
+        result = self._connection._result
+        return list(result.rows or ()) if result is not None else []
+
+    def send_data(self, statement: bytes, pieces: Iterable[bytes]) -> DataOutcome:
+        """Run a LOAD DATA LOCAL statement with these bytes (each piece below 16 MiB) as its file."""
+        connection = self._connection
+        try:
+            connection._execute_command(COMMAND.COM_QUERY, statement)
+            packet = connection._read_packet()
+            if packet.is_load_local_packet():
+                for piece in pieces:
+                    connection.write_packet(piece)
+                connection.write_packet(b"")
+                packet = connection._read_packet()
+            answer = OKPacketWrapper(packet)
+        except (pymysql.err.Error, OSError) as error:
+            raise self._failed(error, statement) from None
+        except BaseException:
+            # The server still waits for the rest of the file.
+            connection._force_close()
+            raise
+        # The last ones: the byte before the text is its length, which may look like a digit.
+        numbers = [int(number) for number in _NUMBER.findall(answer.message or b"")][-len(_DATA_COUNTS) :]
+        if len(numbers) < len(_DATA_COUNTS):
+            raise self._failed(pymysql.err.InternalError("the answer to LOAD DATA has no counts"), statement)
+        records, deleted, skipped, _ = numbers
+        return DataOutcome(records, deleted, skipped, int(answer.warning_count or 0))
+
+    @property
+    def checks_foreign_keys(self) -> bool:
+        """Whether the session looks at foreign keys, unless a statement is to be run without."""
+        return self._checks
+
+    def check_foreign_keys(self, on: bool) -> None:
+        """Whether the next statements look at foreign keys; without effect in a session that never does."""
+        if self._checks and on is not self._checking:
+            self.execute(f"SET SESSION foreign_key_checks = {int(on)}")
+            self._checking = on
+
+    def settings(self) -> dict[str, str]:
+        """What the exactness of rows rests on, as the server has it for this session."""
+        names = ",".join(f"'{name}'" for name in RECORDED)
+        found = self.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
+        return {str(name): str(value) for name, value in found}
+
+    def begin(self) -> None:
+        """Start a transaction."""
+        self.execute(BEGIN)
+
+    def commit(self) -> None:
+        """Commit; raises `commit-outcome-unknown` when the answer got lost."""
+        try:
+            self._connection.query("COMMIT")
+        except (pymysql.err.Error, OSError) as error:
+            mapped = self._failed(error, b"COMMIT")
+            if mapped.name == "connection-lost" or number_of(error) == ERROR_DURING_COMMIT:
+                raise DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause) from None
+            raise mapped from None
+
+    def rollback(self) -> None:
+        """Roll back; on a broken session the server does it by itself."""
+        if self.alive:
+            try:
+                self._connection.query("ROLLBACK")
+            except (pymysql.err.Error, OSError):
+                # The next START TRANSACTION would commit what is open. Without the session it can't.
+                self._connection._force_close()
+
+    def kill(self, connection_id: int) -> None:
+        """End another session; one that has ended already is as good."""
+        try:
+            self._connection.query(f"KILL {int(connection_id)}")
+        except (pymysql.err.Error, OSError) as error:
+            if error.args[:1] != (1094,):  # no such session
+                raise self._failed(error, b"KILL") from None
+
+    def abort(self) -> None:
+        """Break the session from another thread: a call that waits in it fails at once."""
+        handle = self._connection._sock
+        if handle is not None:
+            try:
+                handle.shutdown(socket.SHUT_RDWR)
+            except OSError:  # it was broken already
+                return
+
+    def close(self) -> None:
+        """End the session."""
+        if not self.alive:
+            return
+        try:
+            self._connection._execute_command(COMMAND.COM_QUIT, b"")
+        except (pymysql.err.Error, OSError):  # it ends either way
+            pass
+        finally:
+            self._connection._force_close()
+
+    def __enter__(self) -> TargetConnection:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def _send(self, data: bytes, first: bytes = b"") -> None:
+        """Send what goes into one packet, and read the answer to `first`, or to all of it."""
+        if len(data) > self._longest:
+            raise packet_too_large(data, f"max_allowed_packet is {self._packet}")
+        self._attempt(partial(self._connection.query, data), first or data)
+
+    def _attempt(self, call: Callable[[], object], data: bytes) -> None:
+        try:
+            call()
+        except (pymysql.err.Error, OSError) as error:
+            raise self._failed(error, data) from None
+        except RuntimeError as error:
+            # The driver's word for a server that asks for a file where it was asked for something else.
+            raise self._failed(pymysql.err.InternalError(str(error)), data) from None
+        except BaseException:
+            # Something struck while an answer was being read: what comes next on this connection has no meaning.
+            self._connection._force_close()
+            raise
+
+    def rendered(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None) -> bytes:
+        """The statement with its parameters in it."""
+        if params is None:
+            return sql if isinstance(sql, bytes) else sql.encode()
+        text = sql.decode() if isinstance(sql, bytes) else sql
+        return str(self._cursor.mogrify(text, params)).encode("utf-8", "surrogateescape")
+
+    def _failed(self, error: Exception, sql: bytes) -> DMError:
+        if is_lost(error):
+            self._connection._force_close()
+        return failure(error, self.address, sql, user=self._user, role=self._role, who=self._grantee)
+
+    def _grantee(self) -> Grantee:
+        """Whom the server takes the session for, asked when it has refused something: that has ended its answer."""
+        try:
+            self._connection.query(WHO)
+            return Grantee.of(*self._connection._result.rows[0])
+        except (pymysql.err.Error, OSError, RuntimeError):
+            self._connection._force_close()
+            return nobody()
+
+
+def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool, several: bool) -> Connection[Any]:
+    security = endpoint.security
+    tls: dict[str, Any] = {}
+    if security is not None and security.ssl_ca:
+        tls = {"ssl_ca": security.ssl_ca, "ssl_verify_cert": True, "ssl_verify_identity": True}
+        if security.ssl_cert and security.ssl_key:
+            tls |= {"ssl_cert": security.ssl_cert, "ssl_key": security.ssl_key}
+    return EncryptedConnection(
+        host=endpoint.host,
+        port=endpoint.port,
+        user=endpoint.user,
+        password=endpoint.password.get_secret_value(),
+        charset=CHARSET,
+        collation=COLLATION,
+        connect_timeout=CONNECT_TIMEOUT,
+        read_timeout=read_timeout,
+        write_timeout=read_timeout,
+        local_infile=False,  # the driver would open the file that the server names
+        client_flag=(CLIENT.LOCAL_FILES if local_data else 0) | (CLIENT.MULTI_STATEMENTS if several else 0),
+        autocommit=None,
+        **tls,
+    )
+
+
+def _outcome(connection: Any) -> Outcome:
+    result = connection._result
+    assert result is not None
+    affected = int(result.affected_rows or 0)
+    message = result.message
+    told: int | None = None
+    if message:
+        text = message if isinstance(message, bytes) else message.encode()
+        # The text's length stands before it, and 48 to 57 look like a digit.
+        number = _NUMBER.search(text, int(text[0] == len(text) - 1))
+        if number is not None:
+            told = int(number[0])
+    return Outcome(affected, told, int(result.warning_count or 0))

@@ -1,0 +1,183 @@
+"""Structures of the target's tables, as the target itself tells them.
+
+SHOW CREATE TABLE gives the columns and keys; the collation of each column is taken from information_schema, since the
+text leaves defaults out. What else decides how rows may be written (triggers, foreign keys from and to other tables, an
+engine with transactions) is read with it. Everything is kept until `invalidate`.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from dm.changes.target_table import TargetTable
+from dm.downstream.connection import TargetConnection
+from dm.downstream.foreign_keys import ForeignKeys
+from dm.errors import REFUSED_STATEMENT, DMError
+from dm.ident import TableName
+from dm.schema.parse import parse_create_table
+from dm.schema.table import Column, TableSchema
+from dm.sql.context import SourceContext
+
+_T = TypeVar("_T")
+_ABSENT: Final = {"1146", "1049"}  # no such table, no such schema
+
+
+class TargetSchemas:
+    """What is known of the target's tables. Any thread may ask."""
+
+    def __init__(
+        self,
+        connect: Callable[[], TargetConnection],
+        *,
+        foreign_key_checks: bool = False,
+    ) -> None:
+        self._connect = connect
+        self._connection: TargetConnection | None = None
+        self._foreign_key_checks = foreign_key_checks
+        self._foreign_keys: ForeignKeys | None = None  # once they are asked for
+        self._known: dict[TableName, TargetTable] = {}
+        self._lock = threading.RLock()
+
+    def get(self, table: TableName) -> TargetTable | None:
+        """The table and its surroundings, kept; None if there is none; DMError if rows can't go there."""
+        with self._lock:
+            found = self._known.get(table)
+            if found is None:
+                found = self._retried(lambda connection: self._read_table(connection, table))
+                if found is not None:
+                    self._known[table] = found
+            return found
+
+    def read(self, table: TableName) -> TableSchema | None:
+        """The structure as it is now, past anything kept; None if the target has no such table."""
+        with self._lock:
+            return self._retried(lambda connection: _read_schema(connection, table))
+
+    @property
+    def null_is_now(self) -> bool:
+        """Whether NULL in a TIMESTAMP without NULL is the present moment there."""
+        with self._lock:
+            return self._retried(lambda connection: connection.null_is_now)
+
+    def invalidate(self, table: TableName) -> None:
+        """Forget one table, because its structure may have changed."""
+        with self._lock:
+            self._known.pop(table, None)
+
+    def invalidate_all(self) -> None:
+        """Forget every table."""
+        with self._lock:
+            self._known.clear()
+            self._foreign_keys = None
+
+    def close(self) -> None:
+        """End the session."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
+
+    def _retried(self, read: Callable[[TargetConnection], _T]) -> _T:
+        # An idle session may have been ended by the server: once more with a new one.
+        fresh = self._connection is None
+        if self._connection is None:
+            self._connection = self._connect()
+        try:
+            return read(self._connection)
+        except DMError as error:
+            if error.name != "connection-lost":
+                raise
+            self._connection = None
+            if fresh:
+                raise
+        return self._retried(read)
+
+    def _read_table(self, connection: TargetConnection, table: TableName) -> TargetTable | None:
+        schema = _read_schema(connection, table)
+        if schema is None:
+            return None
+        _demand_transactions(connection, schema)
+        referenced: tuple[tuple[str, ...], ...] = ()
+        parents: dict[TableName, TableSchema] = {}
+        if self._foreign_key_checks:
+            referenced = _references(connection, schema.name)
+            for foreign in schema.foreign_keys:
+                parent = None if foreign.parent == schema.name else _read_schema(connection, foreign.parent)
+                if parent is not None:
+                    parents[foreign.parent] = parent
+            self._foreign_keys = self._foreign_keys or ForeignKeys(connection)
+        kin = None if self._foreign_keys is None else self._foreign_keys.kin_of(schema.name)
+        triggers = connection.query(
+            "SELECT 1 FROM information_schema.TRIGGERS"
+            " WHERE EVENT_OBJECT_SCHEMA = %s AND EVENT_OBJECT_TABLE = %s LIMIT 1",
+            (schema.name.schema, schema.name.table),
+        )
+        return TargetTable(
+            schema,
+            referenced,
+            parents,
+            bool(triggers),
+            connection.null_is_now,
+            linked=kin is not None,
+            acting=kin is not None and kin.acting,
+            keyless_kin=kin is not None and kin.keyless,
+        )
+
+
+def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema | None:
+    try:
+        row = connection.query(f"SHOW CREATE TABLE {table.sql}")[0]
+    except DMError as error:
+        if error.name in REFUSED_STATEMENT.values() and error.cause.split(" ", 1)[0] in _ABSENT:
+            return None
+        raise
+    text = str(row[1])
+    if not text.upper().startswith("CREATE TABLE"):
+        raise DMError("target-table-unsuitable", table=table, table_sql=table.sql, reason="it is a view")
+    schema = parse_create_table(text, SourceContext(connection.flavor, connection.version, table.schema))
+    return replace(schema, name=table, columns=_with_collations(connection, schema))
+
+
+def _with_collations(connection: TargetConnection, schema: TableSchema) -> tuple[Column, ...]:
+    rows = connection.query(
+        "SELECT COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS"
+        " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",
+        (schema.name.schema, schema.name.table),
+    )
+    told = {str(name).lower(): (charset, collation) for name, charset, collation in rows}
+    columns = []
+    for column in schema.columns:
+        charset, collation = told.get(column.name.lower(), (None, None))
+        if collation is not None:
+            column = replace(column, charset=str(charset), collation=str(collation))
+        columns.append(column)
+    return tuple(columns)
+
+
+def _demand_transactions(connection: TargetConnection, schema: TableSchema) -> None:
+    rows = connection.query(
+        "SELECT t.ENGINE, e.TRANSACTIONS FROM information_schema.TABLES t"
+        " LEFT JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE"
+        " WHERE t.TABLE_SCHEMA = %s AND t.TABLE_NAME = %s",
+        (schema.name.schema, schema.name.table),
+    )
+    if rows and rows[0][1] != "YES":
+        reason = f"its engine {rows[0][0]} has no transactions"
+        raise DMError("target-table-unsuitable", table=schema.name, table_sql=schema.name.sql, reason=reason)
+
+
+def _references(connection: TargetConnection, table: TableName) -> tuple[tuple[str, ...], ...]:
+    """The column lists of the table that foreign keys of any table refer to."""
+    rows = connection.query(
+        "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, REFERENCED_COLUMN_NAME"
+        " FROM information_schema.KEY_COLUMN_USAGE WHERE REFERENCED_TABLE_SCHEMA = %s AND REFERENCED_TABLE_NAME = %s"
+        " ORDER BY CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, ORDINAL_POSITION",
+        (table.schema, table.table),
+    )
+    lists: dict[tuple[str, str, str], list[str]] = {}
+    for schema, child, constraint, column in rows:
+        lists.setdefault((str(schema), str(child), str(constraint)), []).append(str(column))
+    return tuple(dict.fromkeys(tuple(columns) for columns in lists.values()))

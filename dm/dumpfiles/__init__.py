@@ -1,0 +1,1 @@
+"""Formats of dump files: chunk plans, names, manifests, texts and literals of rows."""

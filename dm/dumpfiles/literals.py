@@ -1,0 +1,202 @@
+"""Rows of a chunk file as the VALUES of an INSERT, built column by column in Arrow.
+
+Problem: values must arrive as the bytes that the source sent, whatever their type, and making them literals one by one
+in Python would be the slowest step of a load.
+
+The session's character set is binary (`introduced`: utf8mb4, and the literal says that it is bytes), so a quoted
+literal is a string of bytes which the server stores in the column's own character set without converting it. The
+sql_mode has no NO_BACKSLASH_ESCAPES, so two characters need an escape, the backslash and the quote. Every value is
+quoted, numbers too: unquoted, -0 becomes the integer 0, and a long DECIMAL would pass through the parser's number
+rules. Exceptions, each seen on a server: JSON does not accept a binary string, so it is converted; bytes of BIT,
+BLOB, GEOMETRY and VECTOR say that they are bytes (`_binary`), which keeps the server from looking at them as
+characters; UUID and INET values of MariaDB take text only, binary strings they read as raw bytes.
+
+A JSON document of MySQL whose text does not say all its types becomes an expression (`dm.sql.json_expression`). Such
+expressions need a session that speaks utf8mb4, and then each literal of characters says that it is bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import pyarrow
+from pyarrow import compute
+
+from dm.dumpfiles.chunk_plan import counted
+from dm.dumpfiles.json_types import typed_tree, types_column
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.table import Column, TableSchema
+from dm.sql.json_expression import json_expression
+
+_QUOTE: Final = ("'", "'")
+_BYTES: Final = ("_binary'", "'")
+_JSON: Final = ("CONVERT('", "' USING utf8mb4)")
+_ASCII: Final = ("_latin1'", "'")
+
+_UNESCAPED = frozenset(
+    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"}
+    | {"date", "time", "datetime", "timestamp", "uuid", "inet6", "inet4"}
+)
+_CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+
+# A row may be 1 GiB, an Arrow array of bytes must stay below 2 GiB also when it is escaped.
+_LARGEST_SLICE = 1 << 27
+
+
+# In a file for other tools; their readers stop at some of these, or change them.
+_TEXT_ESCAPES = ((b"\0", b"\\0"), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\x1a", b"\\Z"))
+
+
+def _wrapping(column: Column, text: bool, introduced: bool) -> tuple[str, str]:
+    if column.base == "json":
+        return _JSON
+    if column.base in ("uuid", "inet6", "inet4"):
+        return _ASCII
+    if text or column.base in _UNESCAPED or (column.base in _CHARACTERS and not introduced):
+        return _QUOTE
+    return _BYTES
+
+
+def _literals(values: pyarrow.Array, column: Column, text: bool, introduced: bool) -> pyarrow.Array:
+    if counted(column):  # a number, which in quotes would be the text of a member
+        return compute.fill_null(values, pyarrow.scalar(b"NULL", pyarrow.binary()))
+    if column.base not in _UNESCAPED:
+        values = compute.replace_substring(values, pattern=b"\\", replacement=b"\\\\")
+        values = compute.replace_substring(values, pattern=b"'", replacement=b"\\'")
+        for pattern, replacement in _TEXT_ESCAPES if text else ():
+            values = compute.replace_substring(values, pattern=pattern, replacement=replacement)
+    before, after = (pyarrow.scalar(part.encode(), pyarrow.binary()) for part in _wrapping(column, text, introduced))
+    quoted = compute.binary_join_element_wise(before, values, after, pyarrow.scalar(b"", pyarrow.binary()))
+    return compute.fill_null(quoted, pyarrow.scalar(b"NULL", pyarrow.binary()))
+
+
+def error_values(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> int:
+    """How many values are an ENUM's error value, which only a lenient session takes back."""
+    found = 0
+    for at, column in enumerate(columns):
+        if column.base == "enum":
+            error = pyarrow.scalar(b"0" if counted(column) else b"", pyarrow.binary())
+            found += compute.sum(compute.equal(batch.column(at), error)).as_py() or 0
+    return found
+
+
+def sliced(batch: pyarrow.RecordBatch) -> Iterator[pyarrow.RecordBatch]:
+    """The batch in pieces whose values Arrow can escape and join."""
+    if batch.nbytes <= _LARGEST_SLICE or batch.num_rows <= 1:
+        yield batch
+        return
+    half = batch.num_rows // 2
+    yield from sliced(batch.slice(0, half))
+    yield from sliced(batch.slice(half))
+
+
+def constant_literal(value: bytes, column: Column) -> bytes:
+    """A value that is the same in all rows, in UTF-8 whatever the session's character set is."""
+    introducer = b"_binary" if column.charset is None else b"_utf8mb4"
+    return introducer + b" 0x" + value.hex().encode() if value else b"''"
+
+
+def naming_key(schema: TableSchema) -> tuple[str, ...]:
+    """The columns that name a row to a person: those of a unique key whose values are all dumped; none without one."""
+    stored = {column.name for column in schema.columns if column.generated is None}
+    keys = (index.columns for index in schema.unique_indexes if not index.functional)
+    return next((key for key in keys if stored.issuperset(key)), ())
+
+
+def shown_row(batch: pyarrow.RecordBatch, row: int, key: Sequence[str]) -> str:
+    """A row for a person: the values of its key, or its number where it has none."""
+    values = [f"{name}={_shown(batch.column(name)[row].as_py())}" for name in key]
+    return ", ".join(values) or f"number {row + 1} of its group"
+
+
+def _shown(value: bytes | None) -> str:
+    if value is None:
+        return "NULL"
+    text = value.decode("utf-8", "replace")
+    if not text.isprintable() or "\ufffd" in text:
+        return f"0x{value.hex()}"
+    return text if text.lstrip("-").isdigit() else f"'{text}'"
+
+
+@dataclass(frozen=True, slots=True)
+class TypedDocuments:
+    """That the types inside JSON documents count: the file has them, and so has the target."""
+
+    table: TableName
+    key: tuple[str, ...]  # columns that name a row to a person
+
+
+def _documents(
+    texts: pyarrow.Array, batch: pyarrow.RecordBatch, column: Column, typed: TypedDocuments
+) -> pyarrow.Array:
+    """The literals of a JSON column, with expressions for those whose text is not enough."""
+    name = types_column(column.name)
+    if name not in batch.schema.names or batch.column(name).null_count == batch.num_rows:
+        return texts
+    found = texts.to_pylist()
+    values, types = batch.column(column.name), batch.column(name)
+    for row in range(batch.num_rows):
+        if types[row].is_valid:
+            try:
+                found[row] = json_expression(typed_tree(values[row].as_py(), types[row].as_py()), column.name)
+            except DMError as error:
+                if error.name != "json-value-inexpressible":
+                    raise
+                raise DMError(
+                    "load-json-inexpressible",
+                    table=typed.table,
+                    row=shown_row(batch, row, typed.key),
+                    column=column.name,
+                    type=error.details["type"],
+                ) from error
+    return pyarrow.array(found, pyarrow.binary())
+
+
+def row_literals(
+    batch: pyarrow.RecordBatch,
+    columns: Sequence[Column],
+    constants: Sequence[bytes] = (),
+    *,
+    text: bool = False,
+    typed: TypedDocuments | None = None,
+) -> Iterator[bytes]:
+    """Each row of the batch as `(value,value,..)`; `columns` are its first ones, in order, `constants` follow.
+
+    With `text` it is for a file that other tools read as well. With `typed` documents the session's character set must
+    be utf8mb4, else binary.
+    """
+    tail = b"".join(b"," + constant for constant in constants) + b")"
+    if not columns:  # all are generated: the rows have nothing but their number
+        yield from [b"(" + tail.lstrip(b",")] * batch.num_rows
+        return
+    for piece in sliced(batch):
+        if piece.num_rows == 0:
+            continue
+        texts = [_literals(piece.column(at), column, text, typed is not None) for at, column in enumerate(columns)]
+        for at, column in enumerate(columns):
+            if typed is not None and column.base == "json":
+                texts[at] = _documents(texts[at], piece, column, typed)
+        comma = pyarrow.scalar(b",", pyarrow.binary())
+        joined = compute.binary_join_element_wise(*texts, comma)
+        for row in joined.to_pylist():
+            yield b"(" + row + tail
+
+
+def statements(
+    head: bytes, rows: Iterator[bytes], tail: bytes, largest: int, separator: bytes = b","
+) -> Iterator[tuple[bytes, int]]:
+    """INSERT statements of at most `largest` bytes where rows allow it, each with its number of rows."""
+    pending: list[bytes] = []
+    size = len(head) + len(tail)
+    for row in rows:
+        if pending and size + len(row) + len(separator) > largest:
+            yield head + separator.join(pending) + tail, len(pending)
+            pending = []
+            size = len(head) + len(tail)
+        pending.append(row)
+        size += len(row) + len(separator)
+    if pending:
+        yield head + separator.join(pending) + tail, len(pending)

@@ -1,0 +1,195 @@
+"""The checkpoint: the global point L, the bound B, and per table its structure and, if it has one, its own point.
+
+Only the control lane writes here, each time in a transaction that first advances the control row (invariants I1 to I3
+of `protocol.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.file_birth import FileBirth, birth_from_json, birth_to_json
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.online import OnlineRecord, write_online
+from dm.progress.operators import Operator, put_operator, remove_operators
+from dm.progress.tables import SubtaskKey, existing_tables
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import TableSchema
+
+_NO_STRUCTURE = "{}"
+
+
+@dataclass(frozen=True, slots=True)
+class TablePoint:
+    """A table at the checkpoint: its structure (None when it is gone) and its own point (None: the global one)."""
+
+    schema: TableSchema | None
+    point: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """All that is stored of one subtask's progress in the checkpoint table."""
+
+    position: Position  # L
+    bound: Position | None = None  # B; None when L covers everything committed
+    tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
+    birth: FileBirth | None = None  # of L's file
+
+    def points_ahead(self) -> dict[TableName, Position]:
+        """All tables' own points, as long as L has not come past every one of them; then there are none any more."""
+        points = {table: each.point for table, each in self.tables.items() if each.point is not None}
+        return {} if all(self.position.is_behind(point) for point in points.values()) else points
+
+
+def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
+    """Whether syncing has begun, or may begin, from a stored point."""
+    if key.checkpoint not in existing_tables(connection, key):
+        return False
+    rows = connection.query(f"SELECT 1 FROM {key.checkpoint.sql} WHERE id = %s AND is_global", (key.source_id,))
+    return bool(rows)
+
+
+def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint | None:
+    """What is stored, or None when the subtask never had a point."""
+    rows = connection.query(
+        "SELECT is_global, cp_schema, cp_table, server_uuid, binlog_name, binlog_pos, binlog_gtid,"
+        " exit_safe_server_uuid, exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, table_info"
+        f" FROM {key.checkpoint.sql} WHERE id = %s",
+        (key.source_id,),
+    )
+    position: Position | None = None
+    bound: Position | None = None
+    birth: FileBirth | None = None
+    tables: dict[TableName, TablePoint] = {}
+    for row in rows:
+        if row[0]:
+            position = read_position(*row[3:7])
+            bound = read_position(*row[7:11])
+            birth = birth_from_json(str(row[11]))
+        else:
+            text = str(row[11])
+            schema = None if text == _NO_STRUCTURE else schema_from_json(text)
+            tables[TableName(str(row[1]), str(row[2]))] = TablePoint(schema, read_position(*row[3:7]))
+    if position is None:
+        if tables:
+            raise DMError("checkpoint-damaged", table=str(key.checkpoint), source=key.source_id)
+        return None
+    return Checkpoint(position, bound, tables, birth)
+
+
+def write_global(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    position: Position,
+    bound: Position | None,
+    birth: FileBirth | None = None,
+) -> None:
+    """Store L, with its file's birth where that is known, and B inside the open transaction."""
+    connection.execute(
+        f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
+        " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, exit_safe_server_uuid, table_info,"
+        " is_global) VALUES (%s, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, 1) ON DUPLICATE KEY UPDATE"
+        " binlog_name = VALUES(binlog_name), binlog_pos = VALUES(binlog_pos), binlog_gtid = VALUES(binlog_gtid),"
+        " server_uuid = VALUES(server_uuid), exit_safe_binlog_name = VALUES(exit_safe_binlog_name),"
+        " exit_safe_binlog_pos = VALUES(exit_safe_binlog_pos), exit_safe_binlog_gtid = VALUES(exit_safe_binlog_gtid),"
+        " exit_safe_server_uuid = VALUES(exit_safe_server_uuid), table_info = VALUES(table_info)",
+        (key.source_id, *position_columns(position), *position_columns(bound), birth_to_json(birth)),
+    )
+
+
+def write_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
+    """Store one table inside the open transaction."""
+    structure = _NO_STRUCTURE if point.schema is None else schema_to_json(point.schema)
+    connection.execute(
+        f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
+        " exit_safe_binlog_gtid, table_info, is_global) VALUES (%s, %s, %s, %s, %s, %s, %s, '', %s, 0)"
+        " ON DUPLICATE KEY UPDATE binlog_name = VALUES(binlog_name), binlog_pos = VALUES(binlog_pos),"
+        " binlog_gtid = VALUES(binlog_gtid), server_uuid = VALUES(server_uuid), table_info = VALUES(table_info)",
+        (key.source_id, table.schema, table.table, *position_columns(point.point), structure),
+    )
+
+
+def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint) -> bool:
+    """Store a first checkpoint in one transaction; False, and nothing written, when there is one already."""
+    try:
+        connection.begin()
+        rows = connection.query(
+            f"SELECT 1 FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = '' AND cp_table = '' FOR UPDATE",
+            (key.source_id,),
+        )
+        if not rows:
+            write_global(connection, key, checkpoint.position, checkpoint.bound, checkpoint.birth)
+            for table, point in checkpoint.tables.items():
+                write_table(connection, key, table, point)
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
+    return not rows
+
+
+def store_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
+    """Store one table at the checkpoint, in a transaction of its own; for who holds the control lane's lock."""
+    connection.begin()
+    write_table(connection, key, table, point)
+    connection.commit()
+
+
+def forget_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    """Store that nothing is known of a table, in a transaction of its own."""
+    connection.begin()
+    _remove_table(connection, key, table)
+    connection.commit()
+
+
+def _remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    connection.execute(
+        f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+        (key.source_id, table.schema, table.table),
+    )
+
+
+@dataclass(slots=True)
+class CheckpointWriter:
+    """Writes the checkpoint under the control lane's claim."""
+
+    connection: TargetConnection
+    claim: LaneClaim
+
+    def write(
+        self,
+        position: Position,
+        bound: Position | None,
+        tables: Mapping[TableName, TablePoint] | None = None,
+        gone: Iterable[TableName] = (),
+        *,
+        clear_intent: bool = False,
+        outdated: Sequence[Operator] = (),
+        injected: Operator | None = None,
+        online: Mapping[TableName, OnlineRecord | None] | None = None,
+        birth: FileBirth | None,
+    ) -> None:
+        """Store L and B and, behind a DDL, the changed structures and the end of its intent, in one transaction.
+
+        With it go operators that nobody needs behind L, that the statements of one were executed, and what changed
+        about online DDL (None: nothing is to be known any more).
+        """
+        key = self.claim.key
+        with claimed(self.connection, self.claim):
+            write_global(self.connection, key, position, bound, birth)
+            for table, point in (tables or {}).items():
+                write_table(self.connection, key, table, point)
+            for table in gone:
+                _remove_table(self.connection, key, table)
+            if clear_intent:
+                self.connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
+            remove_operators(self.connection, key, outdated)
+            if injected is not None:
+                put_operator(self.connection, key, injected)
+            write_online(self.connection, key, online or {})

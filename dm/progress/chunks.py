@@ -1,0 +1,298 @@
+"""Which parts of a dump are in the target: one row per part, committed with the part's rows.
+
+Problem: a load is killed anywhere, and it is killed with many writers. A part whose commit nobody heard of must not be
+loaded twice (keyless rows would double), and a writer of the killed run that is merely slow must not write into what a
+newer run, or already the syncer, has taken over.
+
+The transaction of a part does three things in this order:
+
+1. it reads the run row (`cp_schema` = '') with a shared lock and compares the epoch: a newer run raised it, and to
+   raise it, it needed the row for itself. So an older run's transaction either ended before the newer run read
+   anything, or fails here;
+2. it inserts the part's row. The primary key makes a second writer of the same part wait here, and find it done;
+3. it writes the rows, and commits.
+
+Each writing session also holds one of a row of named locks, so that a new run can find and kill the sessions of the
+old one instead of waiting for a transaction that nobody will end (a stopped process keeps its connections open).
+
+The rows stay when the load is finished: they are what turns a late writer away. `--remove-meta` removes them.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from dataclasses import dataclass
+from typing import Final
+
+from dm.downstream.connection import TargetConnection
+from dm.downstream.session import CHARSET, COLLATION
+from dm.errors import DMError
+from dm.ident import Ident, TableName
+from dm.progress.tables import SubtaskKey
+
+SUFFIX = "loader_checkpoint"
+MOST_WRITERS: Final = 256  # at one time; more than any sensible pool
+_BUSY_SECONDS = 60.0
+
+_DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    cp_schema VARCHAR(128) NOT NULL,
+    cp_table VARCHAR(128) NOT NULL,
+    generation INT UNSIGNED NOT NULL DEFAULT 0,
+    chunk INT UNSIGNED NOT NULL DEFAULT 0,
+    part INT UNSIGNED NOT NULL DEFAULT 0,
+    dump_id VARCHAR(64) NOT NULL DEFAULT '',
+    epoch BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    finished BOOLEAN NOT NULL DEFAULT 0,
+    row_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    byte_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    target_schema VARCHAR(128) NOT NULL DEFAULT '',
+    target_table VARCHAR(128) NOT NULL DEFAULT '',
+    replaced_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    ignored_count BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (id, cp_schema, cp_table, generation, chunk, part)
+) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"""
+
+
+@dataclass(frozen=True, slots=True)
+class PartKey:
+    """One part of a chunk of a source table."""
+
+    table: TableName
+    generation: int
+    chunk: int
+    part: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadRun:
+    """One run of a load: what each writing session needs to prove that it belongs to it."""
+
+    key: SubtaskKey
+    dump_id: str
+    epoch: int
+    finished: bool = False  # an earlier run finished the load of this dump
+
+    @property
+    def table(self) -> TableName:
+        """The table of the parts."""
+        return self.key.table(SUFFIX)
+
+
+def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event) -> LoadRun:
+    """Take over from whichever run there was; afterwards no session of it can write."""
+    table = key.table(SUFFIX).sql
+    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    connection.execute(_DEFINITION.format(table=key.table(SUFFIX).sql))
+    _end_sessions(connection, key, stop)
+    try:
+        connection.begin()
+        connection.execute(
+            f"INSERT IGNORE INTO {table} (id, cp_schema, cp_table, dump_id) VALUES (%s, '', '', %s)",
+            (key.source_id, dump_id),
+        )
+        epoch, found, finished = connection.query(
+            f"SELECT epoch, dump_id, finished FROM {table} WHERE id = %s AND cp_schema = '' AND cp_table = ''"
+            " FOR UPDATE",
+            (key.source_id,),
+        )[0]
+        if str(found) == dump_id:
+            connection.execute(
+                f"UPDATE {table} SET epoch = %s WHERE id = %s AND cp_schema = '' AND cp_table = ''",
+                (int(epoch) + 1, key.source_id),
+            )
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
+    if str(found) != dump_id:
+        raise DMError("load-other-dump", task=key.task, source=key.source_id)
+    return LoadRun(key, dump_id, int(epoch) + 1, bool(finished))
+
+
+def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading.Event) -> None:
+    """Kill the writers of earlier runs and wait until the server has rolled them back."""
+    asked = ", ".join(["IS_USED_LOCK(%s)"] * MOST_WRITERS)
+    names = tuple(key.lock_name(f"load-{slot}") for slot in range(MOST_WRITERS))
+    deadline = time.monotonic() + _BUSY_SECONDS
+    killed: set[int] = set()
+    while True:
+        holders = {int(holder) for holder in connection.query(f"SELECT {asked}", names)[0] if holder is not None}
+        if not holders:
+            return
+        for holder in holders - killed:
+            connection.kill(holder)
+        killed |= holders
+        if stop.wait(0.05) or time.monotonic() > deadline:
+            raise DMError("load-busy", cause=f"target connections {sorted(holders)}")
+
+
+def take_slot(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Make the session one that a later run can find; the server frees the slot with the session."""
+    for slot in range(MOST_WRITERS):
+        if connection.query("SELECT GET_LOCK(%s, 0)", (key.lock_name(f"load-{slot}"),))[0][0] == 1:
+            return
+    raise DMError("load-busy", cause=f"{MOST_WRITERS} sessions write at the same time")
+
+
+def claim_part(
+    connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int, target: TableName
+) -> bool:
+    """Enter the part into the open transaction; False when it is loaded already, DMError when a newer run took over."""
+    _speak_text(connection)
+    found = connection.query(
+        f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = '' LOCK IN SHARE MODE",
+        (run.key.source_id,),
+    )
+    if not found or int(found[0][0]) != run.epoch:
+        raise DMError("load-fenced", task=run.key.task)
+    affected = connection.execute(
+        f"INSERT IGNORE INTO {run.table.sql} (id, cp_schema, cp_table, generation, chunk, part, dump_id, epoch,"
+        " row_count, byte_count, target_schema, target_table)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            run.key.source_id, part.table.schema, part.table.table, part.generation, part.chunk, part.part,
+            run.dump_id, run.epoch, rows, size, target.schema, target.table,
+        ),
+    )  # fmt: skip
+    return affected == 1
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicates:
+    """Rows that met one with the same key."""
+
+    replaced: int = 0  # rows of the target that had to go
+    ignored: int = 0  # rows of the source that were not taken
+
+    def __add__(self, other: Duplicates) -> Duplicates:
+        return Duplicates(self.replaced + other.replaced, self.ignored + other.ignored)
+
+    def __sub__(self, other: Duplicates) -> Duplicates:
+        return Duplicates(self.replaced - other.replaced, self.ignored - other.ignored)
+
+
+NO_DUPLICATES: Final = Duplicates()
+
+
+def note_duplicates(connection: TargetConnection, run: LoadRun, part: PartKey, found: Duplicates) -> None:
+    """Write what a claimed part met into its record, in the same transaction."""
+    if found != NO_DUPLICATES:
+        _speak_text(connection)
+        connection.execute(
+            f"UPDATE {run.table.sql} SET replaced_count = %s, ignored_count = %s WHERE id = %s AND cp_schema = %s"
+            " AND cp_table = %s AND generation = %s AND chunk = %s AND part = %s",
+            (
+                found.replaced, found.ignored, run.key.source_id, part.table.schema, part.table.table,
+                part.generation, part.chunk, part.part,
+            ),
+        )  # fmt: skip
+
+
+def note_size(connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int) -> None:
+    """Write how much a claimed part turned out to be into its record, in the same transaction."""
+    _speak_text(connection)
+    connection.execute(
+        f"UPDATE {run.table.sql} SET row_count = %s, byte_count = %s WHERE id = %s AND cp_schema = %s"
+        " AND cp_table = %s AND generation = %s AND chunk = %s AND part = %s",
+        (
+            rows, size, run.key.source_id, part.table.schema, part.table.table, part.generation, part.chunk, part.part,
+        ),
+    )  # fmt: skip
+
+
+def loaded_sizes(connection: TargetConnection, run: LoadRun) -> dict[PartKey, tuple[int, int]]:
+    """Rows and bytes of the parts that are in the target."""
+    rows = connection.query(
+        "SELECT cp_schema, cp_table, generation, chunk, part, row_count, byte_count"
+        f" FROM {run.table.sql} WHERE id = %s AND cp_schema <> ''",
+        (run.key.source_id,),
+    )
+    return {
+        PartKey(TableName(str(row[0]), str(row[1])), int(row[2]), int(row[3]), int(row[4])): (int(row[5]), int(row[6]))
+        for row in rows
+    }
+
+
+def loaded_bytes(connection: TargetConnection, run: LoadRun) -> dict[TableName, int]:
+    """How much of this source is in each table of the target."""
+    rows = connection.query(
+        f"SELECT target_schema, target_table, SUM(byte_count) FROM {run.table.sql} WHERE id = %s AND cp_schema <> ''"
+        " GROUP BY target_schema, target_table",
+        (run.key.source_id,),
+    )
+    return {TableName(str(schema), str(table)): int(size) for schema, table, size in rows}
+
+
+def _speak_text(connection: TargetConnection) -> None:
+    """End what a session was set to for rows: compared as bytes, names would find no index, but each other's locks."""
+    connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
+
+
+def noted_duplicates(connection: TargetConnection, run: LoadRun) -> Duplicates:
+    """What all loaded parts of this source have met."""
+    replaced, ignored = connection.query(
+        f"SELECT COALESCE(SUM(replaced_count), 0), COALESCE(SUM(ignored_count), 0) FROM {run.table.sql} WHERE id = %s",
+        (run.key.source_id,),
+    )[0]
+    return Duplicates(int(replaced), int(ignored))
+
+
+def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: TableName) -> list[tuple[str, TableName]]:
+    """Sources and tables of the task, other sources' too, that have parts in the target table."""
+    _speak_text(connection)
+    rows = connection.query(
+        f"SELECT DISTINCT id, cp_schema, cp_table FROM {run.table.sql} WHERE target_schema = %s AND target_table = %s"
+        " ORDER BY id, cp_schema, cp_table",
+        (target.schema, target.table),
+    )
+    return [(str(source), TableName(str(schema), str(table))) for source, schema, table in rows]
+
+
+def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName, list[TableName]]:
+    """The target tables that rows of this source are recorded in, each with the tables they are from."""
+    # Parts of SQL files know their bytes only.
+    rows = connection.query(
+        "SELECT DISTINCT target_schema, target_table, cp_schema, cp_table"
+        f" FROM {run.table.sql} WHERE id = %s AND cp_schema <> '' AND (row_count > 0 OR byte_count > 0)"
+        " ORDER BY cp_schema, cp_table",
+        (run.key.source_id,),
+    )
+    found: dict[TableName, list[TableName]] = {}
+    for row in rows:
+        found.setdefault(TableName(str(row[0]), str(row[1])), []).append(TableName(str(row[2]), str(row[3])))
+    return found
+
+
+def loaded_parts(connection: TargetConnection, run: LoadRun) -> dict[PartKey, int]:
+    """The parts that are in the target, each with its bytes."""
+    return {part: size for part, (_, size) in loaded_sizes(connection, run).items()}
+
+
+def finish_run(connection: TargetConnection, run: LoadRun) -> None:
+    """Note that everything is loaded and handed over; raises DMError when a newer run took over."""
+    affected = connection.execute(
+        f"UPDATE {run.table.sql} SET finished = 1 WHERE id = %s AND cp_schema = '' AND cp_table = '' AND epoch = %s",
+        (run.key.source_id, run.epoch),
+    )
+    if affected != 1:
+        connection.rollback()
+        raise DMError("load-fenced", task=run.key.task)
+    connection.commit()
+
+
+def load_is_finished(connection: TargetConnection, key: SubtaskKey) -> bool:
+    """Whether the load of this subtask has been finished; safe to ask before any table exists."""
+    table = key.table(SUFFIX)
+    exists = connection.query(
+        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+        (table.schema, table.table),
+    )
+    if not exists:
+        return False
+    rows = connection.query(
+        f"SELECT finished FROM {table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (key.source_id,)
+    )
+    return bool(rows) and bool(rows[0][0])

@@ -1,0 +1,70 @@
+"""Ending the sessions of an older run before this one reads anything.
+
+Every session that may write for a subtask holds a named lock of its lane (GET_LOCK, released by the server when the
+session ends and not before its transaction is rolled back or committed). A starting run finds the holder of each lock
+and ends it: an idle or applying session is killed, a session inside a DDL statement is waited for, because a long ALTER
+that nobody listens to still completes and throwing it away would cost hours. When all locks are ours nothing of the
+older run can change the target any more; raising the epoch (`lanes.py`) is then free of waiting, and would stop a
+transaction even if a lock had been lost.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dm.clock import Clock
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.progress.lane_rows import DDL
+from dm.progress.tables import SubtaskKey
+
+POLL_SECONDS = 0.05
+
+# What the holder of a lock is doing, for the status of the waiting run.
+Waiting = Callable[[str], None]
+
+
+def lock_holder(connection: TargetConnection, key: SubtaskKey, lane: str) -> int | None:
+    """The target's number of the session that holds a lane's lock; None when nobody does."""
+    holder = connection.query("SELECT IS_USED_LOCK(%s)", (key.lock_name(lane),))[0][0]
+    return None if holder is None else int(holder)
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Takes the lane locks of one subtask."""
+
+    key: SubtaskKey
+    clock: Clock
+    stop: threading.Event
+    waiting: Waiting
+
+    def take(self, connection: TargetConnection, lane: str) -> None:
+        """Make `connection` the holder of the lane's lock, ending whoever holds it; raises DMError `stopped`."""
+        name = self.key.lock_name(lane)
+        killed = 0
+        while connection.query("SELECT GET_LOCK(%s, 0)", (name,))[0][0] != 1:
+            holder = lock_holder(connection, self.key, lane)
+            if holder is not None:
+                killed = self._end(connection, lane, holder, killed)
+            if self.clock.wait(self.stop, POLL_SECONDS):
+                raise DMError("stopped-while-waiting", what=f"the session of lane {lane} of an earlier run")
+
+    def _end(self, connection: TargetConnection, lane: str, holder: int, killed: int) -> int:
+        """Kill the holder once, unless it is inside a DDL statement; gives the number of the killed session."""
+        if lane == DDL and self._runs_statement(connection, holder):
+            self.waiting(f"waiting for the DDL statement of an earlier run (target connection {holder}) to end")
+            return killed
+        if killed != holder:
+            self.waiting(f"ending target connection {holder} of an earlier run (lane {lane})")
+            connection.kill(holder)
+        return holder
+
+    @staticmethod
+    def _runs_statement(connection: TargetConnection, holder: int) -> bool:
+        for row in connection.query("SHOW FULL PROCESSLIST"):
+            if int(row[0]) == holder:
+                return str(row[4]) == "Query"
+        return False

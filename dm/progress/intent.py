@@ -1,0 +1,153 @@
+"""DDL intents: what was about to be executed, so that a restart can tell whether it happened (invariant I6).
+
+A piece was executed or it was not: the target has the structure from before, or another one. What that other one is
+exactly, the source's text does not always say: a server rounds a default to the column's digits, leaves out the part of
+an index that a new type makes needless. So where the structure is neither the one expected nor the one from before,
+outlines are compared that leave such things out, if by them before and after differ at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.tables import SubtaskKey
+from dm.schema.effect import same_structure
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import TableSchema
+
+Structures = Mapping[TableName, TableSchema | None]  # None: the table does not exist
+
+
+class Outcome(Enum):
+    """What a restart finds of an intended piece."""
+
+    DONE = "done"
+    NOT_DONE = "not done"
+    UNCLEAR = "unclear"
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """One piece of one DDL event, about to be executed by one target session."""
+
+    position: Position  # the end of the DDL's event
+    piece: int  # its number; that behind the last is the whole statement, where a piece was refused alone
+    statement: str
+    connection_id: int
+    before: Structures
+    after: Structures
+    refused: bool = False  # the target said no: the piece was not executed, those before it were
+
+    @property
+    def changed(self) -> tuple[TableName, ...]:
+        """The tables of which the piece changes the structure; where it changes none, all that it names."""
+        named = [table for table in self.before if table.table]
+        different = [table for table in named if self.before[table] != self.after.get(table)]
+        return tuple(different or named)
+
+    def outcome(self, now: Structures) -> Outcome:
+        """Compare what the target has now with what it had and should have."""
+        if _same(self.before, self.after):
+            return Outcome.UNCLEAR if not _same(now, self.before) else Outcome.NOT_DONE
+        if _same(now, self.after):
+            return Outcome.DONE
+        if _same(now, self.before):
+            return Outcome.NOT_DONE
+        before, after, found = _outlines(self.before), _outlines(self.after), _outlines(now)
+        if before == after or found not in (before, after):
+            return Outcome.UNCLEAR
+        return Outcome.DONE if found == after else Outcome.NOT_DONE
+
+
+def _same(left: Structures, right: Structures) -> bool:
+    if set(left) != set(right):
+        return False
+    for table, schema in left.items():
+        other = right[table]
+        if schema is None or other is None:
+            if schema is not other:
+                return False
+        elif not same_structure(schema, other):
+            return False
+    return True
+
+
+def _outlines(structures: Structures) -> dict[TableName, object]:
+    return {table: None if schema is None else _outline(schema) for table, schema in structures.items()}
+
+
+def _outline(schema: TableSchema) -> object:
+    """Columns with their kinds, and what is indexed; database defaults where it stands for a database."""
+    columns = [
+        (column.name.lower(), column.base, column.decimals or 0, column.unsigned, column.nullable, column.generated)
+        for column in schema.columns
+    ]
+    indexes = sorted((index.kind, tuple(name.lower() for name in index.columns)) for index in schema.indexes)
+    return columns, indexes, None if schema.name.table else (schema.charset, schema.collation)
+
+
+def _dump(structures: Structures) -> str:
+    return json.dumps(
+        [[*table, None if schema is None else schema_to_json(schema)] for table, schema in structures.items()]
+    )
+
+
+def _load(text: str) -> Structures:
+    return {
+        TableName(schema, table): None if structure is None else schema_from_json(structure)
+        for schema, table, structure in json.loads(text)
+    }
+
+
+def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
+    """The intent an earlier run left, if any."""
+    rows = connection.query(
+        "SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement, connection_id, structure_before,"
+        f" structure_after, refused FROM {key.intent.sql} WHERE id = %s",
+        (key.source_id,),
+    )
+    if not rows:
+        return None
+    row = rows[0]
+    position = read_position(*row[0:4])
+    if position is None:
+        raise DMError("checkpoint-damaged", table=str(key.intent), source=key.source_id)
+    return Intent(position, int(row[4]), str(row[5]), int(row[6]), _load(str(row[7])), _load(str(row[8])), bool(row[9]))
+
+
+def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
+    """Store the intent under the control lane's claim; it replaces, and so completes, the one before it."""
+    key = claim.key
+    name, offset, gtid, uuid = position_columns(intent.position)
+    with claimed(connection, claim):
+        connection.execute(
+            f"REPLACE INTO {key.intent.sql} (id, server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement,"
+            " connection_id, structure_before, structure_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+            (
+                key.source_id,
+                uuid,
+                name,
+                offset,
+                gtid,
+                intent.piece,
+                intent.statement,
+                intent.connection_id,
+                _dump(intent.before),
+                _dump(intent.after),
+            ),
+        )
+
+
+def write_refusal(connection: TargetConnection, claim: LaneClaim) -> None:
+    """Store that the target refused the announced piece, so that it was not executed."""
+    key = claim.key
+    with claimed(connection, claim):
+        connection.execute(f"UPDATE {key.intent.sql} SET refused = 1 WHERE id = %s", (key.source_id,))

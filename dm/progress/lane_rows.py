@@ -1,0 +1,156 @@
+"""Worker rows: one row per lane, committed with the data of every batch (invariant I1 of `protocol.py`).
+
+The statement that updates a lane's row is the first of every target transaction. It matches one row only while the
+epoch is still ours; any other count means that a newer run has taken over and this one must end at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.progress.tables import SubtaskKey
+
+CONTROL = "control"
+DDL = "ddl"
+KEYLESS = "keyless"
+ATOMIC = "atomic"
+
+
+def worker_lane(number: int) -> str:
+    """The lane of apply worker `number`."""
+    return f"worker-{number:02d}"
+
+
+@dataclass(frozen=True, slots=True)
+class LaneRow:
+    """What one lane has committed."""
+
+    lane: str
+    epoch: int
+    batch: int
+    position: Position | None  # None before its first batch
+
+
+def read_position(uuid: object, name: object, offset: object, gtid: object) -> Position | None:
+    """A position from its four columns; None when they are empty.
+
+    A task that starts at a GTID set has no file before its first event, and may end a run there.
+    """
+    if not name and not gtid:
+        return None
+    return Position(str(uuid), str(name), int(str(offset)), GtidSet.parse(str(gtid or "")))
+
+
+def position_columns(position: Position | None) -> tuple[str, int, str, str]:
+    """File, offset, GTID set and server uuid, as the tables store them."""
+    if position is None:
+        return ("", 0, "", "")
+    return (position.file, position.offset, str(position.gtid_set), position.server_uuid)
+
+
+def read_lanes(connection: TargetConnection, key: SubtaskKey, *, lock: bool = False) -> list[LaneRow]:
+    """All lanes of the subtask; with `lock`, waits for the transactions that hold any of them."""
+    rows = connection.query(
+        "SELECT lane, epoch, batch, server_uuid, binlog_name, binlog_pos, binlog_gtid"
+        f" FROM {key.worker.sql} WHERE id = %s ORDER BY lane{' FOR UPDATE' if lock else ''}",
+        (key.source_id,),
+    )
+    return [LaneRow(str(row[0]), int(row[1]), int(row[2]), read_position(*row[3:7])) for row in rows]
+
+
+def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str]) -> tuple[int, list[LaneRow]]:
+    """Take over: raise the epoch of all lanes in one transaction; gives the new epoch and the rows as they were.
+
+    Reading the rows FOR UPDATE waits for every transaction of an older run that is still open, because each of them
+    holds its lane's row; what is read afterwards is final.
+    """
+    try:
+        connection.begin()
+        # The control row is the latch for the very first run, when there is nothing to lock yet.
+        _insert_missing(connection, key, [CONTROL], epoch=0)
+        found = read_lanes(connection, key, lock=True)
+        epoch = max(row.epoch for row in found) + 1
+        connection.execute(f"UPDATE {key.worker.sql} SET epoch = %s WHERE id = %s", (epoch, key.source_id))
+        present = {row.lane for row in found}
+        _insert_missing(connection, key, [lane for lane in lanes if lane not in present], epoch=epoch)
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
+    return epoch, found
+
+
+def _insert_missing(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str], epoch: int) -> None:
+    if lanes:
+        connection.execute(
+            f"INSERT IGNORE INTO {key.worker.sql} (id, lane, epoch, binlog_gtid)"
+            " VALUES " + ", ".join(["(%s, %s, %s, '')"] * len(lanes)),
+            tuple(value for lane in lanes for value in (key.source_id, lane, epoch)),
+        )
+
+
+@dataclass(slots=True)
+class LaneClaim:
+    """A lane held under one epoch: what a session needs to write under it."""
+
+    key: SubtaskKey
+    lane: str
+    epoch: int
+    batch: int = 0
+
+    def advance(self, connection: TargetConnection, position: Position | None) -> None:
+        """Update the lane's row inside the open transaction; raises DMError `fenced` when the epoch is not ours."""
+        self.advanced(connection.execute(self.advancing(connection, position)))
+
+    def advancing(self, connection: TargetConnection, position: Position | None) -> bytes:
+        """The statement of the next `advance`; its answer is for `advanced`."""
+        self.batch += 1
+        names, values = ["batch"], list[object]([self.batch])
+        if position is not None:
+            names += ["binlog_name", "binlog_pos", "binlog_gtid", "server_uuid"]
+            values += position_columns(position)
+        assignments = ", ".join(f"{name} = %s" for name in names)
+        return connection.rendered(
+            f"UPDATE {self.key.worker.sql} SET {assignments} WHERE id = %s AND lane = %s AND epoch = %s",
+            (*values, self.key.source_id, self.lane, self.epoch),
+        )
+
+    def advanced(self, affected: int) -> None:
+        """How many rows that found; raises DMError `fenced` when the epoch is not ours."""
+        if affected != 1:
+            raise self.fenced()
+
+    def verify(self, connection: TargetConnection) -> None:
+        """Outside any transaction: raises DMError `fenced` when a newer run holds the lane."""
+        if self.stored_epoch(connection) != self.epoch:
+            raise self.fenced()
+
+    def stored_epoch(self, connection: TargetConnection) -> int | None:
+        """The epoch that the lane has at the target now; None when its row is gone."""
+        found = connection.query(
+            f"SELECT epoch FROM {self.key.worker.sql} WHERE id = %s AND lane = %s", (self.key.source_id, self.lane)
+        )
+        return int(found[0][0]) if found else None
+
+    def fenced(self) -> DMError:
+        """The error of a run whose lane was taken."""
+        return DMError("fenced", task=self.key.task, source=self.key.source_id, lane=self.lane, epoch=self.epoch)
+
+
+@contextmanager
+def claimed(connection: TargetConnection, claim: LaneClaim) -> Iterator[None]:
+    """A transaction under the claim, rolled back if something fails; raises DMError."""
+    try:
+        connection.begin()
+        claim.advance(connection, None)
+        yield
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise

@@ -1,0 +1,121 @@
+"""What an online DDL tool has done so far to a ghost table: the statements that the real table is still to get.
+
+A record is made where the ghost table is created, grows with each statement on it, and goes when the ghost gets the
+real table's name. Each change is part of the transaction that stores L behind its statement, and the statement is not
+read again, so nothing is stored twice and nothing is forgotten. A ghost without a record was created before the task
+began to read, and nobody knows what was done to it.
+
+The table is DM's, with DM's columns. `ddls` is JSON: DM's `schema`, `table` and `ddls`, and beside them the session
+that each statement ran in, and, of a trash table, which real table was given its name while nothing took its place.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dm.binlog.query import QuerySession
+from dm.binlog.reader import Query
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.progress.tables import SubtaskKey, existing_tables
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece
+
+
+@dataclass(frozen=True, slots=True)
+class StoredStatement:
+    """A statement on a ghost table, every name qualified, and the session of its event."""
+
+    text: str
+    context: SourceContext
+    timestamp: int
+    session: QuerySession
+
+    @classmethod
+    def of(cls, piece: Piece, query: Query) -> StoredStatement:
+        """The statement of an event; raises DMError where names cannot be written out in it."""
+        whole = piece.route(lambda name: name)
+        return cls(whole.text, whole.context, query.timestamp, query.session)
+
+    def on(self, ghost: TableName, real: TableName) -> Piece:
+        """The statement with the real table's name in place of the ghost's; raises DMError."""
+        return Piece.of(self.text, self.context).route(lambda name: real if name == ghost else name)
+
+    @property
+    def query(self) -> Query:
+        """The event's session, for the statement to run in."""
+        return Query("", self.text.encode(), self.session, self.timestamp, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class OnlineRecord:
+    """What is known of a ghost table, or of a trash table that holds a real one."""
+
+    statements: tuple[StoredStatement, ...] = ()
+    moved: TableName | None = None  # the real table that was renamed to this trash name, and has no successor yet
+
+    def to_json(self, name: TableName) -> str:
+        """For the table at the target."""
+        sessions = [
+            {"context": asdict(one.context), "timestamp": one.timestamp, "session": asdict(one.session)}
+            for one in self.statements
+        ]
+        return json.dumps(
+            {
+                "schema": name.schema,
+                "table": name.table,
+                "ddls": [one.text for one in self.statements],
+                "sessions": sessions,
+                "moved": None if self.moved is None else list(self.moved),
+            }
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> OnlineRecord:
+        """The inverse of `to_json`."""
+        found = json.loads(text)
+        statements = tuple(
+            StoredStatement(
+                statement, SourceContext(**session["context"]), session["timestamp"], _session(session["session"])
+            )
+            for statement, session in zip(found["ddls"], found["sessions"], strict=True)
+        )
+        return cls(statements, None if found["moved"] is None else TableName(*found["moved"]))
+
+
+def _session(stored: Mapping[str, Any]) -> QuerySession:
+    return QuerySession(**{name: _tuples(value) for name, value in stored.items()})
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(one) for one in value) if isinstance(value, list) else value
+
+
+def read_online(connection: TargetConnection, key: SubtaskKey) -> dict[TableName, OnlineRecord]:
+    """All that is stored."""
+    if key.online not in existing_tables(connection, key):
+        return {}
+    rows = connection.query(
+        f"SELECT ghost_schema, ghost_table, ddls FROM {key.online.sql} WHERE id = %s", (key.source_id,)
+    )
+    return {TableName(str(row[0]), str(row[1])): OnlineRecord.from_json(str(row[2])) for row in rows}
+
+
+def write_online(
+    connection: TargetConnection, key: SubtaskKey, changes: Mapping[TableName, OnlineRecord | None]
+) -> None:
+    """Store changed records inside the open transaction; None removes one."""
+    for name, record in changes.items():
+        if record is None:
+            connection.execute(
+                f"DELETE FROM {key.online.sql} WHERE id = %s AND ghost_schema = %s AND ghost_table = %s",
+                (key.source_id, name.schema, name.table),
+            )
+        else:
+            connection.execute(
+                f"REPLACE INTO {key.online.sql} (id, ghost_schema, ghost_table, ddls) VALUES (%s, %s, %s, %s)",
+                (key.source_id, name.schema, name.table, record.to_json(name)),
+            )

@@ -1,0 +1,141 @@
+"""Operators: what a person wants done with single events of the binlog (`dmctl binlog skip | replace | inject`).
+
+An operator decides which statements an event stands for, so it must be found again by every run that may read the
+event: by one after a crash, by one on another host, and by one that begins before it. Hence these rules (I8 of
+`protocol.py`).
+
+- It is stored before it is acknowledged, and goes in the transaction that stores a checkpoint behind its event.
+- An intent belongs to the statements of one reading of its event. Where an operator changes what the event stands for,
+  the intent goes in the same transaction: the numbers of its pieces would mean other statements.
+- An inject is done before its event. That it is done is stored together with the structures that it left.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.position import Position
+from dm.progress.lane_rows import LaneClaim, read_position
+from dm.progress.tables import SubtaskKey, existing_tables
+
+Action = Literal["skip", "replace", "inject"]
+_ACTIONS: Final[dict[str, Action]] = {"skip": "skip", "replace": "replace", "inject": "inject"}
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """What is to be done with the event that begins at a place."""
+
+    server_uuid: str
+    file: str
+    offset: int
+    action: Action
+    statements: tuple[str, ...] = ()
+    done: bool = False  # an inject whose statements were executed, while its event was not yet
+
+    @property
+    def place(self) -> str:
+        """File and offset, as `--binlog-pos` takes them."""
+        return f"{self.file}:{self.offset}"
+
+    @property
+    def position(self) -> Position:
+        """The place as a position without a GTID set."""
+        return Position(self.server_uuid, self.file, self.offset)
+
+    def same_event(self, other: Operator) -> bool:
+        """Whether the two are for one event."""
+        return (self.server_uuid, self.file, self.offset) == (other.server_uuid, other.file, other.offset)
+
+    def outdated(self, checkpoint: Position) -> bool:
+        """Whether its event lies before a checkpoint, so that nobody reads it again."""
+        return self.position.same_files(checkpoint) and self.position.order < checkpoint.order
+
+
+def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operator]:
+    """All that are stored, by file and offset."""
+    if key.operator not in existing_tables(connection, key):
+        return []
+    rows = connection.query(
+        f"SELECT server_uuid, binlog_name, binlog_pos, action, statements, done FROM {key.operator.sql} WHERE id = %s",
+        (key.source_id,),
+    )
+    found = [
+        Operator(
+            str(row[0]), str(row[1]), int(row[2]), _ACTIONS[str(row[3])], tuple(json.loads(str(row[4]))), bool(row[5])
+        )
+        for row in rows
+    ]
+    return sorted(found, key=lambda operator: (operator.server_uuid, operator.position.order))
+
+
+def put_operator(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
+    """Store an operator inside the open transaction, in the place of one for the same event."""
+    connection.execute(
+        f"REPLACE INTO {key.operator.sql} (id, server_uuid, binlog_name, binlog_pos, action, statements, done)"
+        " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+        (
+            key.source_id,
+            operator.server_uuid,
+            operator.file,
+            operator.offset,
+            operator.action,
+            json.dumps(operator.statements),
+            int(operator.done),
+        ),
+    )
+
+
+def remove_operators(connection: TargetConnection, key: SubtaskKey, operators: Iterable[Operator]) -> None:
+    """Remove operators inside the open transaction."""
+    for operator in operators:
+        connection.execute(
+            f"DELETE FROM {key.operator.sql}"
+            " WHERE id = %s AND server_uuid = %s AND binlog_name = %s AND binlog_pos = %s",
+            (key.source_id, operator.server_uuid, operator.file, operator.offset),
+        )
+
+
+def forget_intent_of(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
+    """Remove, inside the open transaction, an intent of the event that an operator changes the meaning of.
+
+    An intent's position is the end of its event's transaction, and everything before that transaction is behind the
+    checkpoint; a place that is not, and lies before the intent's position, is inside it.
+    """
+    rows = connection.query(
+        f"SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid FROM {key.intent.sql} WHERE id = %s",
+        (key.source_id,),
+    )
+    end = read_position(*rows[0]) if rows else None
+    if end is not None and end.same_files(operator.position) and operator.position.order < end.order:
+        connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
+
+
+def change_operators(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    *,
+    put: Operator | None = None,
+    remove: Operator | None = None,
+    claim: LaneClaim | None = None,
+) -> None:
+    """Store one change in a transaction of its own; under the claim of a run, or by who holds the lock instead."""
+    try:
+        connection.begin()
+        if claim is not None:
+            claim.advance(connection, None)
+        if put is not None:
+            put_operator(connection, key, put)
+            forget_intent_of(connection, key, put)
+        if remove is not None:
+            remove_operators(connection, key, [remove])
+            forget_intent_of(connection, key, remove)
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise

@@ -1,0 +1,207 @@
+"""The progress tables: names and definitions.
+
+The checkpoint table is DM's (`dm-behaviour` 4.9) with 64-bit offsets and the server's uuid added, since an offset
+without its server means nothing. The others are ours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from dm.downstream.connection import TargetConnection
+from dm.ident import Ident, TableName
+
+
+@dataclass(frozen=True, slots=True)
+class SubtaskKey:
+    """Whose progress: one task on one source, and the schema that holds it."""
+
+    meta_schema: str
+    task: str
+    source_id: str
+
+    def table(self, suffix: str) -> TableName:
+        """A progress table of the task."""
+        return TableName(self.meta_schema, f"{self.task}_{suffix}")
+
+    @property
+    def checkpoint(self) -> TableName:
+        """DM's checkpoint table."""
+        return self.table("syncer_checkpoint")
+
+    @property
+    def worker(self) -> TableName:
+        """One row per lane."""
+        return self.table("syncer_worker")
+
+    @property
+    def intent(self) -> TableName:
+        """The DDL piece about to be executed."""
+        return self.table("syncer_ddl")
+
+    @property
+    def operator(self) -> TableName:
+        """What a person wants done with single events."""
+        return self.table("syncer_operator")
+
+    @property
+    def undone(self) -> TableName:
+        """What a run was given and did not do."""
+        return self.table("syncer_undone")
+
+    @property
+    def ordered(self) -> TableName:
+        """Which target tables are changed in the source's order."""
+        return self.table("syncer_ordered")
+
+    @property
+    def online(self) -> TableName:
+        """DM's table of what online DDL tools do to their ghost tables."""
+        return self.table("onlineddl")
+
+    @property
+    def deferral(self) -> TableName:
+        """Tables that a load has still to complete."""
+        return self.table("loader_deferral")
+
+    def lock_name(self, lane: str) -> str:
+        """The name of the lock a lane's session holds; server-wide and at most 64 characters, hence the digest."""
+        digest = hashlib.sha256("\0".join((self.meta_schema, self.task, self.source_id)).encode()).hexdigest()
+        return f"dm:{digest[:32]}:{lane}"
+
+
+_CHARSET = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+
+_CHECKPOINT = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    cp_schema VARCHAR(128) NOT NULL,
+    cp_table VARCHAR(128) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL DEFAULT '',
+    binlog_pos BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL DEFAULT '',
+    exit_safe_binlog_name VARCHAR(128) NOT NULL DEFAULT '',
+    exit_safe_binlog_pos BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    exit_safe_binlog_gtid MEDIUMTEXT NOT NULL,
+    exit_safe_server_uuid VARCHAR(64) NOT NULL DEFAULT '',
+    table_info JSON NOT NULL,
+    is_global BOOLEAN NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    UNIQUE KEY uk_id_schema_table (id, cp_schema, cp_table)
+) ENGINE=InnoDB {charset}"""
+
+_WORKER = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    lane VARCHAR(32) NOT NULL,
+    epoch BIGINT UNSIGNED NOT NULL,
+    batch BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    server_uuid VARCHAR(64) NOT NULL DEFAULT '',
+    binlog_name VARCHAR(128) NOT NULL DEFAULT '',
+    binlog_pos BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    PRIMARY KEY (id, lane)
+) ENGINE=InnoDB {charset}"""
+
+_INTENT = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL,
+    binlog_pos BIGINT UNSIGNED NOT NULL,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    piece INT UNSIGNED NOT NULL,
+    statement LONGTEXT NOT NULL,
+    connection_id BIGINT UNSIGNED NOT NULL,
+    structure_before LONGTEXT NOT NULL,
+    structure_after LONGTEXT NOT NULL,
+    refused BOOLEAN NOT NULL DEFAULT 0,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB {charset}"""
+
+_OPERATOR = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL,
+    binlog_pos BIGINT UNSIGNED NOT NULL,
+    action VARCHAR(16) NOT NULL,
+    statements LONGTEXT NOT NULL,
+    done BOOLEAN NOT NULL DEFAULT 0,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (id, server_uuid, binlog_name, binlog_pos)
+) ENGINE=InnoDB {charset}"""
+
+_UNDONE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    changes LONGTEXT NOT NULL,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB {charset}"""
+
+_ORDERED = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    cp_schema VARCHAR(128) NOT NULL,
+    cp_table VARCHAR(128) NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL,
+    binlog_pos BIGINT UNSIGNED NOT NULL,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    gtid VARCHAR(128) NOT NULL,
+    number BIGINT NOT NULL,
+    PRIMARY KEY (id, cp_schema, cp_table)
+) ENGINE=InnoDB {charset}"""
+
+# DM's columns; `ddls` holds more than DM's (see `online.py`), so it is longer.
+_ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    ghost_schema VARCHAR(128) NOT NULL,
+    ghost_table VARCHAR(128) NOT NULL,
+    ddls LONGTEXT NOT NULL,
+    update_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    UNIQUE KEY uk_id_schema_table (id, ghost_schema, ghost_table)
+) ENGINE=InnoDB {charset}"""
+
+
+def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Create what is missing; safe to repeat and to race."""
+    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    definitions = (
+        (key.checkpoint, _CHECKPOINT),
+        (key.worker, _WORKER),
+        (key.intent, _INTENT),
+        (key.operator, _OPERATOR),
+        (key.undone, _UNDONE),
+        (key.ordered, _ORDERED),
+        (key.online, _ONLINE),
+    )
+    for table, definition in definitions:
+        connection.execute(definition.format(table=table.sql, charset=_CHARSET))
+    connection.commit()
+
+
+def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
+    """The progress tables of the task that exist."""
+    own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
+    wanted = [*own, key.table("loader_checkpoint"), key.deferral]
+    rows = connection.query(
+        "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
+    )
+    present = {str(row[0]) for row in rows}
+    return [table for table in wanted if table.table in present]
+
+
+def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Forget everything about this subtask (`start-task --remove-meta`).
+
+    What a table lacks is no progress: where other sources have loaded rows into it, nobody can make it anew, and the
+    next load completes it as this one would have.
+    """
+    loaded = key.table("loader_checkpoint")
+    existing = existing_tables(connection, key)
+    for table in existing:
+        statement, source = f"DELETE FROM {table.sql} WHERE id = %s", (key.source_id,)
+        if table == key.deferral and loaded in existing:
+            others = f"SELECT target_schema, target_table FROM {loaded.sql} WHERE id <> %s"
+            connection.execute(f"{statement} AND (target_schema, target_table) NOT IN ({others})", source * 2)
+        else:
+            connection.execute(statement, source)
+    connection.commit()

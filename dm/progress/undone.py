@@ -1,0 +1,133 @@
+"""What a run was given and surely did not do: so that the next one does not take it for done.
+
+Lanes run apart from each other. When one of them fails, others have committed what the source did later, so the next
+run replays all from L to B in safe mode: as if each change had been applied already. For a change that was refused (a
+row of another shard has its key) that would be wrong: a REPLACE would settle in silence what a person was told to
+decide.
+
+A run that comes to its end in order knows better than the bound B. What lanes had not taken yet, and the batch that the
+target rolled back, are certainly not there. They are stored here, and the next run applies them as it would outside of
+safe mode. Why this goes together with the replay around them: all that was done with a key was done before the first
+change of it that was not, since one lane applies what has a key in common in order. So when the replay has come to such
+a change, its rows are as they were when it was refused.
+
+A transaction is named by its end. Where nothing of it was done it counts as a whole; else the keys of its changes are
+kept, as digests, unless changes of one row may have come to the lanes at different times (`Ticket.divided`).
+
+The next run takes the record away before it dispatches anything: if it did one of these changes and were killed before
+L is behind it, nothing would tell. So a SIGKILL costs this knowledge, and never leads to an error that is none.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Final
+
+from dm.changes.keys import WILD, Key
+from dm.downstream.connection import TargetConnection
+from dm.position import Position
+from dm.progress.lane_rows import LaneClaim, claimed
+
+Place = tuple[str, str, int]
+"""Server, file and offset of a transaction's end."""
+
+_MOST_CHARACTERS: Final = 400_000  # of the record: it is one statement, at any target
+_DIGEST_BYTES: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class UndoneKeys:
+    """Of one transaction the changes that were not done: those with one of these keys; all of them when None."""
+
+    digests: frozenset[str] | None
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing of the transaction was done."""
+        return self.digests is None
+
+    def hold(self, keys: Iterable[Key]) -> bool:
+        """Whether a change with these keys was not done."""
+        return self.digests is None or any(digest(key) in self.digests for key in keys)
+
+
+@dataclass(slots=True)
+class Undone:
+    """What earlier runs did not do, by transaction; `taken` are those that this run has come to."""
+
+    transactions: dict[Place, UndoneKeys] = field(default_factory=dict)
+    taken: set[Place] = field(default_factory=set)
+
+    def of(self, end: Position) -> UndoneKeys | None:
+        """What was not done of the transaction that ends here; None where nothing is known."""
+        if not self.transactions:
+            return None
+        place = place_of(end)
+        found = self.transactions.get(place)
+        if found is not None:
+            self.taken.add(place)
+        return found
+
+    def left(self, position: Position) -> dict[Place, UndoneKeys]:
+        """What this run has not come to, and what lies beyond a checkpoint."""
+
+        def beyond(place: Place) -> bool:
+            end = Position(*place)
+            return not (end.same_files(position) and end.order <= position.order)
+
+        return {place: keys for place, keys in self.transactions.items() if place not in self.taken and beyond(place)}
+
+
+def place_of(end: Position) -> Place:
+    """By what a transaction is known again."""
+    return end.server_uuid, end.file, end.offset
+
+
+def digest(key: Key) -> str:
+    """A key in few characters; the same in every process."""
+    return blake2b(repr(key).encode("utf-8", "backslashreplace"), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+def digests(keys: Iterable[Key]) -> frozenset[str]:
+    """Those of a change's keys; not of the one that collides with everything, which tells nothing."""
+    return frozenset(digest(key) for key in keys if key is not WILD)
+
+
+def take_undone(connection: TargetConnection, claim: LaneClaim) -> Undone:
+    """Read the record and remove it; raises DMError."""
+    key = claim.key
+    rows = connection.query(f"SELECT changes FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
+    if not rows:
+        return Undone()
+    _write(connection, claim, None)
+    return Undone(
+        {
+            (uuid, file, offset): UndoneKeys(None if held is None else frozenset(held))
+            for uuid, file, offset, held in json.loads(str(rows[0][0]))
+        }
+    )
+
+
+def store_undone(connection: TargetConnection, claim: LaneClaim, transactions: Mapping[Place, UndoneKeys]) -> None:
+    """Store the record; of too many transactions the first ones. Raises DMError."""
+    size, kept = 0, []
+    for (uuid, file, offset), keys in sorted(transactions.items(), key=lambda item: Position(*item[0]).order):
+        entry = [uuid, file, offset, None if keys.digests is None else sorted(keys.digests)]
+        size += len(json.dumps(entry)) + 2
+        if size > _MOST_CHARACTERS:
+            break
+        kept.append(entry)
+    if kept:
+        _write(connection, claim, json.dumps(kept))
+
+
+def _write(connection: TargetConnection, claim: LaneClaim, text: str | None) -> None:
+    key = claim.key
+    with claimed(connection, claim):
+        if text is None:
+            connection.execute(f"DELETE FROM {key.undone.sql} WHERE id = %s", (key.source_id,))
+        else:
+            connection.execute(f"REPLACE INTO {key.undone.sql} (id, changes) VALUES (%s, %s)", (key.source_id, text))

@@ -1,0 +1,1 @@
+"""From row events to committed changes: conversion, order, lanes, progress."""

@@ -1,0 +1,233 @@
+"""Applying one lane's batches to the target, each in one transaction that carries the lane's row.
+
+See I1 of `dm.progress.protocol`.
+"""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import takewhile
+
+from dm import faults
+from dm.changes.row_change import RowChange
+from dm.clock import Clock
+from dm.downstream.apply import apply_batch, apply_parts
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.position import Position
+from dm.progress.lane_rows import LaneClaim
+from dm.syncer.apply.completion import CompletionTracker, Ticket
+from dm.syncer.apply.gate import Gate
+from dm.syncer.apply.lane import ChangeQueue, LaneJob
+from dm.syncer.apply.missing_rows import MissingRows
+from dm.syncer.apply.table_counters import TableCounters
+from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.operators import Place
+
+# A deadlock or a lock wait ended the transaction on the server; it is tried again, from the second time on alone. What
+# is still in the way then belongs to somebody else (another subtask on the same table, a stranger): that is waited for
+# a while, and then it is an error that says so, and auto-resume goes on.
+RETRY_FOR_SECONDS = 120.0
+RETRY_SECONDS = 0.02
+LONGEST_RETRY_SECONDS = 1.0
+
+
+class ApplyLane:
+    """The thread of one lane; `failed` is called once with the error that ended it."""
+
+    def __init__(
+        self,
+        connection: TargetConnection,
+        claim: LaneClaim,
+        queue: ChangeQueue,
+        completions: CompletionTracker,
+        *,
+        batch: int,
+        ordered: bool,
+        gate: Gate,
+        memory: MemoryQuota,
+        missing: MissingRows,
+        clock: Clock,
+        chance: random.Random,
+        position_of: Callable[[Position], Position],
+        failed: Callable[[BaseException, Ticket | None], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self.queue = queue
+        self.tables = TableCounters()
+        self.committing = False
+        self.rows = 0
+        self.compacted = 0
+        self.batches = 0
+        self.retries = 0
+        self._connection = connection
+        self._claim = claim
+        self._completions = completions
+        self._batch = batch
+        self._ordered = ordered
+        self._gate = gate
+        self._memory = memory
+        self._missing = missing
+        self._clock = clock
+        self._chance = chance
+        self._position_of = position_of
+        self._failed = failed
+        self._ended = ended  # called behind every batch
+        self._began: float | None = None  # the batch under way
+        self._failed_change: RowChange | None = None
+        self._blamed: Ticket | None = None  # the transaction that a lasting error is about
+        self._taken: list[LaneJob] = []  # of the batch, what is not committed
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
+
+    @property
+    def batch_seconds(self) -> float:
+        """How long the batch under way has taken so far; 0 when there is none."""
+        began = self._began
+        return 0.0 if began is None else self._clock.monotonic() - began
+
+    def start(self) -> None:
+        """Begin to take batches."""
+        self._thread.start()
+
+    def end_before(self, ticket: Ticket) -> None:
+        """Begin nothing more but what the source committed before this transaction."""
+        self.queue.close(ticket.number)
+
+    def give_up(self) -> None:
+        """Begin nothing more; a batch under way may end."""
+        self._stop.set()
+        self.queue.close()
+
+    def wait_ended(self, seconds: float) -> None:
+        """Wait for the batch under way, but not longer."""
+        if self._thread.ident is not None:
+            self._thread.join(timeout=seconds)
+
+    def cut_off(self) -> None:
+        """End a statement that still runs, with its session."""
+        if self._thread.is_alive():
+            self._connection.abort()
+
+    def close(self) -> None:
+        """Wait for the end of the thread and of the session."""
+        if self._thread.ident is not None:
+            self._thread.join()
+        self._connection.close()
+
+    @property
+    def undone(self) -> list[LaneJob]:
+        """When the thread has ended: what was put and is surely not committed, in order."""
+        return [*self._taken, *self.queue.left]
+
+    def _run(self) -> None:
+        try:
+            while jobs := self.queue.take(self._batch, whole_jobs=self._ordered):
+                self._taken = jobs
+                self._began = self._clock.monotonic()
+                self._apply(jobs)
+                self._began = None
+                self.queue.finished()
+                self._ended()
+        except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+            self._end(error)
+            if not self._stop.is_set():
+                self._failed(error, self._blamed)
+            self.queue.close()
+
+    def _end(self, error: BaseException) -> None:
+        if isinstance(error, DMError) and (not error.retryable or error.name == "transaction-aborted"):
+            return
+        for job in self._taken:
+            job.ticket.begun = True  # whether it was committed is not known
+        self._taken = []
+
+    def _apply(self, jobs: list[LaneJob]) -> None:
+        try:
+            self._commit(jobs)
+        except DMError as error:
+            # Where no one change is to blame, it is this transaction, or one behind it to be committed with it.
+            culprit = self._culprit(jobs)
+            ticket, begin = culprit.ticket, culprit.ticket.begin
+            if not error.retryable:
+                before = list(takewhile(lambda job: job is not culprit, jobs))
+                if before:  # it is a part of what a person will decide by, and of what L is to be behind
+                    self._apply(before)
+                self._blamed = ticket
+                if begin is not None:
+                    error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
+                    error.position = error.position or str(begin)
+            raise
+        self._completions.committed([(job.ticket, len(job.changes) or 1) for job in jobs])
+        self._memory.release(sum([job.cost for job in jobs]))
+        self._taken = self._taken[len(jobs) :]
+
+    def _culprit(self, jobs: list[LaneJob]) -> LaneJob:
+        failed = self._failed_change
+        return next((job for job in jobs if any(change is failed for change in job.changes)), jobs[0])
+
+    def _note(self, change: RowChange) -> None:
+        self._failed_change = change
+
+    def _commit(self, jobs: list[LaneJob]) -> None:
+        changes = [change for job in jobs for change in job.changes]
+        stream = jobs[0].stream  # it comes alone
+        first = _LaneRow(self._claim, self._connection, self._position_of(jobs[-1].end))
+
+        def last() -> None:
+            faults.hit("syncer.before_commit")
+            self.committing = True
+
+        counted = TableCounters()  # of a stream, which is gone afterwards
+        give_up = self._clock.monotonic() + RETRY_FOR_SECONDS
+        tries = 0
+        while True:
+            try:
+                with self._gate.alone() if tries else self._gate.together():
+                    faults.hit("syncer.before_begin")
+                    if stream is None:
+                        applied = apply_batch(self._connection, changes, first=first, last=last, failed=self._note)
+                    else:
+                        applied = apply_parts(self._connection, counted.counting(stream.parts), first=first, last=last)
+                    self.committing = False
+                    faults.hit("syncer.after_commit")
+                break
+            except DMError as error:
+                self.committing = False
+                if error.name != "transaction-aborted" or self._clock.monotonic() > give_up:
+                    raise
+                pause = min(RETRY_SECONDS * 2**tries, LONGEST_RETRY_SECONDS) * self._chance.uniform(0.5, 1.0)
+                if self._clock.wait(self._stop, pause):
+                    raise
+                tries = min(tries + 1, 16)
+                self.retries += 1
+        if stream is not None:
+            stream.release()
+            self.tables.merge(counted)
+        else:
+            self.tables.add(changes)
+        self._missing.add(applied.missing, jobs[-1].end)
+        self.rows += applied.changes
+        self.compacted += applied.compacted
+        self.batches += 1
+
+
+@dataclass(frozen=True, slots=True)
+class _LaneRow:
+    """How each transaction of a batch opens: with the lane's own row (I1)."""
+
+    claim: LaneClaim
+    connection: TargetConnection
+    position: Position
+
+    def statement(self) -> bytes:
+        """The row's UPDATE."""
+        return self.claim.advancing(self.connection, self.position)
+
+    def opened(self, affected: int) -> None:
+        """The row was ours, or not: raises DMError `fenced`."""
+        self.claim.advanced(affected)
+        faults.hit("syncer.after_lane_row")

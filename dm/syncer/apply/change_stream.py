@@ -1,0 +1,73 @@
+"""The keyless changes of one large source transaction, decoded part by part while they are applied.
+
+They are one target transaction, because the lane's row says of a whole source transaction that it was done. So they
+can't be handed over in parts as those of keyed tables can; what is handed over is this: where they stand, and how to
+decode them. They are read once more from the start when the target rolled the transaction back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+
+from dm.changes.row_change import RowChange
+from dm.syncer.apply.source_table import SourceTable
+from dm.syncer.stream.memory_quota import CHANGE_COST, DECODED_FACTOR, MemoryQuota
+from dm.syncer.stream.transaction import RowsItem, SourceTransaction
+
+PART_COST = 2 << 20
+
+
+class ChangeStream:
+    """Changes of the items between two numbers; `release` gives the items back."""
+
+    def __init__(
+        self,
+        transaction: SourceTransaction,
+        first: int,
+        last: int,
+        tables: Mapping[int, SourceTable],
+        begins: Mapping[int, int],
+        memory: MemoryQuota,
+        *,
+        safe: bool,
+    ) -> None:
+        self._transaction = transaction
+        self._items = transaction.items
+        self._first = first
+        self._last = last
+        self._tables = {key: table.for_another_thread() for key, table in tables.items()}
+        self._begins = dict(begins)  # rows of the tables before these row events went another way
+        self._memory = memory
+        self._safe = safe
+        self._items.hold()
+
+    def parts(self) -> Iterator[list[RowChange]]:
+        """The changes in order, in lists of bounded size; a list is given up when the next one is asked for."""
+        part: list[RowChange] = []
+        cost = 0
+        rows = (item for item in islice(self._items, self._first, self._last) if isinstance(item, RowsItem))
+        for number, item in enumerate(rows):
+            table = self._tables.get(id(item.table_map))
+            if table is None or not table.wanted_kinds[item.rows.kind] or number < self._begins[id(item.table_map)]:
+                continue
+            changes = table.ordered_changes(item, self._transaction, safe=self._safe)
+            part += changes
+            cost += DECODED_FACTOR * len(item.rows.data) + CHANGE_COST * len(changes)
+            if cost >= PART_COST:
+                yield from self._lent(part, cost)
+                part, cost = [], 0
+        if part:
+            yield from self._lent(part, cost)
+
+    def _lent(self, part: list[RowChange], cost: int) -> Iterator[list[RowChange]]:
+        # Not waited for: other lanes may hold all there is and wait for this one to leave the gate.
+        self._memory.force_acquire(cost)
+        try:
+            yield part
+        finally:
+            self._memory.release(cost)
+
+    def release(self) -> None:
+        """The changes are committed."""
+        self._items.release()

@@ -1,0 +1,215 @@
+"""Writing the checkpoint: L from completions, often, without stopping a lane.
+
+The worker rows already make every batch safe; a checkpoint only decides how much is looked at again after a crash. So
+it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), at every DDL and at
+the end.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+
+from dm import faults
+from dm.clock import Clock
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import CheckpointWriter, TablePoint
+from dm.progress.intent import Intent, write_intent, write_refusal
+from dm.progress.online import OnlineRecord
+from dm.progress.operators import Operator, change_operators
+from dm.progress.ordered_tables import OrderedSince, store_ordered
+from dm.progress.undone import Place, UndoneKeys, store_undone
+from dm.syncer.apply.completion import CompletionTracker
+from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.apply.table_counters import TableCounters
+from dm.syncer.stream.file_births import FileBirths
+from dm.syncer.stream.operators import Change, Operators, Request
+
+INTERVAL_SECONDS = 1.0
+
+
+class ProgressWriter:
+    """The owner of the control session; the timer's thread and the dispatcher both write through it."""
+
+    def __init__(
+        self,
+        writer: CheckpointWriter,
+        completions: CompletionTracker,
+        safe_mode: SafeMode,
+        *,
+        interval: float,
+        clock: Clock,
+        failed: Callable[[BaseException], None],
+        operators: Operators,
+        births: FileBirths,
+        storing: Callable[[Position], None] = lambda _: None,
+        stored: Callable[[Position], None] = lambda _: None,
+        regularly: Callable[[Position], None] = lambda _: None,
+    ) -> None:
+        self._writer = writer
+        self._completions = completions
+        self._safe_mode = safe_mode
+        self._interval = min(interval, INTERVAL_SECONDS)
+        self._clock = clock
+        self._failed = failed
+        self._operators = operators
+        self._births = births
+        self._ahead = storing
+        self._behind = stored
+        self._regularly = regularly
+        self._lock = threading.Lock()
+        self._stop = threading.Event()
+        self._stored = completions.mark.position
+        self._stored_birth = births.of(self._stored)
+        self._began: float | None = None  # the write under way
+        self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
+        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self.tables = TableCounters()
+        self.writes = 0
+
+    @property
+    def stored(self) -> Position:
+        """L as the target has it."""
+        return self._stored
+
+    @property
+    def target(self) -> str:
+        """Where it is stored: host and port."""
+        return self._writer.connection.address
+
+    @property
+    def write_seconds(self) -> float:
+        """How long the write under way has taken so far; 0 when there is none."""
+        began = self._began
+        return 0.0 if began is None else self._clock.monotonic() - began
+
+    def start(self) -> None:
+        """Begin to write on the timer."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the timer; a write under way is finished first."""
+        self._stop.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            while not self._clock.wait(self._stop, self._interval):
+                self.write()
+                self._regularly(self._stored)
+        except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+            self._failed(error)
+
+    def write(self) -> None:
+        """Store the mark if it moved, or if more is known of its file."""
+        with self._lock:
+            position = self._completions.mark.position
+            # Behind a DDL the stored point is ahead of the mark for a moment; it must never go back.
+            if not self._stored.covers(position):
+                self._store(position, {}, (), clear_intent=False)
+            elif self._births.of(self._stored) != self._stored_birth:
+                self._store(self._stored, {}, (), clear_intent=False)  # its file was not read before
+
+    def write_structures(
+        self,
+        position: Position,
+        tables: Mapping[TableName, TablePoint],
+        gone: Iterable[TableName],
+        injected: Operator | None = None,
+        online: Mapping[TableName, OnlineRecord | None] | None = None,
+    ) -> None:
+        """Store the point behind a DDL, the structures and records it left and the end of its intent.
+
+        With `injected` it was no event's but an operator's, which is done now.
+        """
+        with self._lock:
+            self._executed()
+            done = None if injected is None else self._operators.injected(injected)
+            self._store(position, tables, gone, clear_intent=True, injected=done, online=online)
+
+    def write_undone(self, transactions: Mapping[Place, UndoneKeys]) -> None:
+        """Store what the run leaves behind undone, and the mark before it."""
+        self.write()
+        with self._lock:
+            store_undone(self._writer.connection, self._writer.claim, transactions)
+
+    def write_ordered(self, table: TableName, since: OrderedSince) -> None:
+        """Store since when a target table is changed in order, or by its key again."""
+        with self._lock:
+            store_ordered(self._writer.connection, self._writer.claim, table, since)
+
+    def write_found(self, table: TableName, point: TablePoint) -> None:
+        """Store a structure that was found on the way; it is the one at L too, since a DDL moves L behind itself."""
+        with self._lock:
+            self._store(self._stored, {table: point}, (), clear_intent=False)
+
+    def write_intent(self, intent: Intent) -> None:
+        """Store what is about to be executed."""
+        with self._lock:
+            self._executed()
+            faults.hit("syncer.before_intent")
+            write_intent(self._writer.connection, self._writer.claim, intent)
+            self._announced = intent.changed
+
+    def write_refusal(self) -> None:
+        """Store that the target refused what was announced."""
+        with self._lock:
+            self._announced = ()
+            write_refusal(self._writer.connection, self._writer.claim)
+
+    def _executed(self) -> None:
+        """What was announced last is done."""
+        self.tables.add_ddl(self._announced)
+        self._announced = ()
+
+    def change_operators(self, request: Request) -> Change:
+        """Carry out what a person asks for, while the run goes on; raises DMError."""
+
+        def store(change: Change) -> None:
+            claim = self._writer.claim
+            change_operators(self._writer.connection, claim.key, put=change.put, remove=change.remove, claim=claim)
+
+        with self._lock:
+            return self._operators.change(request, store)
+
+    def verify(self) -> None:
+        """Raises DMError when a newer run has taken over, or ended the control session to do so."""
+        with self._lock:
+            self._writer.claim.verify(self._writer.connection)
+
+    def _store(
+        self,
+        position: Position,
+        tables: Mapping[TableName, TablePoint],
+        gone: Iterable[TableName],
+        *,
+        clear_intent: bool,
+        injected: Operator | None = None,
+        online: Mapping[TableName, OnlineRecord | None] | None = None,
+    ) -> None:
+        faults.hit("syncer.before_checkpoint")
+        bound = self._safe_mode.bound_behind(position)
+        self._ahead(position)
+        self._began = self._clock.monotonic()
+        outdated = self._operators.outdated(position)
+        birth = self._births.of(position)
+        self._writer.write(
+            position,
+            bound,
+            tables,
+            gone,
+            clear_intent=clear_intent,
+            outdated=outdated,
+            injected=injected,
+            online=online,
+            birth=birth,
+        )
+        self._operators.forget(outdated)
+        self._began = None
+        self._stored = position
+        self._stored_birth = birth
+        self.writes += 1
+        self._behind(position)
+        faults.hit("syncer.after_checkpoint")

@@ -1,0 +1,78 @@
+"""What is known of one table map's table: worked out once, kept until a DDL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dm.binlog.decode import RowDecoder, RowPair
+from dm.binlog.table_map import TableMap
+from dm.changes.constant import with_constants
+from dm.changes.native_changes import DirectTable, direct_table
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_image import completed_images
+from dm.errors import DMError
+from dm.position import Position
+from dm.rules.row_filter import RowFilter
+from dm.rules.table_rules import RowEvent
+from dm.schema.table import Column
+from dm.syncer.stream.transaction import RowsItem, SourceTransaction
+
+KINDS: dict[RowEvent, ChangeKind] = {
+    "insert": ChangeKind.INSERT,
+    "update": ChangeKind.UPDATE,
+    "delete": ChangeKind.DELETE,
+}
+
+
+@dataclass(slots=True)
+class SourceTable:
+    """Decoder, plan and rules of one table."""
+
+    table_map: TableMap  # kept alive: its identity is the key
+    wire: Sequence[Column]
+    decoder: RowDecoder
+    plan: TablePlan
+    wanted_kinds: dict[RowEvent, bool]
+    row_filter: RowFilter | None
+    point: Position | None
+    exact: bool = False  # it goes to the ordered lane, and did so in the runs before
+    lost_key: bool = False  # the source's table has a key (`has_key`), and the target's has none
+
+    def direct(self) -> DirectTable | None:
+        """The table for the compiled loop; None where it can't take it."""
+        if self.row_filter is not None or self.point is not None:
+            return None
+        kinds = {kind: KINDS[kind] if wanted else None for kind, wanted in self.wanted_kinds.items()}
+        return direct_table(self.table_map, self.decoder.layouts, self.plan, kinds)
+
+    def pairs(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
+        """The rows of an event before and after; raises DMError."""
+        try:
+            pairs = self.decoder.decode(item.rows)
+            if self.plan.constants:
+                pairs = with_constants(pairs, self.plan.constants)
+            return pairs if item.rows.whole else completed_images(self.plan, pairs, safe=safe)
+        except DMError as error:
+            error.position = error.position or str(transaction.end)
+            raise
+
+    def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
+        """The wanted changes of an event of a table that goes to the ordered lane; what must not, is never `safe`."""
+        kind = item.rows.kind
+        safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
+        unchecked = self.unchecked(item, safe=safe)
+        return [
+            RowChange(self.plan, KINDS[kind], before, after, safe, unchecked)
+            for before, after in self.pairs(item, transaction, safe=safe)
+            if self.row_filter is None or not self.row_filter(kind, before, after)
+        ]
+
+    def unchecked(self, item: RowsItem, *, safe: bool) -> bool:
+        """Whether foreign keys are left out of account: the source did so, or rows of two times may stand together."""
+        return self.plan.linked and (safe or item.rows.foreign_keys_unchecked)
+
+    def for_another_thread(self) -> SourceTable:
+        """The same with a decoder of its own, which learns while it decodes."""
+        return replace(self, decoder=RowDecoder(self.table_map, self.wire))

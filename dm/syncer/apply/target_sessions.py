@@ -1,0 +1,96 @@
+"""The sessions of one run at the target: one for each lane, and those that read structures and weights.
+
+A login takes the server and us some milliseconds each, most of it in TLS, and a run has some twenty. So they are opened
+several at a time, behind the first one: what is wrong with the address or the password is found by one session, and the
+others don't lock the account by trying it again.
+
+A unit that has to end by force cuts all of them off. One that is being opened meanwhile is cut off as soon as it is
+there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from dm.config.endpoint import Endpoint
+from dm.downstream.connection import READ_TIMEOUT, TargetConnection
+from dm.progress.lane_rows import CONTROL, DDL
+from dm.syncer.apply.lanes import Stopped
+
+METADATA_LOCK_SECONDS = 3
+_OPENED_TOGETHER = 4
+
+
+class TargetSessions:
+    """Opens the run's sessions, and knows all of them; `cut_off` comes from another thread."""
+
+    def __init__(self, target: Endpoint) -> None:
+        self.foreign_key_checks = False
+        """Whether the sessions look at foreign keys; decided before the first of them."""
+        self._target = target
+        self._lock = threading.Lock()
+        self._opened: list[TargetConnection] = []
+        self._spare: TargetConnection | None = None  # opened with the lanes', for the first structure
+        self._were_cut = False
+
+    def open(self, lane: str = CONTROL) -> TargetConnection:
+        """A session as the lane needs it; raises DMError, or Stopped when all were cut off."""
+        if lane == CONTROL:
+            with self._lock:
+                spare, self._spare = self._spare, None
+            if spare is not None and spare.alive and not self._were_cut:
+                return spare
+        silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
+        rows = lane not in (CONTROL, DDL)
+        connection = TargetConnection(
+            self._target, foreign_key_checks=self.foreign_key_checks, read_timeout=silence, several=rows
+        )
+        with self._lock:
+            self._opened.append(connection)
+            cut = self._were_cut
+        if cut:
+            connection.close()
+            raise Stopped
+        if rows:
+            # Rows give way to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits
+            # for, and wait for a row lock that it holds (MariaDB locks the tables of a foreign key on both sides). No
+            # server sees that deadlock, so the transaction is rolled back after a moment and tried again.
+            connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
+        return connection
+
+    def open_all(self, lanes: Sequence[str], meanwhile: Callable[[], None]) -> Mapping[str, TargetConnection]:
+        """A session for each lane, while something else is done in this thread; raises what the first failure was."""
+        with ThreadPoolExecutor(_OPENED_TOGETHER, thread_name_prefix="login") as pool:
+            opening = [pool.submit(self.open, lane) for lane in lanes]
+            one_more = pool.submit(self.open)
+            meanwhile()
+        self._spare = one_more.result()
+        return {lane: opened.result() for lane, opened in zip(lanes, opening, strict=True)}
+
+    @property
+    def numbers(self) -> frozenset[int]:
+        """The server's numbers of the sessions."""
+        with self._lock:
+            return frozenset(connection.connection_id for connection in self._opened)
+
+    @property
+    def were_cut(self) -> bool:
+        """Whether they were cut off on purpose: what they report is no failure."""
+        return self._were_cut
+
+    def cut_off(self) -> None:
+        """Break all sessions, and let no more be opened."""
+        with self._lock:
+            self._were_cut = True
+            opened = list(self._opened)
+        for connection in opened:
+            connection.abort()
+
+    def close(self) -> None:
+        """End all sessions; when no thread uses one any more."""
+        with self._lock:
+            opened = list(self._opened)
+        for connection in opened:
+            connection.close()

@@ -1,0 +1,34 @@
+"""Of what lanes were given and did not commit, what the next run is to know (`dm.progress.undone`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dm.changes.keys import keys_of
+from dm.progress.undone import Place, UndoneKeys, digests, place_of
+from dm.syncer.apply.completion import Ticket
+from dm.syncer.apply.lane import LaneJob
+
+
+def undone_changes(jobs: Iterable[LaneJob]) -> dict[Place, UndoneKeys]:
+    """The changes of these jobs by transaction, in the source's order.
+
+    A change that was to be applied in safe mode may have been done by a run before: it is left out.
+    """
+    held: dict[int, tuple[Ticket, set[str]]] = {}
+    replayed: set[int] = set()
+    for job in sorted(jobs, key=lambda job: job.ticket.number):
+        ticket = job.ticket
+        _, keys = held.setdefault(ticket.number, (ticket, set()))
+        for change in job.changes:
+            if change.safe:
+                replayed.add(ticket.number)
+            else:
+                keys |= digests(keys_of(change))
+    found = {}
+    for number, (ticket, keys) in held.items():
+        if not ticket.begun and number not in replayed:
+            found[place_of(ticket.end)] = UndoneKeys(None)
+        elif keys and not ticket.divided:
+            found[place_of(ticket.end)] = UndoneKeys(frozenset(keys))
+    return found

@@ -1,0 +1,1 @@
+"""Everything that a DDL statement goes through."""

@@ -1,0 +1,165 @@
+"""A statement must not give the target's rows other values than the source's rows got from it.
+
+`dm.sql.own_values` says what a statement leaves to the server. Harmless where there is no row, and what goes by the
+order of the rows is harmless with one row, or where both tables keep their rows in the same order: InnoDB reads them by
+the primary key, or by its only key that can stand in for one. Without such a key the order is that of the inserts, and
+sessions that ran side by side at the source came in the binlog in the order of their commits. Rows that a filter left
+out, or that another source table brought, count as another order, too.
+
+Across flavours a column's new type converts its rows by rules of each server's own (`dm.schema.widening`). That is
+harmless where nothing is converted: neither here, nor at the source as far as its table is known. A column that has the
+new type here already was converted by a person, which is the way out.
+
+What is not harmless pauses: later rows would be looked for by values that the target's rows do not have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.rules.table_rules import RowEvent, TableRules
+from dm.schema.draft import Refused
+from dm.schema.effect import expected_after
+from dm.schema.interpretation import Surroundings, interpret
+from dm.schema.table import Column, Index, TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.schema.widening import same_type, widens
+from dm.sql.operation import ChangeColumn, ConvertCharset, ModifyColumn, Operation
+from dm.sql.own_values import OwnValues, own_values
+from dm.sql.piece import Piece
+from dm.syncer.ddl.session import DdlSession
+
+_KINDS: tuple[RowEvent, ...] = ("insert", "update", "delete")
+_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
+
+
+def refuse_other_values(
+    piece: Piece,
+    target_piece: Piece,
+    now: Mapping[TableName, TableSchema | None],
+    *,
+    tracker: SchemaTracker,
+    rules: TableRules,
+    session: DdlSession,
+    position: Position,
+) -> None:
+    """Raise DMError where the target's rows would get other values; `now` are its tables before the piece."""
+    target = now.get(target_piece.table)
+    if target is None:
+        return
+    source = tracker.get(piece.table)
+    for own in own_values(piece):
+        column = None if own.column is None or source is None else source.column(own.column)
+        if column is not None and column.auto_increment:
+            continue
+        if _harmless(own, piece, source, target, tracker, rules):
+            continue
+        if session.has_rows(target.name, 2 if own.ordered else 1, own.condition):
+            raise DMError("ddl-values-differ", what=own.what, statement=piece.text, position=position)
+    if piece.context.flavor == session.context.flavor:
+        return
+    converted = _converted(piece, source, tracker, target, _read_there(target_piece, now, session))
+    if converted and session.has_rows(target.name, 1):
+        what = f"{session.context.flavor} may convert column {converted} in another way than {piece.context.flavor}"
+        raise DMError("ddl-values-differ", what=what, statement=piece.text, position=position)
+
+
+def _converted(
+    piece: Piece, source: TableSchema | None, tracker: SchemaTracker, target: TableSchema, after: TableSchema | None
+) -> str | None:
+    """A column to whose values the piece may do something at the target, or did so at the source."""
+    changed = [pair for operation in piece.operations for pair in _redefined(operation, target)]
+    followed = _followed(piece, tracker) if changed and source is not None else None
+    for old, new in changed:
+        here = target.column(old)
+        if here is None:
+            continue  # the target refuses it, and says so
+        then = None if after is None else after.column(new)
+        if then is not None and same_type(here, then):
+            continue
+        if then is None or not widens(here, then):
+            return old
+        before, behind = (None if one is None else one.column(name) for one, name in ((source, old), (followed, new)))
+        if before is not None and behind is not None and not widens(before, behind):
+            return old
+    return None
+
+
+def _read_there(
+    target_piece: Piece, now: Mapping[TableName, TableSchema | None], session: DdlSession
+) -> TableSchema | None:
+    """The target's table behind the piece as its flavour reads it: JSON is a LONGTEXT to MariaDB."""
+    there = session.context
+    context = replace(target_piece.context, flavor=there.flavor, version=there.version)
+    try:
+        return expected_after(now, replace(target_piece, context=context)).get(target_piece.table)
+    except DMError:
+        return None  # it may refuse it, or find a meaning in it that is not known here
+
+
+def _redefined(operation: Operation, target: TableSchema) -> list[tuple[str, str]]:
+    """The columns that get another type, by their old and their new names."""
+    if isinstance(operation, ModifyColumn):
+        return [(operation.column, operation.column)]
+    if isinstance(operation, ChangeColumn):
+        return [(operation.column, operation.name)]
+    return [(one.name, one.name) for one in target.columns] if isinstance(operation, ConvertCharset) else []
+
+
+def _followed(piece: Piece, tracker: SchemaTracker) -> TableSchema | None:
+    """The source's table behind the piece; None where its structure does not tell."""
+    try:
+        return interpret(piece, Surroundings(tracker.get, tracker.database_charset, lenient=True)).get(piece.table)
+    except Refused:
+        return None
+
+
+def _harmless(
+    own: OwnValues,
+    piece: Piece,
+    source: TableSchema | None,
+    target: TableSchema,
+    tracker: SchemaTracker,
+    rules: TableRules,
+) -> bool:
+    if not own.ordered or source is None:
+        return False
+    gathered = [table for table in tracker.tables() if rules.wanted(table) and rules.route(table) == target.name]
+    whole = rules.row_filter(source) is None and all(rules.row_event(source.name, kind) == "do" for kind in _KINDS)
+    return whole and gathered == [piece.table] and _order(source) is not None and _order(source) == _order(target)
+
+
+def _order(schema: TableSchema) -> tuple[object, ...] | None:
+    """What decides in which order a server meets the rows; None where no structure shows it."""
+    index = _clustered(schema)
+    if index is None or (schema.engine or "innodb").lower() != "innodb":
+        return None
+    parts = [(part, schema.column(part.column or "")) for part in index.parts]
+    return schema.partitions, *(
+        (column.name.lower(), _compared(column), part.prefix, part.descending)
+        for part, column in parts
+        if column is not None
+    )
+
+
+def _clustered(schema: TableSchema) -> Index | None:
+    primary = [index for index in schema.indexes if index.kind == "primary"]
+    whole = [index for index in schema.unique_indexes if _stands_in(index, schema)]
+    # Of several the server takes one that the structure does not tell.
+    return primary[0] if primary else whole[0] if len(whole) == 1 else None
+
+
+def _stands_in(index: Index, schema: TableSchema) -> bool:
+    columns = [schema.column(part.column or "") for part in index.parts]
+    return all(column is not None and not column.nullable for column in columns) and all(
+        part.prefix is None for part in index.parts
+    )
+
+
+def _compared(column: Column) -> tuple[object, ...]:
+    kind = "integer" if column.base in _INTEGERS else column.base
+    return kind, column.collation, column.members

@@ -1,0 +1,292 @@
+"""The one target session that executes DDL, in the state the source's session had.
+
+A statement's meaning depends on its session: sql_mode decides how it is read and which defaults are legal, timestamp
+and time zone decide what CURRENT_TIMESTAMP and the default of a TIMESTAMP column become, collations what a literal and
+a schema that names none have, the language what DAYNAME gives to a new column. All of it is in the query event (MySQL:
+Query_log_event's status variables) and is set here, each time all of it, so that nothing of the statement before stays.
+
+The strict modes only say whether a statement is allowed, and are off: the source has run it. The other modes decide
+what becomes of rows that it converts: zeros that AUTO_INCREMENT numbers anew, dates that there are not. Foreign keys
+are checked where the source checked them, but for a statement that the target refuses for them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Final
+
+from dm.binlog.charset import charset_of
+from dm.binlog.reader import Query
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.charset import Collated
+from dm.schema.interpretation import database_schema
+from dm.schema.table import TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.token import tokenize
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.stream.query_context import UTC, explicit_defaults_for_timestamp
+from dm.upstream.facts import UTF8_CHOSEN_SINCE, UTF8_IS_UTF8MB3, ServerFacts
+
+LOCK_TRIES = 10
+LOCK_RETRY_SECONDS = 1.0
+
+# Modes that change what a definition means or a conversion gives; what quotes and backslashes mean is resolved in the
+# text already.
+_MODES: Final = {
+    1 << 0: "REAL_AS_FLOAT",
+    1 << 1: "PIPES_AS_CONCAT",
+    1 << 3: "IGNORE_SPACE",
+    1 << 6: "NO_UNSIGNED_SUBTRACTION",
+    1 << 7: "NO_DIR_IN_CREATE",
+    1 << 19: "NO_AUTO_VALUE_ON_ZERO",
+    1 << 23: "NO_ZERO_IN_DATE",
+    1 << 24: "NO_ZERO_DATE",
+    1 << 25: "ALLOW_INVALID_DATES",
+    1 << 29: "HIGH_NOT_PRECEDENCE",
+    1 << 30: "NO_ENGINE_SUBSTITUTION",
+    1 << 31: "PAD_CHAR_TO_FULL_LENGTH",
+}
+_OWN_MODES: Final = {
+    "mysql": {1 << 32: "TIME_TRUNCATE_FRACTIONAL"},
+    "mariadb": {1 << 32: "EMPTY_STRING_IS_NULL", 1 << 34: "TIME_ROUND_FRACTIONAL"},
+}
+# What becomes of too many digits of a second: MySQL rounds and MariaDB cuts them off, if no mode says the opposite.
+_OTHER_FRACTIONS: Final[dict[str, tuple[int, str, int]]] = {  # the mode's bit, its name, and since when there is one
+    "mysql": (1 << 32, "TIME_TRUNCATE_FRACTIONAL", 80000),
+    "mariadb": (1 << 34, "TIME_ROUND_FRACTIONAL", 100401),
+}
+_COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
+_OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
+_COLLATIONS_SINCE: Final = 110201  # character_set_collations of MariaDB
+_CHECK_LEVELS_SINCE: Final = 100510  # information_schema.check_constraints tells columns' from tables'
+_NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
+# What a server says of foreign keys; a DDL statement that is refused has changed nothing.
+_FOREIGN_KEY_ERRORS: Final = tuple(
+    f"{number} " for number in (1005, 1215, 1217, 1451, 1452, 1821, 1822, 1824, 1834, 3730, 3780)
+)
+_DATABASE: Final = re.compile(r"\s*(?:CREATE|ALTER)\s+(?:OR\s+REPLACE\s+)?(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+# Collations that both flavours number alike; above stand each one's own, and 255 is MySQL's.
+_SHARED_COLLATIONS: Final = range(1, 248)
+
+
+class DdlSession:
+    """Executes DDL statements; holds the lock of the DDL lane."""
+
+    def __init__(self, connection: TargetConnection, facts: ServerFacts, pause: Callable[[float], bool]) -> None:
+        self._connection = connection
+        self._facts = facts  # of the source
+        self._pause = pause  # waits that many seconds; True when the run is told to stop
+        found = connection.query(
+            "SELECT @@collation_connection, @@collation_server, @@system_time_zone, @@explicit_defaults_for_timestamp"
+        )[0]
+        self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
+        self._explicit_timestamps = str(found[3])
+        self._tidb = "tidb" in connection.version_text.lower()
+        self._old_mode: str | None = None  # where there is one that decides what utf8 means
+        if connection.flavor == "mariadb" and connection.version >= UTF8_CHOSEN_SINCE:
+            self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
+        self._collations: dict[int, str] = {}  # the names by number, where sessions have character_set_collations
+        if connection.flavor == facts.flavor == "mariadb" and connection.version >= _COLLATIONS_SINCE:
+            rows = connection.query(
+                "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
+            )
+            self._collations = {int(number): str(name) for number, name in rows}
+
+    @property
+    def connection_id(self) -> int:
+        """The target's number of this session."""
+        return self._connection.connection_id
+
+    @property
+    def context(self) -> SourceContext:
+        """How the target reads a statement."""
+        return SourceContext(self._connection.flavor, self._connection.version, "")
+
+    def execute(self, statement: str, query: Query) -> None:
+        """Run one statement as the source ran it; raises DMError."""
+        if not statement.isascii():
+            self._demand_utf8(statement, query)
+        if self._old_mode is None and not self._facts.utf8_is_utf8mb3:
+            self._refuse_utf8(statement)
+        self._connection.execute(*self._settings(statement, query))
+        try:
+            self._run(statement)
+        except DMError as error:
+            if not error.cause.startswith(_FOREIGN_KEY_ERRORS):
+                raise
+            # The other table may not be migrated, or be in use by somebody else at the target.
+            self._connection.execute("SET SESSION foreign_key_checks = 0")
+            self._run(statement)
+        finally:
+            if self._connection.alive:
+                # Under a collation of UCS-2 even the literals of the next SET would be read otherwise.
+                self._connection.execute(f"SET SESSION collation_connection = {self._collation_connection}")
+
+    @contextmanager
+    def turn(self, table: TableName) -> Iterator[None]:
+        """Whatever is done meanwhile, no other subtask looks at this table of the target or alters it.
+
+        Waits until those that came before are done, which takes as long as their statement; raises Stopped.
+        """
+        # Locks know no schemas. Two names that differ in case only may wait for each other, which is no harm.
+        name = f"dm:ddl:{hashlib.sha256(table.sql.lower().encode()).hexdigest()[:32]}"
+        while self._connection.query("SELECT GET_LOCK(%s, 1)", (name,))[0][0] != 1:
+            if self._pause(0):
+                raise Stopped
+        try:
+            yield
+        finally:
+            if self._connection.alive:
+                self._connection.query("SELECT RELEASE_LOCK(%s)", (name,))
+
+    def _run(self, statement: str) -> None:
+        for left in reversed(range(LOCK_TRIES)):
+            try:
+                self._connection.execute(statement.encode())
+                return
+            except DMError as error:
+                # No lock was to be had and nothing was executed: DDL is atomic (MySQL 8.0, MariaDB 10.6).
+                if error.name != "transaction-aborted" or left == 0 or self._pause(LOCK_RETRY_SECONDS):
+                    raise
+
+    def _demand_utf8(self, statement: str, query: Query) -> None:
+        """What stands behind an introducer is bytes of the client's character set; here the client's is UTF-8."""
+        charset = None if query.charset is None else charset_of(query.charset[0])
+        if charset in (None, "utf8mb3", "utf8mb4"):
+            return
+        for introducer, token in pairwise(tokenize(statement, self.context)):
+            if introducer.upper.startswith("_") and token.kind == "string" and not token.text.isascii():
+                why = f"the literal behind {introducer.text} is in {charset}"
+                raise DMError("ddl-not-understood", statement=statement, why=why)
+
+    def _refuse_utf8(self, statement: str) -> None:
+        """Here utf8 means utf8mb3, whatever it means at the source."""
+        for token in tokenize(statement, self.context):
+            if token.text.lower() in ("utf8", "_utf8") or token.text.lower().startswith("utf8_"):
+                why = f"{token.text} means utf8mb4 at the source (old_mode) and utf8mb3 at the target"
+                raise DMError("ddl-not-understood", statement=statement, why=why)
+
+    def _settings(self, statement: str, query: Query) -> tuple[str, list[object]]:
+        """The SET statement and its values."""
+        bits, flavor = query.sql_mode or 0, self._connection.flavor
+        modes = [mode for bit, mode in _MODES.items() if bits & bit]
+        if flavor == self._facts.flavor:
+            modes += [mode for bit, mode in _OWN_MODES[flavor].items() if bits & bit]
+        else:
+            modes += self._fractions(bits)
+        increment, offset = query.session.auto_increment or (1, 1)
+        values: dict[str, object] = {
+            "sql_mode": ",".join(modes),
+            "timestamp": f"{query.timestamp}.{query.microseconds or 0:06d}",
+            "time_zone": self._time_zone(query.time_zone or "+00:00"),
+            "auto_increment_increment": increment,
+            "auto_increment_offset": offset,
+            "lc_time_names": query.session.lc_time_names or 0,  # both servers number the languages alike
+            "collation_connection": self._collation_connection,
+            "collation_server": self._collation_server,
+            # InnoDB makes another constraint out of the same words without checks (NO ACTION for RESTRICT).
+            "foreign_key_checks": int(not (query.session.flags2 or 0) & _NO_FOREIGN_KEY_CHECKS),
+        }
+        if query.charset is not None:
+            _, connection, server = query.charset
+            if self._known(connection):
+                values["collation_connection"] = connection
+            if _DATABASE.match(statement) and self._known(server):
+                values["collation_server"] = server
+        explicit = explicit_defaults_for_timestamp(self._facts, query)
+        if explicit is not None and self._explicit_timestamps != str(int(explicit)):
+            # Only where it differs: MariaDB before 10.10 has it for the whole server.
+            self._explicit_timestamps = str(int(explicit))
+            values["explicit_defaults_for_timestamp"] = int(explicit)
+        if self._tidb:
+            del values["lc_time_names"]  # it does not take numbers
+        both = (flavor, self._facts.flavor)
+        if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE and not self._tidb:
+            values["default_collation_for_utf8mb4"] = query.default_collation_for_utf8mb4 or _OF_UTF8MB4
+        if self._old_mode is not None:
+            kept = [mode for mode in self._old_mode.split(",") if mode and mode != UTF8_IS_UTF8MB3]
+            values["old_mode"] = ",".join([*kept, UTF8_IS_UTF8MB3] if self._facts.utf8_is_utf8mb3 else kept)
+        if self._collations:
+            values["character_set_collations"] = self._charset_collations(statement, query)
+        # A number of seconds and a collation's number are no strings to the server.
+        settings = [f"SESSION {name} = {_placeholder(name, value)}" for name, value in values.items()]
+        return f"SET {', '.join(settings)}", list(values.values())
+
+    def _fractions(self, bits: int) -> list[str]:
+        """The mode under which this flavour treats fractions of a second as the other one did at the source."""
+        theirs, _, _ = _OTHER_FRACTIONS[self._facts.flavor]
+        _, mode, since = _OTHER_FRACTIONS[self._connection.flavor]
+        there_is = self._connection.version >= since and not self._tidb
+        return [mode] if there_is and not bits & theirs else []
+
+    def _charset_collations(self, statement: str, query: Query) -> str:
+        """What the source's session had; a source that does not say has not asked, or is too old to have other ones."""
+        found = []
+        for owner, number in query.session.charset_collations or ():
+            charset, collation = charset_of(owner), self._collations.get(number)
+            if charset is None or collation is None:
+                why = f"character_set_collations names collation {number}, which the target does not have"
+                raise DMError("ddl-not-understood", statement=statement, why=why)
+            found.append(f"{charset}={collation}")
+        return ",".join(found)
+
+    def _time_zone(self, name: str) -> str:
+        """The name that the source's zone has here; the target refuses one that it does not know, and says so."""
+        if name != "SYSTEM" or self._facts.system_time_zone == self._system_zone:
+            return name
+        if self._facts.system_time_zone in UTC:
+            return "+00:00"
+        # Short names such as EST do not say when the clock is changed, so none is tried.
+        return f"SYSTEM, {self._facts.system_time_zone} at the source"
+
+    def _known(self, collation: int) -> bool:
+        """Whether a number of the source's means the same collation here."""
+        if self._tidb:  # which does not take numbers
+            return False
+        return collation in _SHARED_COLLATIONS or self._facts.flavor == self._connection.flavor
+
+    def has_table(self, table: TableName) -> bool:
+        """Whether the target has a table of this name, and no view."""
+        rows = self._connection.query(
+            "SELECT table_type FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
+            (table.schema, table.table),
+        )
+        return any(str(kind) != "VIEW" for (kind,) in rows)
+
+    def has_rows(self, table: TableName, count: int, condition: str = "TRUE") -> bool:
+        """Whether the target's table has so many rows, or more, for which the condition is true."""
+        return len(self._connection.query(f"SELECT 1 FROM {table.sql} WHERE {condition} LIMIT {count}")) == count
+
+    def column_checks(self, table: TableName) -> frozenset[str]:
+        """The columns, in lower case, with a CHECK in their definition, which MariaDB keeps apart from the table's."""
+        if self._connection.flavor != "mariadb" or self._connection.version < _CHECK_LEVELS_SINCE:
+            return frozenset()
+        rows = self._connection.query(
+            "SELECT constraint_name FROM information_schema.check_constraints"
+            " WHERE constraint_schema = %s AND table_name = %s AND level = 'Column'",
+            (table.schema, table.table),
+        )
+        return frozenset(str(name).lower() for (name,) in rows)
+
+    def database(self, schema: str) -> TableSchema | None:
+        """The schema's defaults, in the form structures have; None when there is no such schema."""
+        rows = self._connection.query(
+            "SELECT default_character_set_name, default_collation_name FROM information_schema.schemata"
+            " WHERE schema_name = %s",
+            (schema,),
+        )
+        return database_schema(TableName(schema, ""), Collated(str(rows[0][0]), str(rows[0][1]))) if rows else None
+
+    def close(self) -> None:
+        """End the session."""
+        self._connection.close()
+
+
+def _placeholder(name: str, value: object) -> str:
+    return "CAST(%s AS DECIMAL(20,6))" if name == "timestamp" else "%s"

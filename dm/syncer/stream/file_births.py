@@ -1,0 +1,37 @@
+"""Whether the binlog files that are read are the ones that were read before: see `dm.progress.file_birth`."""
+
+from __future__ import annotations
+
+import threading
+
+from dm.errors import DMError
+from dm.position import Position
+from dm.progress.file_birth import FileBirth, made_again
+
+
+class FileBirths:
+    """The files of a run from the one in which L stands; the reader adds them, the progress writer asks."""
+
+    def __init__(self, stored: FileBirth | None = None) -> None:
+        self._lock = threading.Lock()
+        self._births = [] if stored is None else [stored]  # in the order of the stream
+
+    def seen(self, birth: FileBirth) -> bool:
+        """A file is being read: whether it was not before. Raises DMError if another one of the same name was."""
+        with self._lock:
+            for known in self._births:
+                if (known.server_uuid, known.file) == (birth.server_uuid, birth.file):
+                    if known.created == birth.created:
+                        return False
+                    raise DMError("source-reset", what=made_again(known, birth.created))
+            self._births.append(birth)
+            return True
+
+    def of(self, position: Position) -> FileBirth | None:
+        """The file in which L stands; None while it is not known. Those before it are forgotten."""
+        with self._lock:
+            for at, birth in enumerate(self._births):
+                if birth.is_of(position):
+                    del self._births[:at]
+                    return birth
+            return None

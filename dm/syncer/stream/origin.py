@@ -1,0 +1,299 @@
+"""The source as a run sees it: who it is, where its events come from, what its statements mean.
+
+A source with a standby is two servers. A run takes one of them at its start, the one that can be reached and has all
+that was applied, and keeps to it: when the other one is to be read, the run ends and the next one begins there. With a
+relay the events may come from either, as the relay decides; the questions go to the server whose events are read.
+
+A source that was reset has new files of the old names. Those that a relay has kept must not pass for them: a place that
+the source gave would lie among events of a history that is gone. So a run compares the file that it begins in.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from dm.binlog.event_source import EventSource
+from dm.binlog.reader import Query
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.config.task import StartPoint
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.ident import TableName
+from dm.position import MAGIC_SIZE, Position
+from dm.progress.checkpoint import Checkpoint
+from dm.progress.takeover import Takeover
+from dm.relaylog.layout import RelayDirectory
+from dm.relaylog.relay_source import RelayEventSource
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.sql.context import SourceContext
+from dm.syncer.stream.query_context import query_context
+from dm.upstream.address import SourceAddresses, open_at
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import (
+    ServerFacts,
+    binlog_end,
+    binlog_files,
+    collation_names,
+    has_table,
+    has_view,
+    list_tables,
+    read_structure,
+)
+from dm.upstream.file_beginning import creation_time
+from dm.upstream.lineage import expect_all
+from dm.upstream.locate import place_behind
+from dm.upstream.remote_source import RemoteEventSource
+from dm.upstream.replica_identity import identity_for
+
+_NO_SUCH_TABLE = ("1146:", "1049:")
+
+
+class Origin:
+    """One source, with the facts of the server that answered at the start of the run."""
+
+    def __init__(
+        self,
+        subtask: SubtaskConfig,
+        facts: ServerFacts,
+        collations: Mapping[int, str],
+        source: EventSource,
+        addresses: SourceAddresses,
+    ) -> None:
+        self._subtask = subtask
+        self._collations = collations
+        self.facts = facts
+        self.addresses = addresses
+        self._source = source
+
+    def event_source(self) -> EventSource:
+        """Relay files where there are any, else the server itself."""
+        return self._source
+
+    def start_of(self, meta: StartPoint) -> Position:
+        """The position that `meta` means; raises DMError."""
+        start = Position("", "", MAGIC_SIZE, GtidSet.empty(self.facts.flavor))
+        if meta.binlog_gtid and (self._subtask.source.enable_gtid or not meta.binlog_name):
+            start = self._placed(replace(start, gtid_set=GtidSet.parse(meta.binlog_gtid, self.facts.flavor)))
+        else:
+            offset = max(meta.binlog_pos, MAGIC_SIZE)
+            start = replace(start, server_uuid=self.facts.server_uuid, file=meta.binlog_name, offset=offset)
+        self.demand_same_file(start)
+        complete = self._source.complete(start)
+        return complete if complete.server_uuid else replace(complete, server_uuid=self.facts.server_uuid)
+
+    def demand_same_file(self, start: Position) -> None:
+        """Check that a relay's file in which a run begins is the source's file of that name; raises DMError."""
+        ours = self._source.beginning(start) if isinstance(self._source, RelayEventSource) else None
+        if ours is None or ours.server_uuid != self.facts.server_uuid:
+            return
+        connection, facts = self.addresses.open()
+        with closing(connection):
+            names = [name for name, _ in binlog_files(connection)]
+        if facts.server_uuid != ours.server_uuid or ours.file not in names:
+            return  # another server answers by now, or the source has purged the file
+        identity = identity_for(self._subtask.task, self._subtask.source_id)
+        theirs = creation_time(self.addresses.current, identity, ours.file)
+        if theirs != ours.created:
+            raise DMError("relay-of-other-history", file=ours.file, theirs=theirs, ours=ours.created, position=start)
+
+    def present(
+        self, wanted: Callable[[TableName], bool], stop: threading.Event
+    ) -> tuple[Position, dict[TableName, TableSchema]] | None:
+        """The present end, and the structures that the wanted tables have exactly there; None when stopped.
+
+        Structures are read before and after the end; when both readings agree no DDL lies between them.
+        """
+        connection, facts = self.addresses.open()
+        with closing(connection):
+            before = self._texts(connection, wanted, stop)
+            while True:
+                end = binlog_end(connection, facts)
+                after = self._texts(connection, wanted, stop)
+                if stop.is_set():
+                    return None
+                if before == after:
+                    break
+                before = after
+        return end, {
+            table: parse_create_table(text, self.structure_context(table.schema)) for table, text in after.items()
+        }
+
+    @staticmethod
+    def _texts(
+        connection: Connection, wanted: Callable[[TableName], bool], stop: threading.Event
+    ) -> dict[TableName, str]:
+        texts: dict[TableName, str] = {}
+        for table in list_tables(connection):
+            if stop.is_set():
+                break
+            if wanted(table):
+                try:
+                    texts[table] = read_structure(connection, table)
+                except DMError as error:
+                    if not _absent(error):  # dropped since it was listed
+                        raise
+        return texts
+
+    def continued(self, checkpoint: Checkpoint, taken: Takeover) -> tuple[Checkpoint, Takeover]:
+        """Both with places of this server where only a place is exact; raises DMError."""
+        if self.facts.gtid_ordered:
+            return checkpoint, taken
+        start = checkpoint.position
+
+        def here(position: Position) -> Position:
+            return position if position.server_uuid == self.facts.server_uuid else self._placed(position)
+
+        beginning = here(start)
+        tables = {
+            name: replace(table, point=beginning if start.is_behind(table.point) else here(table.point))
+            if table.point is not None
+            else table
+            for name, table in checkpoint.tables.items()
+        }
+        return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(here)
+
+    def _placed(self, start: Position) -> Position:
+        """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the place."""
+        if self.facts.gtid_ordered or not start.gtid_set:
+            return start
+        if "," in str(start.gtid_set):  # each domain has a place of its own
+            before = start.server_uuid or "unknown"
+            raise DMError("gtid-order-loose", now=self.facts.server_uuid, before=before, ours=start.gtid_set)
+        identity = identity_for(self._subtask.task, self._subtask.source_id)
+        return place_behind(self.facts, self.addresses.current, identity, start.gtid_set)
+
+    def switch_bound(self, start: Position, *applied: Position | None) -> Position | None:
+        """Check that the server has all that may be at the target: `start`, and beyond it `applied`; raises DMError.
+
+        After a switch to another server its end bounds what may be applied already; None without a switch. A run that
+        goes back to the server of `start` has a switch behind it as well: the last run applied what it read elsewhere.
+        """
+        ours = start.gtid_set
+        servers = {start.server_uuid}
+        for position in applied:
+            if position is not None:
+                ours |= position.gtid_set
+                servers.add(position.server_uuid)
+        end = self._settle(ours, start.server_uuid)
+        if servers == {self.facts.server_uuid}:
+            return None
+        if not start.gtid_set:
+            raise DMError("source-replaced", ours=start.server_uuid, theirs=self.facts.server_uuid, position=start)
+        return end
+
+    def _settle(self, ours: GtidSet, read_from: str) -> Position:
+        """Keep to the server found at first, or go to the other one when only that has everything; gives its end."""
+        addresses = self.addresses
+        other = addresses.other
+        try:
+            connection, self.facts = addresses.open(any_server=True)
+            with closing(connection):
+                address, may_wait = addresses.current.address, other is not None
+                expect_all(connection, self.facts, ours, address, read_from=read_from, may_wait=may_wait)
+                return binlog_end(connection, self.facts)
+        except DMError as error:
+            if other is None or error.name != "source-behind":
+                raise
+            try:
+                connection, facts = open_at(other)
+                with closing(connection):
+                    expect_all(connection, facts, ours, other.address, read_from=read_from, may_wait=True)
+                    end = binlog_end(connection, facts)
+            except DMError as second:
+                raise error from second
+            addresses.use(other)
+            self.facts = facts
+            return end
+
+    def context_of(self, query: Query) -> SourceContext:
+        """What the text of a query event depends on."""
+        return query_context(self.facts, query, self._collations)
+
+    @property
+    def plain_context(self) -> SourceContext:
+        """How statements are to be read that a person writes under the source's names."""
+        return self.structure_context("")
+
+    def structure_context(self, schema: str) -> SourceContext:
+        """How SHOW CREATE TABLE of this server is to be read."""
+        return SourceContext(
+            self.facts.flavor, self.facts.version, schema, lower_case_names=self.facts.lower_case_table_names == 1
+        )
+
+    def read_structure(self, table: TableName) -> TableSchema | None:
+        """The table's structure at the source now; None when there is no such table."""
+        try:
+            connection, _ = self.addresses.open()
+            with closing(connection):
+                text = read_structure(connection, table)
+        except DMError as error:
+            if _absent(error):
+                return None
+            raise
+        return parse_create_table(text, self.structure_context(table.schema))
+
+    def has_table(self, table: TableName) -> bool:
+        """Whether the source has a table of this name now, and no view."""
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            return has_table(connection, table)
+
+    def has_view(self, name: TableName) -> bool:
+        """Whether the source has a view of this name now."""
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            return has_view(connection, name)
+
+    def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
+        """A tracker that knows these structures, and the defaults of the source's schemas."""
+        tracker = SchemaTracker(self.facts.flavor)
+        for schema, charset, collation in self._databases():
+            tracker.set_database(schema, charset, collation)
+        for structure in structures:
+            tracker.set(structure)
+        return tracker
+
+    def _databases(self) -> list[tuple[str, str, str]]:
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            found = fetch(
+                connection,
+                "SELECT schema_name, default_character_set_name, default_collation_name"
+                " FROM information_schema.schemata",
+            )
+        return [(str(schema), str(charset), str(collation)) for schema, charset, collation in found]
+
+
+def _absent(error: DMError) -> bool:
+    return error.cause.startswith(_NO_SUCH_TABLE)
+
+
+def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> Origin:
+    """Ask the source who it is and decide where its events come from; raises DMError."""
+
+    def stored() -> str:
+        """The server whose events the relay stores now."""
+        last = None if relay_directory is None else RelayDirectory(relay_directory).last()
+        return "" if last is None else last.server_uuid
+
+    described = subtask.source
+    addresses = SourceAddresses(described.endpoint, described.standby, reading_from=stored)
+    connection, facts = addresses.open(any_server=True)
+    with closing(connection):
+        collations = collation_names(connection, facts)
+    if not facts.log_bin:
+        raise DMError("source-without-binlog", source=subtask.source_id)
+    identity = identity_for(subtask.task, subtask.source_id)
+    source: EventSource
+    if relay_directory is not None:
+        source = RelayEventSource(relay_directory, facts.flavor)
+    else:
+        source = RemoteEventSource(described.endpoint, identity, clock=clock, addresses=addresses)
+    return Origin(subtask, facts, collations, source, addresses)

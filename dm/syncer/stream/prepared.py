@@ -1,0 +1,251 @@
+"""XA transactions between PREPARE and COMMIT: their rows wait here, on disk, for the verdict.
+
+The problem. The source writes the rows of an XA transaction at its PREPARE. Whether they count is said by a later
+`XA COMMIT` or `XA ROLLBACK` with the same xid, minutes or days after, from any session, also behind a restart of the
+source. All of the binlog in between is applied meanwhile, so the checkpoint L moves past the PREPARE, and neither the
+relay nor the source has to keep it. From then on this folder is the only copy of the rows.
+
+What is told where. A PREPARE counts as a transaction without changes: the position moves behind it. The XA COMMIT is
+the transaction that has the rows: its position and GTID are theirs (safe mode, the exact position of the keyless lane,
+the own point of a table), and its place in the order of the source is where a reader of the source first saw them. The
+structure of a table is the same at both: the source holds the metadata locks of a prepared transaction, also when its
+session or its server ended. The rules are those at the COMMIT; tables that were left out at the PREPARE are remembered,
+so that rules which want them later don't lose their rows quietly.
+
+Invariants, with L the checkpoint as the target has it.
+
+X1  Before L passes a PREPARE whose verdict lies behind that L, its rows are on the disk. `settle` is called with each L
+    before it is written, and syncs what needs it: one that was decided before the next checkpoint never waits for a
+    disk.
+X2  Before an L is written at which something is undecided, `settle` writes a list: this L ("reach"), what is held at or
+    before it, and what is known of the verdicts. Entries go only when an L behind their verdict is written. So a run
+    that starts at any L finds each entry that was undecided there, wherever the run before was stopped between two
+    steps. An L at which nothing is undecided needs no list, and no entry of an older one.
+X3  What a run starts with: listed entries whose PREPARE lies at or before L and whose verdict does not. A PREPARE
+    beyond L is read again, and with it its rows; what is not listed lies beyond L.
+X4  A list counts only if its reach covers L. Otherwise L has passed it: nothing was undecided at L, or another folder
+    was used meanwhile (another host went on with the task) and verdicts were read that this one knows nothing of.
+X5  Each run has a directory of its own, named by its epoch, made complete before it gets that name. A stopped process
+    that goes on beside its successor changes only what nobody reads any more.
+
+An XA COMMIT without an entry pauses the task (`xa-prepare-missing`): the PREPARE lies before the start of the task, in
+a folder that was lost, or was not logged. An XA ROLLBACK without one says nothing. A second PREPARE of an xid that is
+undecided here decides the first: the source refuses an xid it knows, so it has lost that one (a crash before the engine
+was told) or decided it unlogged. Without one the source is asked (`prepared_watch`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dm import faults
+from dm.errors import DMError
+from dm.gtid import Gtid
+from dm.ident import TableName
+from dm.position import Position
+from dm.syncer.stream.item_record import ItemWriter, read_items, read_maps
+from dm.syncer.stream.prepared_list import HeldXa, Place, PreparedDirectory
+from dm.syncer.stream.spool_file import SpoolReader, SpoolWriter
+from dm.syncer.stream.transaction import Item, RowsItem, TransactionItems
+
+Wanted = Callable[[TableName], bool]
+
+
+class PreparedRows:
+    """The rows of a prepared transaction in its file; those of tables that nobody wants any more stay there."""
+
+    def __init__(self, path: Path, held: HeldXa, wanted: Wanted) -> None:
+        self._path = path
+        self._held = held
+        self._wanted = wanted
+
+    def __len__(self) -> int:
+        return self._held.items
+
+    def __iter__(self) -> Iterator[Item]:
+        if not self._held.items:
+            return
+        try:
+            reader = SpoolReader(self._path)
+        except DMError as error:
+            raise self._damaged(error.message) from error
+        try:
+            if self._held.maps is None:
+                # Of an earlier run. This reads all of it, so it is known to be whole before a row of it is applied.
+                self._held.maps = read_maps(self._records(reader))
+            for item in read_items(self._records(reader), self._held.maps):
+                if not isinstance(item, RowsItem) or self._wanted(
+                    TableName(item.table_map.schema, item.table_map.table)
+                ):
+                    yield item
+        finally:
+            reader.close()
+
+    def _records(self, reader: SpoolReader) -> Iterator[bytes]:
+        try:
+            footer = reader.footer()
+            if footer is None or footer.records != self._held.records:
+                raise self._damaged("its end is not as it was written")
+            yield from reader.records(0, reader.size())
+        except DMError as error:
+            if error.name != "spool-damaged":
+                raise
+            raise self._damaged(error.message) from error
+
+    def _damaged(self, what: str) -> DMError:
+        return DMError("xa-rows-damaged", xid=self._held.xid, file=self._path, what=what)
+
+
+class PreparedItems:
+    """The items of an XA COMMIT: the rows of its PREPARE, and the memory that the transaction itself takes.
+
+    The file stays until the checkpoint is behind the XA COMMIT, so it has no readers to count.
+    """
+
+    def __init__(self, rows: PreparedRows, own: TransactionItems) -> None:
+        self._rows = rows
+        self._own = own
+        self.size = own.size
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._rows)
+
+    def hold(self) -> None:
+        """One more reader needs them."""
+        self._own.hold()
+
+    def release(self) -> None:
+        """A reader is through."""
+        self._own.release()
+
+
+class PreparedTransactions:
+    """What is prepared and undecided; the reader's thread holds and decides, the progress writer's settles."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = PreparedDirectory(directory)
+        self._lock = threading.Lock()
+        self._held: dict[int, HeldXa] = {}
+        self._undecided: dict[str, HeldXa] = {}
+        self._next = 1
+
+    def open(self, epoch: int, stored: Position | None) -> None:
+        """Begin a run at the checkpoint `stored`, None for a task that has none yet (X3, X4, X5)."""
+        kept = self._directory.begin(epoch, stored)
+        self._held = {held.number: held for held in kept}
+        self._undecided = {held.xid: held for held in kept}
+        self._next = max(self._held, default=0) + 1
+
+    @property
+    def undecided(self) -> list[HeldXa]:
+        """What waits for its verdict, the oldest first."""
+        with self._lock:
+            return list(self._undecided.values())
+
+    def hold(
+        self,
+        xid: str,
+        items: TransactionItems,
+        *,
+        end: Position,
+        gtid: Gtid | None,
+        timestamp: int,
+        left_out: frozenset[TableName] = frozenset(),
+    ) -> None:
+        """Take the rows of a PREPARE that ends at `end`; raises DMError when they can't be written."""
+        place = Place.of(end, gtid)
+        held = HeldXa(self._next, xid, place, timestamp, left_out=left_out)
+        self._next += 1
+        if len(items):
+            self._write(items, held)
+        else:
+            held.durable = True  # all that is known of it stands in the list
+        faults.hit("xa.held")
+        with self._lock:
+            before = self._undecided.pop(xid, None)
+            if before is not None:
+                before.verdict = place
+            self._held[held.number] = self._undecided[xid] = held
+
+    def _write(self, items: TransactionItems, held: HeldXa) -> None:
+        writer = SpoolWriter(self._directory.path(held))
+        try:
+            records = ItemWriter(writer)
+            for item in items:
+                records.append(item)
+                held.items += 1
+            held.maps = records.maps
+            held.records = held.items + len(records.maps)
+            held.bytes = writer.end
+            writer.finish(held.timestamp)
+        finally:
+            writer.close()
+
+    def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
+        """The rows that the XA COMMIT at `end` makes valid; raises DMError when nothing is known of them."""
+        held = self._decide(xid, end, gtid)
+        if held is None:
+            raise DMError("xa-prepare-missing", xid=xid, position=end)
+        for table in sorted(held.left_out):
+            if wanted(table):
+                raise DMError("xa-rows-left-out", xid=xid, table=str(table), position=end)
+        return PreparedRows(self._directory.path(held), held, wanted)
+
+    def rollback(self, xid: str, *, end: Position, gtid: Gtid | None) -> None:
+        """The XA ROLLBACK at `end` makes the rows void, if there are any."""
+        self._decide(xid, end, gtid)
+
+    def let_go(self, held: HeldXa) -> bool:
+        """Nothing will decide it (`prepared_watch`): as if it were void from its PREPARE on. False if it is decided.
+
+        A start may still find it in the list, and the same answer to the same question.
+        """
+        with self._lock:
+            if self._undecided.get(held.xid) is not held:
+                return False
+            del self._undecided[held.xid]
+            if not held.passed:
+                held.verdict = held.prepared
+                return True
+            del self._held[held.number]
+        self._directory.remove(held)
+        return True
+
+    def _decide(self, xid: str, end: Position, gtid: Gtid | None) -> HeldXa | None:
+        with self._lock:
+            held = self._undecided.pop(xid, None)
+            if held is not None:
+                held.verdict = Place.of(end, gtid)
+            return held
+
+    def settle(self, position: Position) -> None:
+        """Called before `position` is stored as the checkpoint: whatever a start there needs is made durable."""
+        with self._lock:
+            passed = [held for held in self._held.values() if held.passed or held.prepared.lies_in(position)]
+            undecided = [held for held in passed if held.verdict is None or not held.verdict.lies_in(position)]
+        if not undecided:
+            return
+        for held in undecided:
+            if not held.durable:
+                self._directory.sync(held)
+                held.durable = True
+        faults.hit("xa.before_list")
+        self._directory.write(position, passed)
+        faults.hit("xa.after_list")
+
+    def settled(self, position: Position) -> None:
+        """Called when `position` is stored: what was decided up to there goes."""
+        with self._lock:
+            over = [held for held in self._held.values() if held.verdict is not None and held.verdict.lies_in(position)]
+            for held in over:
+                del self._held[held.number]
+            for held in self._held.values():
+                held.passed = held.passed or held.prepared.lies_in(position)
+        for held in over:
+            self._directory.remove(held)
+            faults.hit("xa.removed")

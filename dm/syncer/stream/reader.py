@@ -1,0 +1,224 @@
+"""The reader's thread: events -> assembler -> a queue of transactions.
+
+It runs ahead of the dispatcher as far as the memory quota allows and no further, whatever the target does: the
+assembler waits for memory (`dm.syncer.stream.open_items`), so the queue has no bound of its own.
+
+Source and target know a run by different things: the source by the replica's identity, which all runs of a task share,
+the target by the epoch. At the source the replica wins that registers last, so a process that was stopped, replaced
+and continued can end the dump of its successor. The epoch decides: `still_ours` is asked before a lost connection is
+opened again, and when another one took the identity. The run that holds the epoch takes it back, the other ends. A
+stranger with our identity takes it again each time; that ends the run with an error that says so.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from dm.binlog.event_source import EventSource, SourceRun
+from dm.errors import DMError
+from dm.position import Position
+from dm.stop_signal import StopSignal
+from dm.syncer.stream.assembler import TransactionAssembler
+from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.open_items import QuotaClosed
+from dm.syncer.stream.transaction import SourceTransaction
+
+# How often the identity at the source is taken back from somebody.
+TAKINGS = 4
+OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no place in the source is to blame for
+
+
+class TransactionQueue:
+    """Transactions in source order, whose memory the quota knows."""
+
+    def __init__(self, quota: MemoryQuota) -> None:
+        self._quota = quota
+        self._waiting: deque[SourceTransaction] = deque()
+        self._changed = threading.Condition(threading.Lock())
+        self._closed = False
+        self._nudged = False
+        self._error: DMError | None = None  # what lies behind the last transaction
+        quota.before_waiting = self.wake
+        self.empty_handed = False  # the dispatcher waits for a transaction
+
+    def put(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
+        """Add one; False when the queue was closed. With `more` at hand, nobody is woken for this one: see `wake`.
+
+        A thread that is woken for each transaction costs more than the transaction.
+        """
+        with self._changed:
+            if self._closed:
+                return False
+            self._waiting.append(transaction)
+            if not more:
+                self._changed.notify_all()
+            return True
+
+    def wake(self) -> None:
+        """Wake the dispatcher for what was added quietly."""
+        with self._changed:
+            if self._waiting:
+                self._changed.notify_all()
+
+    def take(self, rest: Callable[[], bool]) -> SourceTransaction | None:
+        """The next transaction, waiting for it; None when the queue is closed. Raises DMError: see `end`.
+
+        When there is none, `rest` is called, once more after each `nudge` as long as it says no.
+        """
+        while True:
+            with self._changed:
+                if self._waiting or self._closed:
+                    return None if self._closed else self._waiting.popleft()
+                if self._error is not None:
+                    raise self._error
+                self._nudged = False
+            done = rest()
+            with self._changed:
+                self.empty_handed = True
+                while not (self._waiting or self._closed or self._error or (self._nudged and not done)):
+                    self._changed.wait()
+                self.empty_handed = False
+
+    def nudge(self) -> None:
+        """Somebody has ended what `rest` may have waited for."""
+        with self._changed:
+            self._nudged = True
+            self._changed.notify_all()
+
+    def end(self, error: DMError) -> None:
+        """Nothing comes any more but this error, behind all transactions."""
+        with self._changed:
+            self._error = error
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Wake everybody, also who waits for memory; nothing is given or taken any more."""
+        self._quota.close()
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the run is ending."""
+        return self._closed
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+
+class Reader:
+    """Owns the event source and the assembler."""
+
+    def __init__(
+        self,
+        source: EventSource,
+        assembler: TransactionAssembler,
+        queue: TransactionQueue,
+        failed: Callable[[BaseException], None],
+        still_ours: Callable[[], None],
+    ) -> None:
+        self._still_ours = still_ours
+        self._source = source
+        self._assembler = assembler
+        self._queue = queue
+        self._failed = failed
+        self._stop = StopSignal()
+        self._awaited = False  # somebody sleeps until there is an event
+        self._came = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
+        self.events = 0
+        self.bytes = 0
+        self.busy = False  # with an event; otherwise it waits for the source
+
+    @property
+    def stopping(self) -> threading.Event:
+        """Set when the run is over."""
+        return self._stop
+
+    @property
+    def queue(self) -> TransactionQueue:
+        """Where it puts what it has read."""
+        return self._queue
+
+    @property
+    def position(self) -> Position:
+        """The end of the last complete transaction read."""
+        return self._assembler.position
+
+    def start(self) -> None:
+        """Begin to read."""
+        self._thread.start()
+
+    def wait_for_event(self, needed: Callable[[], bool]) -> bool:
+        """Where it is `needed`, sleep until there is an event or the run is over; False at once where it is not.
+
+        For one thread. An event that comes after `needed` was asked is not missed.
+        """
+        self._came.clear()
+        self._awaited = True
+        try:
+            if self._stop.is_set() or not needed():
+                return False
+            self._came.wait()
+            return True
+        finally:
+            self._awaited = False
+
+    def stop(self) -> None:
+        """End the thread; the source's iterator sees the same signal."""
+        self._stop.set()
+        self._came.set()
+        self._queue.close()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        try:
+            for left in reversed(range(TAKINGS)):
+                try:
+                    return self._read()
+                except DMError as error:
+                    if error.name != "replica-id-taken" or left == 0:
+                        raise
+                    self._still_ours()
+                    self._assembler.restart()
+        except QuotaClosed:
+            pass  # as a queue that was closed
+        except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+            if self._stop.is_set():
+                pass
+            elif isinstance(error, DMError) and not error.retryable and error.name not in OF_THE_RUN:
+                # A person has to act. What lies before it is applied first: they may act at the target, and the next
+                # run, which ends at the same place, would not come further than this one.
+                error.position = error.position or str(self._assembler.position)
+                self._queue.end(error)
+            else:
+                self._failed(error)
+
+    def _read(self) -> None:
+        for found in self._source.runs(self._assembler.position, self._stop):
+            if found is None:
+                if self._source.trouble is not None:
+                    self._still_ours()
+                continue
+            self.busy = True
+            if self._awaited:
+                self._came.set()
+            if isinstance(found, SourceRun):
+                self.events += len(found.events)
+                self.bytes += found.end_offset - found.offset
+                for transaction in self._assembler.feed_run(found):
+                    if not self._queue.put(transaction, more=True):
+                        return
+                self._queue.wake()
+            else:
+                self.events += 1
+                self.bytes += len(found.raw.data)
+                completed = self._assembler.feed(found)
+                if completed is not None and not self._queue.put(completed):
+                    return
+            self.busy = False

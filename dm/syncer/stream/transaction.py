@@ -1,0 +1,137 @@
+"""One transaction of the source, as the assembler hands it on: raw row events, not yet decoded."""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from dm.binlog.reader import Query, Rows, TableMap
+from dm.gtid import Gtid
+from dm.position import Position
+from dm.syncer.stream.memory_quota import MemoryQuota
+
+
+class RowsItem(NamedTuple):
+    """One row event with the table map it refers to."""
+
+    table_map: TableMap
+    rows: Rows
+
+
+@dataclass(slots=True)
+class StatementItem:
+    """One query event that is neither BEGIN nor an end: DDL, or something that needs no replication."""
+
+    query: Query
+    start: int = 0  # where its event begins, in the file that the transaction ends in
+
+
+Item = RowsItem | StatementItem
+
+
+class TransactionItems(Protocol):
+    """What a transaction consists of, in memory or partly in a spool file; read as often as it is needed."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory that are given back by the last `release`."""
+        ...
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Item]: ...
+
+    def hold(self) -> None:
+        """One more reader needs them: `release` is called once more."""
+        ...
+
+    def release(self) -> None:
+        """A reader is through; nobody reads them behind the last call."""
+        ...
+
+
+# One for all: it is held for an addition.
+_counting = threading.Lock()
+
+
+class Readers(ABC):
+    """Counts who still needs the items of a transaction; the last one gives their memory back."""
+
+    __slots__ = ("_quota", "_readers", "size")
+
+    def __init__(self, size: int, quota: MemoryQuota | None) -> None:
+        self.size = size
+        self._quota = quota
+        self._readers = 1
+
+    def hold(self) -> None:
+        """One more reader needs them: `release` is called once more."""
+        with _counting:
+            self._readers += 1
+
+    def release(self) -> None:
+        """A reader is through; nobody reads them behind the last call."""
+        with _counting:
+            self._readers -= 1
+            last = self._readers == 0
+        if last:
+            self._forget()
+            if self._quota is not None:
+                self._quota.release(self.size)
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Let go of the items; nobody reads them any more."""
+
+
+class MemoryItems(Readers):
+    """Items of a transaction that is small enough to stay in memory."""
+
+    __slots__ = ("_items",)
+
+    def __init__(self, items: Sequence[Item] = (), size: int = 0, quota: MemoryQuota | None = None) -> None:
+        super().__init__(size, quota)
+        self._items = items
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
+
+    def _forget(self) -> None:
+        self._items = ()
+
+
+class PlainItems(MemoryItems):
+    """Items of a small transaction that are nothing but rows."""
+
+    __slots__ = ("rows",)
+
+    def __init__(self, rows: list[RowsItem], size: int, quota: MemoryQuota) -> None:
+        super().__init__(rows, size, quota)
+        self.rows = rows
+
+    def _forget(self) -> None:
+        self._items, self.rows = (), []
+
+
+@dataclass(slots=True)
+class SourceTransaction:
+    """What the source committed at once, or a mere movement of the position (no items)."""
+
+    begin: Position
+    end: Position
+    gtid: Gtid | None
+    timestamp: int  # the source's clock, seconds
+    items: TransactionItems = field(default_factory=MemoryItems)
+    size: int = 0  # bytes of binlog
+    starts: int = 0  # how often the run has seen the server start; its sessions of before are no more
+
+    @property
+    def empty(self) -> bool:
+        """Whether only the position moves."""
+        return not len(self.items)

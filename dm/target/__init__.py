@@ -1,1 +1,0 @@
-"""The target server: sessions, apply transactions and progress."""

@@ -1,0 +1,60 @@
+"""Literals of a load mean the bytes they were made of."""
+
+from __future__ import annotations
+
+import re
+
+import pyarrow
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dm.dumpfiles import literals
+from dm.dumpfiles.literals import row_literals, statements
+from dm.schema.table import Column
+
+# What the lexer makes of the escapes that we write; no other byte is special with character set binary.
+_ESCAPE = re.compile(rb"\\(.)", re.DOTALL)
+
+
+def batch(*columns: list[bytes | None]) -> pyarrow.RecordBatch:
+    arrays = [pyarrow.array(values, pyarrow.binary()) for values in columns]
+    return pyarrow.record_batch(arrays, names=[f"c{at}" for at in range(len(arrays))])
+
+
+def read_back(literal: bytes) -> bytes | None:
+    if literal == b"NULL":
+        return None
+    match = re.fullmatch(rb"(?:_binary|_latin1|CONVERT\()?'((?:[^'\\]|\\.)*)'(?: USING utf8mb4\))?", literal, re.DOTALL)
+    assert match is not None, literal
+    return _ESCAPE.sub(rb"\1", match[1])
+
+
+@given(st.lists(st.none() | st.binary(), min_size=1), st.sampled_from(["varchar", "longblob", "json", "enum", "bit"]))
+def test_any_bytes_come_back(values: list[bytes | None], base: str) -> None:
+    rows = list(row_literals(batch(values), [Column("c0", base)]))
+    assert [read_back(row[1:-1]) for row in rows] == values
+
+
+def test_each_type_is_written_as_the_server_needs_it() -> None:
+    columns = [Column("c", base) for base in ("int", "float", "decimal", "varchar", "json", "geometry", "uuid")]
+    values: list[bytes | None] = [b"1", b"-0", b"1.50", b"it's", b'"a\\"b"', b"\x00\\", b"6ccd780c"]
+    (row,) = row_literals(batch(*[[value] for value in values]), columns)
+    assert row == (
+        b"('1','-0','1.50','it\\'s',CONVERT('\"a\\\\\"b\"' USING utf8mb4),_binary'\x00\\\\',_latin1'6ccd780c')"
+    )
+
+
+def test_slices_of_huge_batches_keep_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    values: list[bytes | None] = [str(number).encode() * 5 for number in range(100)]
+    whole = list(row_literals(batch(values), [Column("c0", "varchar")]))
+    monkeypatch.setattr(literals, "_LARGEST_SLICE", 64)
+    assert list(row_literals(batch(values), [Column("c0", "varchar")])) == whole
+
+
+@given(st.lists(st.binary(min_size=1, max_size=40), max_size=30), st.integers(1, 200))
+def test_statements_hold_all_rows_in_order_within_the_limit(rows: list[bytes], largest: int) -> None:
+    found = list(statements(b"HEAD ", iter(rows), b" TAIL", largest))
+    assert sum(count for _, count in found) == len(rows)
+    assert b",".join(text.removeprefix(b"HEAD ").removesuffix(b" TAIL") for text, _ in found) == b",".join(rows)
+    assert all(len(text) <= largest or count == 1 for text, count in found)

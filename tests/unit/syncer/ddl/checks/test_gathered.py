@@ -1,0 +1,72 @@
+"""DDL of tables whose names a route keeps in columns of one table."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.ident import TableName
+from dm.position import Position
+from dm.schema.table import Column, TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece, split
+from dm.syncer.ddl.checks.gathered import creates_shard, refuse_renaming
+from tests.unit.rules.subtasks import routed
+
+RULES = routed(
+    'schema-pattern: shop, table-pattern: "t_*", target-schema: all, target-table: t,'
+    ' extract-table: {table-regexp: "t_(.*)", target-column: c}'
+)
+TARGET = TableName("all", "t")
+PRESENT = {TARGET: TableSchema(TARGET, (Column("id", "int"), Column("c", "varchar", 9, charset="utf8mb4")))}
+
+
+HERE = Position("u", "mysql-bin.000007", 4, GtidSet.empty("mysql"))
+
+
+def piece(text: str) -> Piece:
+    (only,) = split(text, SourceContext("mysql", 80400, "shop"))
+    return only
+
+
+@pytest.mark.parametrize("text", ["CREATE TABLE t_9 (id INT)", "CREATE TABLE t_9 LIKE t_1", "CREATE TABLE t_9 LIKE m"])
+def test_one_more_table_is_done_when_the_gathering_one_is_there(text: str) -> None:
+    assert creates_shard(piece(text), RULES, PRESENT, HERE)
+
+
+@pytest.mark.parametrize(
+    "text", ["CREATE TABLE u (id INT)", "CREATE TABLE u LIKE t_1", "ALTER TABLE t_1 ADD v INT", "DROP TABLE t_1"]
+)
+def test_other_statements_are_executed(text: str) -> None:
+    assert not creates_shard(piece(text), RULES, PRESENT, HERE)
+
+
+def test_the_gathering_table_is_for_a_person_to_create() -> None:
+    with pytest.raises(DMError) as raised:
+        creates_shard(piece("CREATE TABLE t_9 (id INT)"), RULES, {TARGET: None}, HERE)
+    assert raised.value.name == "extract-table-missing"
+    assert "mysql-bin.000007" in raised.value.message
+    assert "create `all`.`t` at the target: the source's columns, and `c`" in raised.value.workaround
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RENAME TABLE t_1 TO t_2",
+        "RENAME TABLE t_1 TO old",
+        "RENAME TABLE new TO t_1",
+        "ALTER TABLE t_1 RENAME TO other.t_1",
+        "RENAME TABLE a TO b, t_1 TO c",
+    ],
+)
+def test_a_renaming_that_leaves_rows_under_another_value_is_refused(text: str) -> None:
+    with pytest.raises(DMError) as raised:
+        refuse_renaming(piece(text), RULES, HERE)
+    assert raised.value.name == "extract-renamed"
+    assert "mysql-bin.000007" in raised.value.message
+
+
+def test_other_renamings_are_none_of_its_business() -> None:
+    refuse_renaming(piece("RENAME TABLE a TO b"), RULES, HERE)
+    refuse_renaming(piece("ALTER TABLE t_1 RENAME COLUMN a TO b"), RULES, HERE)
