@@ -43,14 +43,19 @@ def _template(installation: Installation, fixed: Mapping[str, str]) -> Path:
         if not template.exists():
             with tempfile.TemporaryDirectory(prefix=f"{name}.", dir=templates) as workplace:
                 data = Path(workplace) / "data"
-                _initialise(installation, data, fixed)
+                temporary = Path(workplace) / "tmp"
+                temporary.mkdir()
+                _initialise(installation, data, temporary, fixed)
                 (data / "auto.cnf").unlink(missing_ok=True)
                 data.rename(template)
     return template
 
 
-def _initialise(installation: Installation, data: Path, fixed: Mapping[str, str]) -> None:
-    options = ["--no-defaults", f"--datadir={data}", *owner_option(), *installation.server_options]
+def _initialise(installation: Installation, data: Path, temporary: Path, fixed: Mapping[str, str]) -> None:
+    # A MariaDB that starts removes all `#sql*` of its tmpdir (MariaDB source, mysql_rm_tmp_tables). In a shared one it
+    # would take the temporary tables of other servers, and they its own.
+    options = ["--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}", *owner_option()]
+    options += installation.server_options
     options += [f"--{name}={value}" for name, value in fixed.items()]
     if installation.flavor == "mysql":
         command = installation.command("mysqld")

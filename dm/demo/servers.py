@@ -46,6 +46,8 @@ _BOTH: Mapping[str, Option] = {
     "performance_schema": False,
     "innodb_flush_log_at_trx_commit": 2,
     "innodb_buffer_pool_size": "128M",
+    # The kernel's requests (fs.aio-max-nr) are one pool for all servers of a machine; one that gets none won't start.
+    "innodb_use_native_aio": False,
     "key_buffer_size": "1M",
 }
 _MYSQL: Mapping[str, Option] = {

@@ -13,7 +13,8 @@ from pathlib import Path
 import pymysql
 import pytest
 
-from dm.demo.installation import Flavor
+from dm.demo import datadir
+from dm.demo.installation import Flavor, cache_directory, find
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
@@ -132,3 +133,18 @@ def test_no_server_outlives_a_killed_parent(tmp_path: Path, flavor: Flavor) -> N
     assert select.select([pidfd], [], [], 60)[0]
     os.close(pidfd)
     assert not process_exists(pid)
+
+
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_initialising_leaves_the_temporary_tables_of_others_alone(
+    flavor: Flavor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    other = shared / "#sql-temptable-1-2-3.MAI"
+    other.touch()
+    monkeypatch.setenv("TMPDIR", str(shared))
+    (tmp_path / "mysql").symlink_to(cache_directory() / "mysql")
+    monkeypatch.setenv("DM_CACHE", str(tmp_path))
+    datadir.create(find(flavor), tmp_path / "data", {})
+    assert other.exists()
