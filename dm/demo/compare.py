@@ -234,14 +234,14 @@ def _compare_pair(
     if differing:
         examined = frozenset(differing[:_EXAMINED_BUCKETS])
         report.rows = _name_rows(readers, target_reader, examined, limit)
-    elif not report.structure and structures and len(pair.origins) == 1 and not _unsteady(target, target_structure):
+    elif not report.structure and structures and len(pair.origins) == 1 and not _has_virtual_columns(target_structure):
         report.checksum = _checksum_difference(sessions, pair.origins[0], pair.target, target)
     return report
 
 
-def _unsteady(server: Server, found: Structure) -> bool:
-    """Whether CHECKSUM TABLE depends on more than the rows: MariaDB does not compute VIRTUAL columns for it."""
-    return server.flavor == "mariadb" and any(column.generated.startswith("virtual") for column in found.columns)
+def _has_virtual_columns(found: Structure) -> bool:
+    """Whether CHECKSUM TABLE depends on more than the rows: on what the buffer last held for a VIRTUAL column."""
+    return any(column.generated.startswith("virtual") for column in found.columns)
 
 
 def _structure(

@@ -1,1 +1,1 @@
-"""Long runs: `python -m tests.chaos.run`, which is `make chaos`."""
+"""Long runs in parts: `make chaos`."""

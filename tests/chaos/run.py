@@ -27,7 +27,7 @@ from tests.testbed.crash_loop import RELAY_POINTS, SYNC_POINTS, CrashLoop
 from tests.testbed.loop_result import LoopResult, commit, draw_seed
 
 ROOT = Path(__file__).resolve().parents[2]
-RESULT = ROOT / "docs" / "chaos-result.json"
+RESULT = ROOT / "docs" / "chaos-loops.json"
 ROUND = 6  # lives between two comparisons
 LATEST = 2.0  # times the minutes: how long points that have not fired are waited for
 

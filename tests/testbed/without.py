@@ -22,15 +22,15 @@ Takeover.bound = lambda self: None
 """,
     # Neither the locks that end older sessions nor the number that stops those that were not ended.
     "epoch": """
-from dm.progress import lanes, takeover
+from dm.progress import lane_rows, takeover
 from dm.progress.fence import Fence
 Fence.take = lambda self, connection, lane: None
 def take_without_waiting(connection, key, names):
-    if not lanes.read_lanes(connection, key):
-        lanes._insert_missing(connection, key, names, epoch=1)
-    return 1, lanes.read_lanes(connection, key)
+    if not lane_rows.read_lanes(connection, key):
+        lane_rows._insert_missing(connection, key, names, epoch=1)
+    return 1, lane_rows.read_lanes(connection, key)
 takeover.raise_epoch = take_without_waiting
-lanes.LaneClaim.advanced = lambda self, affected: None
+lane_rows.LaneClaim.advanced = lambda self, affected: None
 """,
     "keyless position": """
 from dm.progress.takeover import Takeover

@@ -1,0 +1,62 @@
+"""The parts of `make chaos`, at most an hour each, and which test file belongs to which."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@dataclass(frozen=True)
+class Part:
+    """Files and folders of tests; one without any is the crash loops of `tests.chaos.run`."""
+
+    name: str
+    minutes: int  # about; those of convergence and crash-loops are measured, the others are guesses
+    paths: tuple[str, ...] = ()
+
+
+def _syncer(*names: str) -> tuple[str, ...]:
+    return tuple(f"tests/live/syncer/test_{name}.py" for name in names)
+
+
+# A file belongs to the part with the longest path that leads to it, so a new one is never left out.
+PARTS = (
+    Part("rest", 40, ("tests",)),
+    Part("convergence", 50, _syncer("convergence")),
+    Part("deaths", 40, _syncer("crash_loop", "atomic_transactions", "foreign_keys", "xa_chaos", "replay", "fence")),
+    Part("ddl", 40, _syncer("ddl", "online_ddl", "operators", "whole_alter")),
+    Part("syncer", 40, ("tests/live/syncer",)),
+    Part("relay", 40, ("tests/live/relay",)),
+    Part("upstream", 40, ("tests/live/upstream",)),
+    Part("tasks", 40, ("tests/live/hold", "tests/live/worker")),
+    Part("concurrent-writer", 40, ("tests/spark/test_concurrent_writer.py",)),
+    Part("spark", 50, ("tests/spark",)),
+    Part("crash-loops", 10),
+)
+
+
+def test_files() -> list[str]:
+    """All files of tests."""
+    return sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py"))
+
+
+def owner(file: str) -> Part:
+    """The part that a file belongs to."""
+    lengths = {len(path): part for part in PARTS for path in part.paths if file == path or file.startswith(f"{path}/")}
+    return lengths[max(lengths)]
+
+
+def files_of(part: Part, files: Iterable[str]) -> list[str]:
+    """Those of the files that belong to the part."""
+    return [file for file in files if owner(file) is part]
+
+
+def part_of(asked: str) -> Part:
+    """The part with this name or number, counted from 1."""
+    for number, part in enumerate(PARTS, 1):
+        if asked in (str(number), part.name):
+            return part
+    raise SystemExit(f"there is no part {asked}; there are 1 to {len(PARTS)}: {', '.join(p.name for p in PARTS)}")
