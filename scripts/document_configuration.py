@@ -361,9 +361,6 @@ CHAPTERS: Final = (
             "atomic-transactions": "ours: a transaction of the source is one of the target, or shares one with its"
             " neighbours, so that readers there see nothing that no reader of the source could see. One session applies"
             " everything in order; `worker-count` has no effect then",
-            "conflict-policy": "ours: where a change goes whose keys changes under way have: `follow` the one worker"
-            " that has them, and wait for all workers where several have them; or `flush-on-overlap`, wait for all of"
-            " them in either case, as TiDB Binlog's Drainer is described",
             "missing-row": "ours: what an UPDATE or DELETE does that finds no row, outside safe mode: `pause` the task,"
             " or `count` it (`missingRows` of `query-status`, and a line in the log) and go on, as DM does; where the"
             " table has no key it always pauses",

@@ -262,6 +262,12 @@ def test_retired_unit_keys_are_warnings(section: str) -> None:
     assert [warning.code for warning in task(f"{TASK}    {section}\n").warnings] == [20908]
 
 
+def test_a_key_that_is_gone_says_what_to_do() -> None:
+    (problem,) = task_problems(TASK + "    syncer: {conflict-policy: flush-on-overlap}\n")
+    assert (problem.code, problem.path.rpartition(".")[2]) == (20907, "conflict-policy")
+    assert "it is gone, leave it out" in str(problem)
+
+
 def test_the_old_name_of_the_lists_works_and_the_new_one_wins() -> None:
     old = TASK + "    black-white-list: b\nblack-white-list:\n  b: {do-dbs: [old]}\n"
     lists = task(old).subtask("mysql-01").block_allow_list
