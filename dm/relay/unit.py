@@ -21,7 +21,7 @@ from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relay.inspection import inspect
 from dm.relay.plan import begin_anew
-from dm.relay.puller import Puller, sole_writer
+from dm.relay.puller import Puller, PullSettings, sole_writer
 from dm.relay.purge import FreeSpace, free_bytes
 from dm.relay.source_watch import SourceWatch
 from dm.relay.storage import RelayStorage
@@ -55,18 +55,18 @@ class RelayUnit:
         start: Position | None = None,
         clock: Clock | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        probe_seconds: float | None = None,
         free_space: FreeSpace = free_bytes,
     ) -> None:
         self._source = source
         self._directory = RelayDirectory(directory)
         self._clock = clock or SystemClock()
         self._storage = RelayStorage(self._directory, source.purge, self._clock, free_space)
-        self._heartbeat = heartbeat_seconds
-        self._start = start or _configured_start(source)
-        self._identity = identity_for("relay", source.source_id, server_id=source.server_id)
-        self._addresses = SourceAddresses(source.endpoint, source.standby, probe_seconds=probe_seconds)
-        self._source_watch = SourceWatch(self._addresses, self._identity, self._clock, self._stored, self._interrupt)
+        identity = identity_for("relay", source.source_id, server_id=source.server_id)
+        self._settings = PullSettings(
+            identity, start or _configured_start(source), heartbeat_seconds, source.relay_sync
+        )
+        self._addresses = SourceAddresses(source.endpoint, source.standby)
+        self._source_watch = SourceWatch(self._addresses, identity, self._clock, self._stored, self._interrupt)
         self._puller: Puller | None = None
         self._ring: RingWriter | None = None
         self._trouble: DMError | None = None
@@ -129,16 +129,7 @@ class RelayUnit:
         return None if writer is None or not writer.file else writer.position
 
     def _pull(self, stop: threading.Event) -> None:
-        self._puller = Puller(
-            self._addresses.current,
-            self._identity,
-            self._directory,
-            self._start,
-            self._clock,
-            self._heartbeat,
-            self._ring,
-            self._source.relay_sync,
-        )
+        self._puller = Puller(self._addresses.current, self._directory, self._settings, self._clock, self._ring)
         if not stop.is_set():  # set from now on, it ends this pull
             self._puller.pull(self._progressed)
 

@@ -68,7 +68,6 @@ class RelayWriter:
         flavor: Flavor,
         clock: Clock,
         *,
-        gtid_set: GtidSet | None = None,
         buffer: int = BUFFER,
         tap: Tap | None = None,
         durability: Durability | None = None,
@@ -88,7 +87,7 @@ class RelayWriter:
         self._parts: list[bytes | memoryview] = []
         self._run = EventRun()
         self._waiting = 0
-        self._history = GtidHistory(gtid_set or GtidSet.empty(flavor))
+        self._history = GtidHistory(GtidSet.empty(flavor))
         self._boundary = self._history.boundary
         self._index = FileIndex(flavor=flavor)
         self._builder = builder = IndexBuilder(self._index, self._history)
