@@ -164,11 +164,6 @@ class SourceConfig(Section):
         """The inverse of `to_wire`."""
         return cls.model_validate(wire)
 
-    def masked(self) -> JSON:
-        """The file's form with `******` for passwords, for people and logs."""
-        wire: JSON = self.model_dump(mode="json", by_alias=True)
-        return wire
-
 
 def _no(key: str, why: str) -> dict[str, object]:
     return {"key": key, "why": why}
