@@ -66,8 +66,6 @@ CHAPTERS: Final = (
             "relay-sync": "not in DM: when relay files are forced to disk: `always` (after each write), `interval`"
             " (once a second), `none` (when the system likes). A power cut loses what was not forced, and the"
             " source sends it again; a crash of the relay alone loses nothing",
-            "relay-ring-size": "not in DM: MiB of shared memory that hold the newest bytes of the relay for the tasks"
-            " that read it, at most half of what `/dev/shm` has free; 0: tasks always read the files",
             "server-id": "replica id of the relay; 0: computed from the source's name, the same at each start",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case; the task's key of this"
             " name turns it on too",

@@ -29,7 +29,6 @@ from dm.relay.refetch import Refetch
 from dm.relaylog import damage
 from dm.relaylog.durability import Durability, SyncPolicy
 from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.tap import Tap
 from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
@@ -80,13 +79,11 @@ class Puller:
         directory: RelayDirectory,
         settings: PullSettings,
         clock: Clock,
-        tap: Tap | None = None,
     ) -> None:
         self._endpoint = endpoint
         self._directory = directory
         self._settings = settings
         self._clock = clock
-        self._tap = tap
         self._look_at = float("-inf")
         self._stream: DumpStream | None = None
         self._lock = threading.Lock()
@@ -198,7 +195,7 @@ class Puller:
 
     def _writer(self, plan: Plan, facts: ServerFacts) -> RelayWriter:
         durability = Durability(self._settings.sync, self._clock)
-        writer = RelayWriter(plan.sub, facts.flavor, self._clock, tap=self._tap, durability=durability)
+        writer = RelayWriter(plan.sub, facts.flavor, self._clock, durability=durability)
         if plan.index is not None:
             writer.resume(plan.file, plan.index)
         return writer

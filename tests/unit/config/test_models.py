@@ -66,7 +66,6 @@ flavor: mysql
 enable-relay: true
 relay-dir: ./relay
 relay-binlog-gtid: ''
-relay-ring-size: 8
 server-id: 101
 case-sensitive: false
 from:
@@ -218,7 +217,14 @@ def test_what_asks_for_what_is_the_case_anyway_needs_no_warning(line: str) -> No
 
 @pytest.mark.parametrize(
     "line",
-    ["auto-fix-gtid: true", "meta-dir: x", "charset: utf8", "tracer: {}", "from: {host: a, max-allowed-packet: 1}"],
+    [
+        "auto-fix-gtid: true",
+        "meta-dir: x",
+        "charset: utf8",
+        "tracer: {}",
+        "relay-ring-size: 8",
+        "from: {host: a, max-allowed-packet: 1}",
+    ],
 )
 def test_retired_source_keys_are_warnings(line: str) -> None:
     key = line.split(":", 1)[0]
