@@ -66,8 +66,6 @@ CHAPTERS: Final = (
             "relay-sync": "not in DM: when relay files are forced to disk: `always` (after each write), `interval`"
             " (once a second), `none` (when the system likes). A power cut loses what was not forced, and the"
             " source sends it again; a crash of the relay alone loses nothing",
-            "relay-ring-size": "not in DM: MiB of shared memory that hold the newest bytes of the relay for the tasks"
-            " that read it, at most half of what `/dev/shm` has free; 0: tasks always read the files",
             "server-id": "replica id of the relay; 0: computed from the source's name, the same at each start",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case; the task's key of this"
             " name turns it on too",
@@ -361,9 +359,6 @@ CHAPTERS: Final = (
             "atomic-transactions": "ours: a transaction of the source is one of the target, or shares one with its"
             " neighbours, so that readers there see nothing that no reader of the source could see. One session applies"
             " everything in order; `worker-count` has no effect then",
-            "conflict-policy": "ours: where a change goes whose keys changes under way have: `follow` the one worker"
-            " that has them, and wait for all workers where several have them; or `flush-on-overlap`, wait for all of"
-            " them in either case, as TiDB Binlog's Drainer is described",
             "missing-row": "ours: what an UPDATE or DELETE does that finds no row, outside safe mode: `pause` the task,"
             " or `count` it (`missingRows` of `query-status`, and a line in the log) and go on, as DM does; where the"
             " table has no key it always pauses",

@@ -243,7 +243,7 @@ typedef struct {
 } Lane;
 
 /* Who holds keys of a change, borrowed: `free` where nobody does, NULL where no one worker may have it. */
-static PyObject *holder_of(PyObject *holder, PyObject *keys, PyObject *free, int follows)
+static PyObject *holder_of(PyObject *holder, PyObject *keys, PyObject *free)
 {
     PyObject *wanted = NULL;
     for (Py_ssize_t number = 0; number < PyTuple_GET_SIZE(keys); number++) {
@@ -252,7 +252,7 @@ static PyObject *holder_of(PyObject *holder, PyObject *keys, PyObject *free, int
             return NULL;
         if (held == NULL)
             continue;
-        if (!follows || !PyLong_Check(held) || (wanted != NULL && PyLong_AsSsize_t(held) != PyLong_AsSsize_t(wanted)))
+        if (!PyLong_Check(held) || (wanted != NULL && PyLong_AsSsize_t(held) != PyLong_AsSsize_t(wanted)))
             return NULL;
         wanted = held;
     }
@@ -279,7 +279,7 @@ static PyObject *parts_of(Lane *lanes, Py_ssize_t count)
     return parts;
 }
 
-/* maker.spread(holder, changes, at, free, follows, limit, (counts, costs, cost, batch, full, share, most))
+/* maker.spread(holder, changes, at, free, limit, (counts, costs, cost, batch, full, share, most))
  * -> ([(lane, changes), ...], end): the changes from a place on, each to the lane of its keys' holder, as
  * `ConflictDetector.place` finds it for one whose keys are all known. It ends behind the change that fills a lane's
  * batch (`Placement.add_all`), behind `most` changes, and before one that needs `place`. */
@@ -288,15 +288,14 @@ static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_
     const ChangeMaker *self = (ChangeMaker *)object;
     PyObject *counts, *costs;
     Py_ssize_t cost, batch, full, share, most;
-    if (count != 7 || !PyDict_Check(args[0]) || !PyList_Check(args[1]) || !PyLong_Check(args[3]) || !PyTuple_Check(args[6])) {
-        PyErr_SetString(PyExc_TypeError, "spread(holder, changes, at, free, follows, limit, room)");
+    if (count != 6 || !PyDict_Check(args[0]) || !PyList_Check(args[1]) || !PyLong_Check(args[3]) || !PyTuple_Check(args[5])) {
+        PyErr_SetString(PyExc_TypeError, "spread(holder, changes, at, free, limit, room)");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args[6], "O!O!nnnnn", &PyList_Type, &counts, &PyList_Type, &costs, &cost, &batch, &full, &share, &most))
+    if (!PyArg_ParseTuple(args[5], "O!O!nnnnn", &PyList_Type, &counts, &PyList_Type, &costs, &cost, &batch, &full, &share, &most))
         return NULL;
     PyObject *holder = args[0], *changes = args[1], *free_lane = args[3];
-    Py_ssize_t at = PyLong_AsSsize_t(args[2]), limit = PyLong_AsSsize_t(args[5]), known = PyList_GET_SIZE(counts);
-    int follows = PyObject_IsTrue(args[4]);
+    Py_ssize_t at = PyLong_AsSsize_t(args[2]), limit = PyLong_AsSsize_t(args[4]), known = PyList_GET_SIZE(counts);
     if (PyErr_Occurred())
         return NULL;
     if (at < 0 || PyList_GET_SIZE(costs) != known) {
@@ -315,7 +314,7 @@ static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_
             break;
         }
         Py_INCREF(keys);
-        wanted = Py_XNewRef(holder_of(holder, keys, free_lane, follows));
+        wanted = Py_XNewRef(holder_of(holder, keys, free_lane));
         if (wanted == NULL && PyErr_Occurred())
             goto end;
         if (wanted == NULL)

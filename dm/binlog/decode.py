@@ -31,7 +31,6 @@ from dm.errors import DMError
 RowPair = tuple[Row | None, Row | None]  # before, after
 
 _DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
-_DECODERS_KEPT: Final = 1024
 _PRESENT_KEPT: Final = 64
 _PARTIAL_JSON_UPDATES: Final = 0x1
 
@@ -219,23 +218,3 @@ class RowDecoder:
 
     def _corrupt(self, what: str) -> DMError:
         return DMError("row-corrupt", table=str(self._table_map), what=what)
-
-
-class DecoderCache:
-    """Decoders by table map and columns; both are compared by identity, as the parser and the tracker keep them."""
-
-    def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[TableMap, Sequence[WireColumn], RowDecoder]] = {}
-
-    def decoder(self, table_map: TableMap, columns: Sequence[WireColumn]) -> RowDecoder:
-        """The decoder for rows behind this map, read through these columns; raises DMError when they do not fit."""
-        key = (id(table_map), id(columns))
-        known = self._known.get(key)
-        if known is not None:
-            return known[2]
-        made = RowDecoder(table_map, columns)
-        if len(self._known) >= _DECODERS_KEPT:
-            self._known.clear()
-        # The entry holds both objects, so their identities can't be given to others.
-        self._known[key] = (table_map, columns, made)
-        return made

@@ -18,13 +18,12 @@ For one range of a binlog both give the same events. What a reader must know:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple, Protocol
 
 from dm.binlog.event import RawEvent
 from dm.errors import DMError
 from dm.position import Position
-from dm.unit import JSON
 
 Origin = Literal["local", "remote"]
 
@@ -66,11 +65,6 @@ class EventSource(Protocol):
     @property
     def trouble(self) -> DMError | None:
         """Why nothing comes at the moment, while the source tries again by itself."""
-        ...
-
-    @property
-    def reading(self) -> Mapping[str, JSON]:
-        """How it reads at the moment, as fields of `query-status`; empty where there is only one way."""
         ...
 
     def complete(self, start: Position) -> Position:

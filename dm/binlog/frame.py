@@ -24,7 +24,6 @@ from dm.binlog.header import (
 from dm.errors import DMError
 
 MAGIC: Final = b"\xfebin"
-MAX_EVENT_SIZE: Final = 0xFFFFFFFF
 _FLAGS_AT: Final = 17
 _TYPE, _SIZE, _END = 1, 3, 4  # of a header's fields
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)

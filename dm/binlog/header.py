@@ -17,13 +17,9 @@ CHECKSUM_SIZE: Final = 4
 
 LOG_EVENT_BINLOG_IN_USE_F: Final = 0x1  # format description of a file that was not closed
 LOG_EVENT_THREAD_SPECIFIC_F: Final = 0x4  # the statement uses temporary tables
-LOG_EVENT_SUPPRESS_USE_F: Final = 0x8
 LOG_EVENT_ARTIFICIAL_F: Final = 0x20  # made by the dump thread, not in the file
 LOG_EVENT_RELAY_LOG_F: Final = 0x40
 LOG_EVENT_IGNORABLE_F: Final = 0x80
-LOG_EVENT_NO_FILTER_F: Final = 0x100
-LOG_EVENT_MTS_ISOLATE_F: Final = 0x200
-LOG_EVENT_SKIP_REPLICATION_F: Final = 0x8000  # MariaDB: @@skip_replication was set
 
 
 class EventType(IntEnum):

@@ -15,9 +15,7 @@ from dm.binlog.mariadb_compression import decompress_event
 
 RowsKind = Literal["insert", "update", "delete"]
 
-STMT_END_F: Final = 0x1
 NO_FOREIGN_KEY_CHECKS_F: Final = 0x2
-RELAXED_UNIQUE_CHECKS_F: Final = 0x4
 
 _FIXED_V1 = Struct("<IHH")  # table id (4 + 2 bytes), flags
 _FIXED_V2 = Struct("<IHHH")  # the same, length of the extra data (its own two bytes included)
@@ -60,11 +58,6 @@ class Rows(NamedTuple):
     end: int
     flags: int
     partial: bool
-
-    @property
-    def stmt_end(self) -> bool:
-        """Whether these are the last rows of their statement."""
-        return bool(self.flags & STMT_END_F)
 
     @property
     def foreign_keys_unchecked(self) -> bool:

@@ -40,11 +40,6 @@ class TableMap:
         return self.body[TABLE_ID_SIZE:]
 
     @property
-    def column_types(self) -> tuple[int, ...]:
-        """Type codes, ENUM and SET resolved."""
-        return tuple(column.code for column in self.columns)
-
-    @property
     def names(self) -> tuple[str, ...] | None:
         """Column names where the source runs binlog_row_metadata=FULL."""
         return self.optional.names

@@ -47,7 +47,6 @@ class ChangeMaker(Protocol):
         changes: list[RowChange],
         at: int,
         free: int,
-        follows: bool,
         limit: int,
         room: Room,
         /,

@@ -97,6 +97,7 @@ class SourceConfig(Section):
         "meta-dir": "leave it out: relay state stands beside the relay files",
         "charset": "leave it out: connections use utf8mb4",
         "tracer": "leave it out",
+        "relay-ring-size": "it is gone, leave it out: tasks read the relay's files",
     }
     without_effect: ClassVar = {
         "enable": "a source is there until `dmctl operate-source stop`",
@@ -111,7 +112,6 @@ class SourceConfig(Section):
     relay_dir: Text = ""  # empty: below the daemon's state directory
     relay_binlog_name: BinlogName = ""
     relay_binlog_gtid: GtidText = ""
-    relay_ring_size: Annotated[int, whole(0, 4096)] = 8  # MiB of shared memory; ours, not DM's; 0 = off
     relay_sync: Annotated[RelaySync, one_of(RelaySync)] = "interval"  # ours: when relay files are forced to disk
     server_id: Annotated[int, whole(0, 4294967295)] = 0  # 0: a free one is chosen
     case_sensitive: Flag | None = None  # None: by the server's lower_case_table_names
@@ -163,11 +163,6 @@ class SourceConfig(Section):
     def from_wire(cls, wire: JSON) -> SourceConfig:
         """The inverse of `to_wire`."""
         return cls.model_validate(wire)
-
-    def masked(self) -> JSON:
-        """The file's form with `******` for passwords, for people and logs."""
-        wire: JSON = self.model_dump(mode="json", by_alias=True)
-        return wire
 
 
 def _no(key: str, why: str) -> dict[str, object]:

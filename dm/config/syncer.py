@@ -11,7 +11,6 @@ from dm.config.section import Issue, Section
 InsertMode = Literal["insert", "replace"]
 MissingRow = Literal["pause", "count"]
 NarrowerColumns = Literal["pause", "accept"]
-ConflictPolicy = Literal["follow", "flush-on-overlap"]
 
 
 # Unless `batch` says something: DM's default, and where a target transaction gains nothing more from being larger.
@@ -31,6 +30,9 @@ class SyncerConfig(Section):
         "enable-ansi-quotes": "leave it out: the source says it with each statement",
         "enable-gtid": "set `enable-gtid` in the source file",
     }
+    refused: ClassVar = {
+        "conflict-policy": "it is gone, leave it out: a change always follows the worker that has its keys"
+    }
 
     worker_count: Annotated[int, whole(1, 1024)] = 16
     batch: Annotated[int, whole(1, 100_000)] | None = None  # None: see `batches`
@@ -45,7 +47,6 @@ class SyncerConfig(Section):
     missing_row: Annotated[MissingRow, one_of(MissingRow)] = "pause"
     narrower_columns: Annotated[NarrowerColumns, one_of(NarrowerColumns)] = "pause"
     atomic_transactions: Flag = False
-    conflict_policy: Annotated[ConflictPolicy, one_of(ConflictPolicy)] = "follow"
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 
     @property

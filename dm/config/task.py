@@ -275,8 +275,3 @@ class TaskConfig(Section):
     def from_wire(cls, wire: JSON) -> TaskConfig:
         """The inverse of `to_wire`."""
         return cls.model_validate(wire)
-
-    def masked(self) -> JSON:
-        """The file's form with `******` for passwords, for people and logs."""
-        wire: JSON = self.model_dump(mode="json", by_alias=True)
-        return wire

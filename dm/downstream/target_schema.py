@@ -2,7 +2,7 @@
 
 SHOW CREATE TABLE gives the columns and keys; the collation of each column is taken from information_schema, since the
 text leaves defaults out. What else decides how rows may be written (triggers, foreign keys from and to other tables, an
-engine with transactions) is read with it. Everything is kept until `invalidate`.
+engine with transactions) is read with it. Everything is kept until `invalidate_all`.
 """
 
 from __future__ import annotations
@@ -61,11 +61,6 @@ class TargetSchemas:
         """Whether NULL in a TIMESTAMP without NULL is the present moment there."""
         with self._lock:
             return self._retried(lambda connection: connection.null_is_now)
-
-    def invalidate(self, table: TableName) -> None:
-        """Forget one table, because its structure may have changed."""
-        with self._lock:
-            self._known.pop(table, None)
 
     def invalidate_all(self) -> None:
         """Forget every table."""

@@ -15,6 +15,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from dm.binlog.header import EventType
@@ -28,7 +29,6 @@ from dm.relay.refetch import Refetch
 from dm.relaylog import damage
 from dm.relaylog.durability import Durability, SyncPolicy
 from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.tap import Tap
 from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.dump_stream import LARGEST_OFFSET, DumpStream
@@ -60,28 +60,30 @@ def sole_writer(root: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
+@dataclass(frozen=True, slots=True)
+class PullSettings:
+    """What all pulls of a relay have in common, from whichever address."""
+
+    identity: ReplicaIdentity
+    start: Position | None  # where to begin when there are no relay files
+    heartbeat_seconds: float
+    sync: SyncPolicy
+
+
 class Puller:
     """Pulls a source's binlog into its relay directory."""
 
     def __init__(
         self,
         endpoint: Endpoint,
-        identity: ReplicaIdentity,
         directory: RelayDirectory,
-        start: Position | None,
+        settings: PullSettings,
         clock: Clock,
-        heartbeat_seconds: float,
-        tap: Tap | None = None,
-        sync: SyncPolicy = "interval",
     ) -> None:
         self._endpoint = endpoint
-        self._identity = identity
         self._directory = directory
-        self._start = start
+        self._settings = settings
         self._clock = clock
-        self._heartbeat = heartbeat_seconds
-        self._tap = tap
-        self._sync: SyncPolicy = sync
         self._look_at = float("-inf")
         self._stream: DumpStream | None = None
         self._lock = threading.Lock()
@@ -125,7 +127,7 @@ class Puller:
 
     def _compare_beginning(self, writer: RelayWriter, plan: Plan) -> None:
         """The source can't start where the stored file ends: see whether its file of this name is another one."""
-        _same_file(creation_time(self._endpoint, self._identity, plan.file), writer, plan.file)
+        _same_file(creation_time(self._endpoint, self._settings.identity, plan.file), writer, plan.file)
 
     def _store(self, stream: DumpStream, writer: RelayWriter, plan: Plan, progressed: Callable[[], None]) -> None:
         place, packets = StreamPosition(), stream.packets
@@ -170,17 +172,20 @@ class Puller:
             raise DMError("binlog-disabled", address=self._endpoint.address)
         self._directory.mend()
         Refetch(self._directory, connection, facts, self._open, self._clock).everything()
-        plan = Planner(self._directory, connection, facts, self._start, self._located).plan()
+        plan = Planner(self._directory, connection, facts, self._settings.start, self._located).plan()
         self.stored, self.recovery_bytes = plan.stored, plan.bytes_read
         return plan
 
     def _located(self, facts: ServerFacts, gtid_set: GtidSet) -> str:
-        return locate(facts, self._endpoint, self._identity, gtid_set).file
+        return locate(facts, self._endpoint, self._settings.identity, gtid_set).file
 
     @contextmanager
     def _open(self, file: str, offset: int) -> Iterator[DumpStream]:
         """A dump that `close` ends."""
-        stream = DumpStream(self._endpoint, self._identity, (file, offset), heartbeat_seconds=self._heartbeat)
+        settings = self._settings
+        stream = DumpStream(
+            self._endpoint, settings.identity, (file, offset), heartbeat_seconds=settings.heartbeat_seconds
+        )
         with self._lock:
             self._stream = stream
             if self._closing:
@@ -189,8 +194,8 @@ class Puller:
             yield stream
 
     def _writer(self, plan: Plan, facts: ServerFacts) -> RelayWriter:
-        durability = Durability(self._sync, self._clock)
-        writer = RelayWriter(plan.sub, facts.flavor, self._clock, tap=self._tap, durability=durability)
+        durability = Durability(self._settings.sync, self._clock)
+        writer = RelayWriter(plan.sub, facts.flavor, self._clock, durability=durability)
         if plan.index is not None:
             writer.resume(plan.file, plan.index)
         return writer

@@ -21,13 +21,12 @@ from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relay.inspection import inspect
 from dm.relay.plan import begin_anew
-from dm.relay.puller import Puller, sole_writer
+from dm.relay.puller import Puller, PullSettings, sole_writer
 from dm.relay.purge import FreeSpace, free_bytes
 from dm.relay.source_watch import SourceWatch
 from dm.relay.storage import RelayStorage
 from dm.relaylog import damage
 from dm.relaylog.layout import RelayDirectory
-from dm.relaylog.ring_writer import RingWriter
 from dm.stop_signal import told
 from dm.unit import JSON, UnitName
 from dm.upstream.address import SourceAddresses
@@ -55,20 +54,19 @@ class RelayUnit:
         start: Position | None = None,
         clock: Clock | None = None,
         heartbeat_seconds: float = HEARTBEAT_SECONDS,
-        probe_seconds: float | None = None,
         free_space: FreeSpace = free_bytes,
     ) -> None:
         self._source = source
         self._directory = RelayDirectory(directory)
         self._clock = clock or SystemClock()
         self._storage = RelayStorage(self._directory, source.purge, self._clock, free_space)
-        self._heartbeat = heartbeat_seconds
-        self._start = start or _configured_start(source)
-        self._identity = identity_for("relay", source.source_id, server_id=source.server_id)
-        self._addresses = SourceAddresses(source.endpoint, source.standby, probe_seconds=probe_seconds)
-        self._source_watch = SourceWatch(self._addresses, self._identity, self._clock, self._stored, self._interrupt)
+        identity = identity_for("relay", source.source_id, server_id=source.server_id)
+        self._settings = PullSettings(
+            identity, start or _configured_start(source), heartbeat_seconds, source.relay_sync
+        )
+        self._addresses = SourceAddresses(source.endpoint, source.standby)
+        self._source_watch = SourceWatch(self._addresses, identity, self._clock, self._stored, self._interrupt)
         self._puller: Puller | None = None
-        self._ring: RingWriter | None = None
         self._trouble: DMError | None = None
         self._wait = FIRST_WAIT
         self._ended = threading.Event()
@@ -82,7 +80,6 @@ class RelayUnit:
         """Pull until `stop`; raises DMError for what waiting can't heal."""
         inspector = threading.Thread(target=self._inspect, name="relay-inspection", daemon=True)
         with sole_writer(self._directory.root), self._storage.watched(self._interrupt):
-            self._ring = RingWriter.create(self._directory.root, self._source.relay_ring_size << 20)
             damage.try_again(self._directory)
             inspector.start()
             try:
@@ -91,8 +88,6 @@ class RelayUnit:
             finally:
                 self._ended.set()
                 inspector.join(JOIN_SECONDS)
-                if self._ring is not None:
-                    self._ring.close()
 
     def _pull_until(self, stop: threading.Event) -> None:
         while not stop.is_set():
@@ -129,16 +124,7 @@ class RelayUnit:
         return None if writer is None or not writer.file else writer.position
 
     def _pull(self, stop: threading.Event) -> None:
-        self._puller = Puller(
-            self._addresses.current,
-            self._identity,
-            self._directory,
-            self._start,
-            self._clock,
-            self._heartbeat,
-            self._ring,
-            self._source.relay_sync,
-        )
+        self._puller = Puller(self._addresses.current, self._directory, self._settings, self._clock)
         if not stop.is_set():  # set from now on, it ends this pull
             self._puller.pull(self._progressed)
 
@@ -190,7 +176,6 @@ class RelayUnit:
             "sourceAddress": self._addresses.current.address,
             "standbyInUse": self._addresses.on_standby,
             "recoveryReadBytes": 0 if self._puller is None else self._puller.recovery_bytes,
-            "relayRingBytes": 0 if self._ring is None else self._ring.capacity,
             "accelerator": accelerator.state,
             "storage": self._storage.status(),
             "stage": "Running",

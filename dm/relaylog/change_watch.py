@@ -2,9 +2,8 @@
 
 The kernel tells (inotify(7)): a write and a cut are IN_MODIFY, the writer's heartbeat (a new file time) is IN_ATTRIB,
 a new file or a new sub-directory is an entry in a directory. A reader sleeps in poll(2) until one of them comes, so
-it learns of a write in well under a millisecond and costs nothing while nothing happens. A reader of the ring
-(`dm.relaylog.ring`) takes writes to the ring for writes to the file: they come when the bytes are in both. Python has
-no inotify of its own; four calls of the C library are enough.
+it learns of a write in well under a millisecond and costs nothing while nothing happens. Python has no
+inotify of its own; four calls of the C library are enough.
 
 Where the system grants no instance (fs.inotify.max_user_instances), the watch falls back to looking at the file's
 size and time at short intervals. A notification is only ever a hint: the reader looks at the file itself, and looks
@@ -44,8 +43,6 @@ class ChangeWatch:
         self._descriptor: int = _libc.inotify_init1(_NONBLOCK | _CLOEXEC)
         self._file = -1
         self._path: Path | None = None
-        self._writes = -1
-        self._writes_path: Path | None = None
         self._seen: tuple[int, int] | None = None
         self._directories: set[Path] = set()
         self._stopped = os.eventfd(0)
@@ -55,11 +52,6 @@ class ChangeWatch:
         if self._descriptor >= 0:
             self._poll.register(self._descriptor, select.POLLIN)
 
-    @property
-    def notified(self) -> bool:
-        """Whether the kernel tells, or we have to look."""
-        return self._descriptor >= 0
-
     def watch_file(self, path: Path) -> None:
         """Wait for this file from now on, and for its directory."""
         self._path = path
@@ -68,28 +60,9 @@ class ChangeWatch:
             return
         if self._file >= 0:
             _libc.inotify_rm_watch(self._descriptor, self._file)
-        self._file = self._add(path, self._wanted)
+        self._file = self._add(path, _IN_ATTRIB | _IN_MODIFY)
         self.watch_directory(path.parent)
         self.watch_directory(path.parent.parent)
-
-    @property
-    def _wanted(self) -> int:
-        return _IN_ATTRIB if self._writes_path is not None else _IN_ATTRIB | _IN_MODIFY
-
-    def writes_show_in(self, path: Path | None) -> bool:
-        """Take writes to this file for writes to the watched one (None: its own again); whether that is a change.
-
-        After a change one more look is due: what was written before it wakes nobody.
-        """
-        if self._descriptor < 0 or path == self._writes_path:
-            return False
-        if self._writes >= 0:
-            _libc.inotify_rm_watch(self._descriptor, self._writes)
-        self._writes_path = path
-        self._writes = -1 if path is None else self._add(path, _IN_MODIFY)
-        if self._path is not None:
-            self._file = self._add(self._path, self._wanted)  # for a file that is watched already: its new mask
-        return True
 
     def watch_directory(self, path: Path) -> None:
         """Wait also for new entries here."""

@@ -5,11 +5,6 @@ live end, wait. No bytes and a later file: look once more, because the writer fi
 next, and if there still is nothing this file is over. A file that ended before the reader's place held the part of a
 transaction that the source itself lost in a crash; whoever was given that part has to start again.
 
-The newest bytes stand in the ring too (`dm.relaylog.ring`): events are taken from there while the place is inside it.
-Everything else stays with the files: where a file begins and ends, what comes after it, and every doubt. A ring that
-has nothing more is believed until the wait for it ends without a word from it; its writer may have died between the
-file and the ring.
-
 Bytes of a file are proven before they are given (`dm.relaylog.checked_file`), and so is that nothing lies between one
 file and the next (`dm.relaylog.continuity`). A damaged file that the relay has fetched again is opened anew.
 
@@ -42,9 +37,6 @@ from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.checked_file import CheckedFile
 from dm.relaylog.continuity import continues
 from dm.relaylog.layout import RelayDirectory, SubDirectory, file_number
-from dm.relaylog.read_mode import ReadMode
-from dm.relaylog.ring_reader import RingReader
-from dm.relaylog.scan import wrong
 from dm.stop_signal import told
 
 _unpack = HEADER.unpack_from
@@ -77,12 +69,8 @@ def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> Place 
 class FileReader:
     """One pass over the relay's files, from a place on, without end."""
 
-    def __init__(
-        self, directory: RelayDirectory, place: Place, clock: Clock, idle_seconds: float, mode: ReadMode | None = None
-    ) -> None:
+    def __init__(self, directory: RelayDirectory, place: Place, clock: Clock, idle_seconds: float) -> None:
         self._directory = directory
-        self._ring = RingReader(directory.root)
-        self._mode = mode or ReadMode()
         self._place = place
         self._clock = clock
         self._idle = idle_seconds
@@ -101,7 +89,6 @@ class FileReader:
                         place = yield from self._one_file(file, place, watch, stop)
         finally:
             watch.close()
-            self._ring.close()
 
     def _one_file(
         self, file: CheckedFile, place: Place, watch: ChangeWatch, stop: threading.Event
@@ -111,7 +98,6 @@ class FileReader:
         described = offset <= MAGIC_SIZE or self._opened == (place.sub, name)
         self._opened = (place.sub, name)
         offset = max(offset, MAGIC_SIZE)
-        doubt = False  # whether the ring's word that there is nothing more is not enough
         while not stop.is_set():
             if not described:
                 first = file.first_event()
@@ -119,13 +105,14 @@ class FileReader:
                     self._checksum = format_has_checksum(first)
                     yield SourceEvent(_artificial(first), uuid, name, offset)
                     described = True
-            events, end = self._read(file, place, offset, watch, doubt) if described else ([], offset)
-            doubt = False
+            events: Sequence[CheckedEvent] = ()
+            end = offset
+            if described:
+                events, end = file.checked(offset)
             if not events:
                 after = following(self._directory, place.sub, name)
                 if after is not None:
                     if file.read(offset):
-                        doubt = True
                         continue
                     if file.replaced:
                         return Place(place.sub, name, offset)
@@ -135,7 +122,7 @@ class FileReader:
                 if file.replaced:
                     return Place(place.sub, name, offset)
                 yield None
-                doubt = yield from self._sleep(file, place, offset, watch)
+                yield from self._sleep(file, place, offset, watch)
                 continue
             if events[0].header.type == EventType.FORMAT_DESCRIPTION:
                 self._checksum = format_has_checksum(events[0].data)
@@ -143,41 +130,8 @@ class FileReader:
             offset = end
         return None
 
-    def _read(
-        self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch, doubt: bool
-    ) -> tuple[Sequence[CheckedEvent], int]:
-        """Events and where they end: from the ring, where the place is in it and the kernel tells of its writes; else
-        from the file.
-        """
-        while True:
-            found = self._ring.read(place.sub.name, place.file, offset) if watch.notified else None
-            found = self._good(found, offset) if found else found
-            events: Sequence[CheckedEvent] = ()
-            end = offset
-            if found is None or (doubt and not found):
-                events, end = file.checked(offset)
-            in_ring = found is not None and not events
-            self._mode.enter("memory" if in_ring else "file")
-            if found and not events:
-                events, end = [CheckedEvent.of(data) for data in found], offset + sum([len(data) for data in found])
-            if events or not watch.writes_show_in(self._ring.watched if in_ring else None):
-                return events, end
-
-    def _good(self, events: list[bytes], offset: int) -> list[bytes] | None:
-        """The events from the ring before the first bad one; None for none: the file will tell what stands there."""
-        checksum = self._checksum
-        for number, event in enumerate(events):
-            offset += len(event)
-            if event[4] == EventType.FORMAT_DESCRIPTION:
-                checksum = format_has_checksum(event)
-            if wrong(event, offset, checksum):
-                return events[:number] or None
-        return events
-
-    def _sleep(
-        self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch
-    ) -> Generator[SourceEvent | None, None, bool]:
-        """Wait for a change; a change that brought no bytes was the writer's heartbeat. Whether none was told."""
+    def _sleep(self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch) -> Iterator[SourceEvent]:
+        """Wait for a change; a change that brought no bytes was the writer's heartbeat."""
         size = file.size
         change = watch.wait(self._idle)
         if change == "touched" and file.size == size > offset:
@@ -186,7 +140,6 @@ class FileReader:
         if idle and following(self._directory, place.sub, place.file) is None:
             heartbeat = self._heartbeat(place.file, offset)
             yield SourceEvent(heartbeat, place.sub.server_uuid, place.file, offset)
-        return change == "none"
 
     def _heartbeat(self, name: str, offset: int) -> RawEvent:
         body = name.encode()

@@ -8,7 +8,7 @@ for; what it has no more (or never had) is an error, because waiting would not b
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,10 +22,8 @@ from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.checked_file import CheckedFile
 from dm.relaylog.file_reader import FileReader, Place
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
-from dm.relaylog.read_mode import ReadMode
 from dm.relaylog.recovery import gtids_at, gtids_before_file
 from dm.stop_signal import told
-from dm.unit import JSON
 
 IDLE_SECONDS = 2.0
 _LOOK_SECONDS = 0.2  # between two looks for a relay that has not come so far
@@ -51,7 +49,6 @@ class RelayEventSource:
         self._idle = idle_seconds
         self._clock = clock or SystemClock()
         self._trouble: DMError | None = None
-        self._mode = ReadMode()
 
     @property
     def status(self) -> Origin:
@@ -62,11 +59,6 @@ class RelayEventSource:
     def trouble(self) -> DMError | None:
         """Why nothing comes, as far as the files can tell."""
         return self._trouble
-
-    @property
-    def reading(self) -> Mapping[str, JSON]:
-        """Whether from the ring or from the files, and how often that changed."""
-        return self._mode.report()
 
     def complete(self, start: Position) -> Position:
         """Fill in the server's uuid, and the GTID set at a bare file and offset."""
@@ -114,7 +106,7 @@ class RelayEventSource:
                         place = self._locate(start)
             finally:
                 watch.close()
-        yield from FileReader(self._directory, place, self._clock, self._idle, self._mode).runs(stop)
+        yield from FileReader(self._directory, place, self._clock, self._idle).runs(stop)
 
     def _locate(self, start: Position) -> Place | None:
         """Where `start` is; None while the relay has not come that far."""

@@ -47,7 +47,6 @@ from dm.relaylog.index import BLOCK, FileIndex, write_index
 from dm.relaylog.index_builder import ID, IndexBuilder
 from dm.relaylog.layout import SubDirectory, base_name, file_number, is_binlog_name
 from dm.relaylog.meta import write_meta
-from dm.relaylog.tap import Tap
 
 BUFFER = 1 << 20
 CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the longest scan after a crash
@@ -68,18 +67,13 @@ class RelayWriter:
         flavor: Flavor,
         clock: Clock,
         *,
-        gtid_set: GtidSet | None = None,
         buffer: int = BUFFER,
-        tap: Tap | None = None,
         durability: Durability | None = None,
     ) -> None:
         self.sub = sub
         self._flavor: Flavor = flavor
         self._clock = clock
         self._limit = buffer
-        self._tap = tap
-        if tap is not None:
-            tap.cut()  # recovery may have cut off something that an earlier writer gave
         self._durability = durability or Durability("interval", clock)
         self._descriptor = -1
         self._file = ""
@@ -88,7 +82,7 @@ class RelayWriter:
         self._parts: list[bytes | memoryview] = []
         self._run = EventRun()
         self._waiting = 0
-        self._history = GtidHistory(gtid_set or GtidSet.empty(flavor))
+        self._history = GtidHistory(GtidSet.empty(flavor))
         self._boundary = self._history.boundary
         self._index = FileIndex(flavor=flavor)
         self._builder = builder = IndexBuilder(self._index, self._history)
@@ -128,8 +122,6 @@ class RelayWriter:
         self._history.restart(index.gtids)
         self._boundary.checksum = index.checksum
         self._follow(index, None if index.checksum else BlockCrcs(index.block_crcs, index.complete))
-        if self._tap is not None:
-            self._tap.opened(self.sub.name, file, index.complete)
         self.save_meta()
 
     def announce(self, file: str, offset: int) -> None:
@@ -211,8 +203,6 @@ class RelayWriter:
         self._follow(
             FileIndex(flavor=self._flavor, created=created), None if format_has_checksum(event) else BlockCrcs()
         )
-        if self._tap is not None:
-            self._tap.opened(self.sub.name, self._file, 0)
 
     def _fill(self, size: int) -> None:
         """Put an event without meaning where the source left one out, so that all later offsets stay the source's."""
@@ -243,8 +233,6 @@ class RelayWriter:
         for data in pieces:
             if self._blocks is not None:
                 self._blocks.add(data)
-            if self._tap is not None:
-                self._tap.wrote(data)
             self.bytes_written += len(data)
         self._meta_dirty = True
         faults.hit("relay.after_write")
@@ -320,8 +308,6 @@ class RelayWriter:
             self._blocks = BlockCrcs(self._guard(self._proof), complete)
         self._guard(lambda: os.ftruncate(self._descriptor, complete))
         self._offset = complete
-        if self._tap is not None:
-            self._tap.cut()
         self._history.restart(self._history.gtid_set)
 
     def close(self) -> None:
@@ -340,8 +326,6 @@ class RelayWriter:
         self._parts = []
         self._waiting = 0
         self._close_descriptor()
-        if self._tap is not None:
-            self._tap.cut()
 
     def _close_descriptor(self) -> None:
         if self._descriptor >= 0:

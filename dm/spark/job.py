@@ -31,7 +31,7 @@ from dm.errors import DMError, said
 from dm.spark.executor_watch import ExecutorWatch
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
+    from pyspark import Accumulator, SparkContext
 
 ItemT = TypeVar("ItemT")
 ResultT = TypeVar("ResultT")
@@ -105,6 +105,73 @@ class _Worker(Generic[ItemT, ResultT]):
             )
 
 
+class _Submission(Generic[ItemT, ResultT]):
+    """The threads that submit the jobs of one run, each job behind the other, and what was heard of them."""
+
+    def __init__(
+        self,
+        context: SparkContext,
+        worker: _Worker[ItemT, ResultT],
+        items: Sequence[ItemT],
+        description: str,
+        at_once: int | None,
+    ) -> None:
+        from pyspark import InheritableThread
+
+        self._context = context
+        self._worker = worker
+        self._description = description
+        self._outcomes: Accumulator[list[Outcome[ResultT]]] = _accumulator(context)
+        lanes, per_job = _lanes(context, len(items), at_once)
+        self._jobs = iter([items[at : at + per_job] for at in range(0, len(items), per_job)])
+        self._taking, self._over = threading.Lock(), threading.Event()
+        self.broken: list[BaseException] = []
+        self._threads = [
+            InheritableThread(target=self._submit, name=f"spark-{description}", daemon=True) for _ in range(lanes)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _submit(self) -> None:
+        context, outcomes, worker = self._context, self._outcomes, self._worker  # the closure must not hold more
+        while not self._over.is_set():
+            with self._taking:
+                job = next(self._jobs, None)
+            if job is None:
+                return
+            try:
+                context.setJobGroup(worker.run, self._description, interruptOnCancel=True)
+                context.parallelize(job, len(job)).foreach(lambda item: outcomes.add([worker(item)]))
+            except BaseException as error:  # carried to the caller's thread
+                self.broken.append(error)
+                return
+
+    @property
+    def outcomes(self) -> list[Outcome[ResultT]]:
+        """Of the items that are done, in the order in which they were heard of."""
+        return self._outcomes.value
+
+    @property
+    def running(self) -> list[threading.Thread]:
+        """The threads that are not at their end."""
+        return [thread for thread in self._threads if thread.is_alive()]
+
+    @property
+    def over(self) -> bool:
+        """Whether it was cancelled."""
+        return self._over.is_set()
+
+    def cancel(self) -> None:
+        """End what runs and submit nothing more; again and again, a thread may be about to submit its next job."""
+        from py4j.protocol import Py4JError
+
+        self._over.set()
+        try:
+            self._context.cancelJobGroup(self._worker.run)
+        except (Py4JError, OSError) as error:
+            self.broken.append(error)
+
+
 def run_tasks(
     context: SparkContext,
     function: Callable[[ItemT], ResultT],
@@ -124,8 +191,51 @@ def run_tasks(
     than that are worked on at the same time, however many cores the master has.
     """
     global _workers_lost
-    from py4j.protocol import Py4JError
-    from pyspark import InheritableThread
+    worker = _Worker(function, uuid.uuid4().hex, "" if _workers_lost else os.environ.get("DM_FAULTS", ""))
+    submission = _Submission(context, worker, items, description, at_once)
+    failure: TaskFailure | None = None
+    seen = 0
+    cancels_left = int(_CANCEL_SECONDS / _POLL_SECONDS)
+    pause = _FIRST_POLL_SECONDS  # short jobs are many, and `meanwhile` may have something to answer at their beginning
+    with ExecutorWatch(context, waits) as watch:
+        while True:
+            running = submission.running
+            arrived = submission.outcomes
+            while seen < len(arrived):
+                outcome = arrived[seen]
+                seen += 1
+                watch.runs()
+                if outcome.failure is not None:
+                    failure = failure or outcome.failure
+                else:
+                    done(cast("ResultT", outcome.result))
+            if not running or cancels_left == 0:
+                break
+            if not submission.over:
+                watch.look()
+                try:
+                    meanwhile()
+                except DMError as error:
+                    failure = failure or TaskFailure.of(error)
+            if failure is not None or submission.broken or stop.is_set():
+                cancels_left -= 1
+                pause = _POLL_SECONDS
+                submission.cancel()
+            running[0].join(pause)
+            pause = min(_POLL_SECONDS, pause * 1.1)
+    if failure is not None:
+        raise failure.error()
+    if stop.is_set():
+        return False
+    if seen < len(items):
+        _workers_lost = True
+        broken = submission.broken
+        raise DMError("spark-job-failed", what=description, cause=_first_lines(broken)) from next(iter(broken), None)
+    return True
+
+
+def _accumulator(context: SparkContext) -> Accumulator[list[Outcome[ResultT]]]:
+    """What carries the outcomes to the driver while the job runs."""
     from pyspark.accumulators import AccumulatorParam
 
     class Outcomes(AccumulatorParam[list[Outcome[ResultT]]]):
@@ -138,74 +248,7 @@ def run_tasks(
             value1.extend(value2)
             return value1
 
-    run = uuid.uuid4().hex
-    armed = "" if _workers_lost else os.environ.get("DM_FAULTS", "")
-    worker = _Worker(function, run, armed)
-    outcomes = context.accumulator([], Outcomes())
-    broken: list[BaseException] = []
-    lanes, per_job = _lanes(context, len(items), at_once)
-    jobs = iter([items[at : at + per_job] for at in range(0, len(items), per_job)])
-    taking, over = threading.Lock(), threading.Event()
-
-    def lane() -> None:
-        while not over.is_set():
-            with taking:
-                job = next(jobs, None)
-            if job is None:
-                return
-            try:
-                context.setJobGroup(run, description, interruptOnCancel=True)
-                context.parallelize(job, len(job)).foreach(lambda item: outcomes.add([worker(item)]))
-            except BaseException as error:  # carried to the caller's thread
-                broken.append(error)
-                return
-
-    threads = [InheritableThread(target=lane, name=f"spark-{description}", daemon=True) for _ in range(lanes)]
-    for thread in threads:
-        thread.start()
-    failure: TaskFailure | None = None
-    seen = 0
-    cancels_left = int(_CANCEL_SECONDS / _POLL_SECONDS)
-    pause = _FIRST_POLL_SECONDS  # short jobs are many, and `meanwhile` may have something to answer at their beginning
-    with ExecutorWatch(context, waits) as watch:
-        while True:
-            running = [thread for thread in threads if thread.is_alive()]
-            arrived = outcomes.value
-            while seen < len(arrived):
-                outcome = arrived[seen]
-                seen += 1
-                watch.runs()
-                if outcome.failure is not None:
-                    failure = failure or outcome.failure
-                else:
-                    done(cast("ResultT", outcome.result))
-            if not running or cancels_left == 0:
-                break
-            if not over.is_set():
-                watch.look()
-                try:
-                    meanwhile()
-                except DMError as error:
-                    failure = failure or TaskFailure.of(error)
-            if failure is not None or broken or stop.is_set():
-                over.set()
-                cancels_left -= 1
-                pause = _POLL_SECONDS
-                try:
-                    # Again and again: a lane may have been about to submit its next job.
-                    context.cancelJobGroup(run)
-                except (Py4JError, OSError) as error:
-                    broken.append(error)
-            running[0].join(pause)
-            pause = min(_POLL_SECONDS, pause * 1.1)
-    if failure is not None:
-        raise failure.error()
-    if stop.is_set():
-        return False
-    if seen < len(items):
-        _workers_lost = True
-        raise DMError("spark-job-failed", what=description, cause=_first_lines(broken)) from next(iter(broken), None)
-    return True
+    return context.accumulator([], Outcomes())
 
 
 def _lanes(context: SparkContext, items: int, at_once: int | None) -> tuple[int, int]:

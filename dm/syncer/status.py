@@ -152,7 +152,6 @@ class SyncStatus:
             "binlogType": parts.source.status,
             "sourceAddress": parts.monitor.address,
             "standbyInUse": parts.monitor.on_standby,
-            **parts.source.reading,
             "accelerator": accelerator.state,
             "secondsBehindMaster": None if lag is None else round(lag, 3),
             "totalRows": rows,

@@ -515,7 +515,6 @@ class SyncUnit:
             lane(ATOMIC if atomic else KEYLESS, ordered=True),
             batch=batch,
             largest=largest,
-            conflict_policy=settings.conflict_policy,
             memory=self._changes,
             key_bytes=settings.memory_quota // 4,
         )

@@ -38,10 +38,9 @@ class SourceAddresses:
         standby: Endpoint | None = None,
         *,
         reading_from: Callable[[], str] = str,
-        probe_seconds: float | None = None,
     ) -> None:
         self.first: Final = endpoint
-        self.probe_seconds: Final = PROBE_SECONDS if probe_seconds is None else probe_seconds
+        self.probe_seconds: Final = PROBE_SECONDS
         self._standby = standby
         self._reading_from = reading_from
         self._lock = threading.Lock()

@@ -17,7 +17,7 @@ another server. Without GTIDs the places of the two have no order, and the task 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
 
@@ -31,7 +31,6 @@ from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 from dm.position import MAGIC_SIZE, Position
 from dm.stop_signal import told
-from dm.unit import JSON
 from dm.upstream.address import SourceAddresses
 from dm.upstream.dump_stream import HEARTBEAT_SECONDS, DumpStart, DumpStream
 from dm.upstream.facts import ServerFacts, binlog_end, binlog_files
@@ -88,11 +87,6 @@ class RemoteEventSource:
                 may_wait=self._addresses.other is not None,
             )
             return facts, tuple(name for name, _ in binlog_files(connection))
-
-    @property
-    def reading(self) -> Mapping[str, JSON]:
-        """There is only one way."""
-        return {}
 
     def complete(self, start: Position) -> Position:
         """Fill in the server's uuid, and the GTID set at a bare file and offset, by reading the file up to there."""

@@ -22,13 +22,13 @@ from types import TracebackType
 from typing import Literal, Self
 
 from dm.demo.compare import compare, pair_tables
-from dm.demo.hot_keys import HotKeys
 from dm.demo.servers import ThrowawayServer
 from dm.demo.workload import Writer
 from dm.faults import POINTS
 from dm.ident import Ident
 from dm.progress.tables import SubtaskKey
 from dm.unit import JSON
+from tests.testbed.hot_keys import HotKeys
 from tests.testbed.loop_result import LoopResult
 from tests.testbed.sync import RelayProcess, SyncProcess, prepared, subtask_for
 from tests.testbed.without import WITHOUT

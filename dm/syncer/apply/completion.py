@@ -88,9 +88,3 @@ class CompletionTracker:
     def under_way(self) -> int:
         """Transactions opened and not behind the mark."""
         return len(self._under_way)
-
-    @property
-    def oldest_timestamp(self) -> int | None:
-        """The source's time of the oldest transaction that is not committed; None when all are."""
-        with self._lock:
-            return self._under_way[0].timestamp if self._under_way else None

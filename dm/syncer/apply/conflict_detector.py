@@ -5,9 +5,6 @@ keys is held may go to any worker, one whose keys are all held by the same worke
 keys of it, neither may have it before the other is done: that is a conflict, and the caller waits until all workers
 are idle, calls `clear` and places the change again. Since the map knows keys and not whether their change is still
 waiting, it only grows; at `limit` keys it reports a conflict too, which empties it.
-
-`flush-on-overlap` is the rule of TiDB Binlog's Drainer as its documents tell it: a change with a key that anybody holds
-waits for all workers, also where one worker holds them all. More waiting, the same rows.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from typing import Final
 from dm.changes.keys import WILD, Key
 from dm.changes.native_changes import Part, Room, change_maker
 from dm.changes.row_change import RowChange
-from dm.config.syncer import ConflictPolicy
 
 CONFLICT: Final = -1
 """Instead of a worker: wait for all of them, clear, and ask again."""
@@ -34,14 +30,12 @@ class ConflictDetector:
         workers: int,
         *,
         limit: int = DEFAULT_LIMIT,
-        policy: ConflictPolicy = "follow",
         choose: Callable[[], int] | None = None,
     ) -> None:
         if workers < 1 or limit < 1:
             raise ValueError("a conflict detector needs a worker and room for a key")
         self._workers = workers
         self._limit = limit
-        self._follows = policy == "follow"
         self._choose = choose or self._next_in_turn
         self._turn = -1
         self._maker = change_maker(0, 0)
@@ -60,7 +54,7 @@ class ConflictDetector:
         for key in keys:
             held = holder.get(key, CONFLICT)
             if held not in (CONFLICT, worker):
-                if worker != CONFLICT or not self._follows:
+                if worker != CONFLICT:
                     self.conflicts += 1
                     return CONFLICT
                 worker = held
@@ -85,7 +79,7 @@ class ConflictDetector:
         """
         if self._maker is None or self._alone:
             return (), at
-        return self._maker.spread(self._holder, changes, at, self._choose(), self._follows, self._limit, room)
+        return self._maker.spread(self._holder, changes, at, self._choose(), self._limit, room)
 
     def clear(self) -> None:
         """Forget everything; only when all workers are idle."""

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
-from dm.config.syncer import ConflictPolicy
 from dm.errors import DMError
 from dm.position import Position
 from dm.syncer.apply.apply_lane import ApplyLane
@@ -49,7 +48,6 @@ class Lanes:
         *,
         batch: int,
         largest: int,
-        conflict_policy: ConflictPolicy,
         memory: MemoryQuota,
         key_bytes: int,
     ) -> None:
@@ -63,9 +61,7 @@ class Lanes:
             most=max(_LEAST_HELD, memory.total // _HELD_SHARE),
             idle=lambda number: self._workers[number].queue.load == 0,
         )
-        self._detector = ConflictDetector(
-            len(self._workers) or 1, policy=conflict_policy, choose=lambda: placement.filling
-        )
+        self._detector = ConflictDetector(len(self._workers) or 1, choose=lambda: placement.filling)
         self._few = max(1, len(self._workers) // _LANES_PER_SMALL_BATCH)
         self.starving = False  # the dispatcher waits for the source, and for a lane to end a batch
         self.memory = memory  # of the changes that are with the lanes; of those held back as `unfinished`

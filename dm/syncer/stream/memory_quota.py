@@ -67,14 +67,6 @@ class MemoryQuota:
         """Whether nobody waits any more."""
         return self._closed
 
-    def try_acquire(self, size: int, *, unfinished: bool = False) -> bool:
-        """Take it if there is room."""
-        with self._lock:
-            if self._used + size > self.total:
-                return False
-            self._take(size, unfinished)
-            return True
-
     def block_acquire(self, size: int, *, unfinished: bool = False) -> bool:
         """Wait for room; False when nothing comes back that could make it, or when the quota was closed."""
         with self._lock:

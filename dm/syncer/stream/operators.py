@@ -28,7 +28,6 @@ from dm.syncer.stream.transaction import SourceTransaction
 from dm.unit import JSON
 
 Verb = Literal["skip", "replace", "inject", "revert", "list"]
-VERBS: tuple[Verb, ...] = ("skip", "replace", "inject", "revert", "list")
 _PLACE = re.compile(r"\(?\s*([^\s,:()]+)\s*[:,]\s*(\d+)\s*\)?")
 _RELAY_SUFFIX = re.compile(r"\|\d{6}(?=\.)")  # DM writes mysql-bin|000001.000003 for a file of a relay sub-directory
 

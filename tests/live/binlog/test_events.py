@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dm.binlog.control import MariadbBinlogCheckpoint
-from dm.binlog.decode import DecoderCache
+from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import (
     FormatDescription,
     GtidEvent,
@@ -306,7 +306,7 @@ def test_full_metadata_betrays_a_wrong_structure(server: ServerFactory, flavor: 
     )
     (table_map,) = (event for event in recorded.events if isinstance(event, TableMap))
     right = columns_of(full, "d", "f")
-    DecoderCache().decoder(table_map, right)
+    RowDecoder(table_map, right)
     wrong = {
         0: (Column("a", "int"), Column("z", "int", unsigned=True)),
         1: (Column("b", "varchar", 1, charset="utf8mb4"), Column("b", "varchar", 4, charset="latin2")),
@@ -316,7 +316,7 @@ def test_full_metadata_betrays_a_wrong_structure(server: ServerFactory, flavor: 
     for index, columns in wrong.items():
         for column in columns:
             with pytest.raises(DMError) as caught:
-                DecoderCache().decoder(table_map, [*right[:index], column, *right[index + 1 :]])
+                RowDecoder(table_map, [*right[:index], column, *right[index + 1 :]])
             assert caught.value.name == "row-layout-mismatch"
 
 
@@ -413,7 +413,7 @@ def test_a_structure_that_is_not_the_one_of_the_rows_is_refused(
     recorded = run(upstream, "CREATE TABLE s (a INT, b VARCHAR(5))", "INSERT INTO s VALUES (1, 'b')", database=name)
     (table_map,) = (event for event in recorded.events if isinstance(event, TableMap))
     right = columns_of(upstream, name, "s")
-    DecoderCache().decoder(table_map, right)
+    RowDecoder(table_map, right)
     wrong: list[list[Column]] = [
         right[:1],
         [*right, right[0]],
@@ -425,7 +425,7 @@ def test_a_structure_that_is_not_the_one_of_the_rows_is_refused(
         wrong.append([Column("a", "int", unsigned=True), right[1]])
     for columns in wrong:
         with pytest.raises(DMError) as caught:
-            DecoderCache().decoder(table_map, columns)
+            RowDecoder(table_map, columns)
         assert caught.value.name == "row-layout-mismatch"
 
 

@@ -219,7 +219,7 @@ def test_what_the_target_knows_of_its_table(desks: dict[Flavor, Desk], schema: S
     read = desk.schemas.read(table)
     assert read is not None
     assert read.column("w") is not None
-    desk.schemas.invalidate(table)
+    desk.schemas.invalidate_all()
     again = desk.schemas.get(table)
     assert again is not None
     assert again.schema.column("w") is not None

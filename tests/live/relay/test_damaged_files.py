@@ -71,8 +71,7 @@ def wait_mended(root: Path) -> None:
 def test_a_damaged_file_is_fetched_again_wherever_it_is(server: ServerFactory, flavor: Flavor, tmp_path: Path) -> None:
     source = server(flavor)
     source.execute("CREATE DATABASE x")
-    # What is still in memory does not suffer from a file's damage, and is not what this is about.
-    described = source_of(source).model_copy(update={"relay_ring_size": 0})
+    described = source_of(source)
     first = binlogs(source)[0][0]
     of_every_kind(source, "x")
     source.execute("SET GLOBAL binlog_checksum = NONE")

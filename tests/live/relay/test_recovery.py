@@ -17,7 +17,6 @@ from dm.relay.unit import RelayUnit
 from dm.relaylog.hold import Hold
 from dm.relaylog.index import ANY_SIZE, FileIndex, read_index, write_index
 from dm.relaylog.layout import INDEX_NAME, SubDirectory
-from dm.relaylog.meta import read_meta
 from dm.relaylog.relay_source import RelayEventSource
 from dm.unit import JSON
 from tests.live.relay.relaying import (
@@ -39,6 +38,7 @@ from tests.live.relay.relaying import (
 from tests.live.relay.traffic import of_every_kind
 from tests.testbed.figures import record
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.relay_meta import read_meta
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql"), pytest.mark.timeout(1800)]
 SEED = 20261121

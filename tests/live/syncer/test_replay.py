@@ -12,7 +12,6 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from dm.demo.compare import compare, pair_tables
-from dm.demo.hot_keys import HotKeys
 from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.ident import Ident
@@ -21,6 +20,7 @@ from dm.progress.tables import SubtaskKey
 from dm.upstream.facts import binlog_end, read_facts
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.hot_keys import HotKeys
 from tests.testbed.loop_result import draw_seed
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import WITHOUT_CHECKPOINTS, SyncProcess, running_sync, subtask_for

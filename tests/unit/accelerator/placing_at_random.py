@@ -70,7 +70,7 @@ def placed(
 
 def agree(native: ModuleType, chance: random.Random) -> None:
     """Several transactions, one behind the other."""
-    follows, limit, free = chance.random() < 0.7, chance.choice([3, 20, 1000]), [0]
+    limit, free = chance.choice([3, 20, 1000]), [0]
     detectors = []
     for extension in (native, None):
         with running(extension):
@@ -78,7 +78,6 @@ def agree(native: ModuleType, chance: random.Random) -> None:
                 ConflictDetector(
                     4,
                     limit=limit,
-                    policy="follow" if follows else "flush-on-overlap",
                     choose=lambda: free[0],
                 )
             )
@@ -106,4 +105,4 @@ def give_nonsense(native: ModuleType, chance: random.Random) -> None:
     changes: list[object] = [*some_changes(chance), *chance.choice(([], [None], [object()]))]
     holder = {("t", chance.randrange(40)): odd() for _ in range(chance.randrange(3))}
     with contextlib.suppress(TypeError, ValueError, OverflowError):
-        maker.spread(holder, changes, odd(), odd(), True, odd(), room)
+        maker.spread(holder, changes, odd(), odd(), odd(), room)

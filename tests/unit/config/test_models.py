@@ -66,7 +66,6 @@ flavor: mysql
 enable-relay: true
 relay-dir: ./relay
 relay-binlog-gtid: ''
-relay-ring-size: 8
 server-id: 101
 case-sensitive: false
 from:
@@ -218,7 +217,14 @@ def test_what_asks_for_what_is_the_case_anyway_needs_no_warning(line: str) -> No
 
 @pytest.mark.parametrize(
     "line",
-    ["auto-fix-gtid: true", "meta-dir: x", "charset: utf8", "tracer: {}", "from: {host: a, max-allowed-packet: 1}"],
+    [
+        "auto-fix-gtid: true",
+        "meta-dir: x",
+        "charset: utf8",
+        "tracer: {}",
+        "relay-ring-size: 8",
+        "from: {host: a, max-allowed-packet: 1}",
+    ],
 )
 def test_retired_source_keys_are_warnings(line: str) -> None:
     key = line.split(":", 1)[0]
@@ -260,6 +266,12 @@ def test_retired_task_keys_are_warnings(line: str) -> None:
 )
 def test_retired_unit_keys_are_warnings(section: str) -> None:
     assert [warning.code for warning in task(f"{TASK}    {section}\n").warnings] == [20908]
+
+
+def test_a_key_that_is_gone_says_what_to_do() -> None:
+    (problem,) = task_problems(TASK + "    syncer: {conflict-policy: flush-on-overlap}\n")
+    assert (problem.code, problem.path.rpartition(".")[2]) == (20907, "conflict-policy")
+    assert "it is gone, leave it out" in str(problem)
 
 
 def test_the_old_name_of_the_lists_works_and_the_new_one_wins() -> None:

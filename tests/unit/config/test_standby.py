@@ -42,4 +42,4 @@ def test_its_password_is_sent_and_never_shown() -> None:
     config = read_source(FILE + "standby: {host: db-2, password: second-secret}\n")
     assert SourceConfig.from_wire(config.to_wire()) == config
     assert "second-secret" in str(config.to_wire())
-    assert "secret" not in str(config.masked()) + repr(config)
+    assert "secret" not in str(config.model_dump(mode="json", by_alias=True)) + repr(config)

@@ -1,7 +1,7 @@
 """A reader of a relay, in a process of its own: `python -m tests.unit.relaylog.reading_process <relay directory>`.
 
 Says `reading` when it has read the first event, and at the event that ends where standard input's one line says
-(`<file> <offset>`) how many events it had, their digest, and what it knows of its own reading.
+(`<file> <offset>`) how many events it had, and their digest.
 """
 
 from __future__ import annotations
@@ -27,7 +27,6 @@ def main() -> None:
 
     threading.Thread(target=learn_end, daemon=True).start()
     count, digest, place = 0, hashlib.sha256(), ("", 0)
-    taken = {"memory": 0, "file": 0}
     for event in source.events(Position("", FILE.format(1)), threading.Event()):
         if event is not None and is_stored(event):
             if not count:
@@ -35,10 +34,9 @@ def main() -> None:
             count += 1
             digest.update(event.raw.data)
             place = (event.file, event.end_offset)
-            taken[str(source.reading["readMode"])] += 1
         if place in ends:
             break
-    print(json.dumps({"events": count, "digest": digest.hexdigest(), "taken": taken, **source.reading}), flush=True)
+    print(json.dumps({"events": count, "digest": digest.hexdigest()}), flush=True)
 
 
 if __name__ == "__main__":

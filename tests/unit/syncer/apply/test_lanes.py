@@ -72,7 +72,6 @@ class Bench:
             cast(ApplyLane, IdleLane()),
             batch=batch,
             largest=max(batch, largest),
-            conflict_policy="follow",
             memory=self.memory,
             key_bytes=key_bytes,
         )

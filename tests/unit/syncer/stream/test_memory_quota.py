@@ -21,15 +21,13 @@ def forced(quota: MemoryQuota, size: int) -> bool:
 @pytest.mark.parametrize(
     ("ask", "room", "had"),
     [
-        (MemoryQuota.try_acquire, True, True),
-        (MemoryQuota.try_acquire, False, False),
         (MemoryQuota.block_acquire, True, True),
         (MemoryQuota.block_acquire, False, None),
         (forced, True, True),
         (forced, False, True),
     ],
 )
-def test_three_ways_to_ask_with_and_without_room(ask: Ask, room: bool, had: bool | None) -> None:
+def test_two_ways_to_ask_with_and_without_room(ask: Ask, room: bool, had: bool | None) -> None:
     quota = MemoryQuota(100)
     quota.force_acquire(40 if room else 80)
     found: list[bool] = []
@@ -40,7 +38,7 @@ def test_three_ways_to_ask_with_and_without_room(ask: Ask, room: bool, had: bool
         quota.release(80)
     asking.join(10)
     assert found == [True if had is None else had]
-    expected = {None: 60, True: 100 if room else 140, False: 80}[had]
+    expected = {None: 60, True: 100 if room else 140}[had]
     assert quota.used == expected
     assert quota.peak == max(80, expected) if not room else quota.peak == 100
 
