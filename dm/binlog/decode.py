@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dm import accelerator
+from dm.accelerator.switch import extension
 from dm.binlog.check import WireColumn, mismatch
 from dm.binlog.codegen import PATTERNS_KEPT, Image, NullableImage, Sized, Step, nullable_image, pattern_image, step_of
 from dm.binlog.cursor import ByteCursor, Malformed
@@ -78,7 +78,7 @@ class RowDecoder:
         self._steps = [step_of(wire, column) for wire, column in zip(table_map.columns, columns, strict=True)]
         self._json = [index for index, wire in enumerate(table_map.columns) if wire.code == WireCode.JSON]
         self._images: dict[bytes, ImageDecoder] = {}
-        self._native = accelerator.native
+        self._native = extension()
         if self._native is not None:
             self._native_steps = [native_step(*pair) for pair in zip(table_map.columns, columns, strict=True)]
             self._layouts: dict[bytes, Any] = {}

@@ -17,11 +17,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
 from typing import Final, Generic, NamedTuple, TypeVar
 from zlib import crc32
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import extension
 from dm.binlog import control, gtid_list, payload, query, transaction
 from dm.binlog.control import (
     FormatDescription,
@@ -47,7 +48,7 @@ from dm.binlog.header import (
 from dm.binlog.mariadb_compression import decompress_event
 from dm.binlog.payload import TransactionPayload
 from dm.binlog.query import Query
-from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
+from dm.binlog.rows import ROWS_TYPES, Rows, RowsForm, parse_rows
 from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
 from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid, uuid_texts
 from dm.errors import DMError
@@ -102,7 +103,7 @@ _TYPE: Final = 1  # of a header's fields, by number because this is the way of e
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
 
-_PLAIN_ROWS: Final = {code: form for code, form in ROWS_TYPES.items() if not form[2]}
+_PLAIN_ROWS: Final = {code: form for code, form in ROWS_TYPES.items() if not form.compressed}
 _RowsItem = TypeVar("_RowsItem", bound=tuple[TableMap, Rows])
 
 _NO_TABLE: Final = b"\xff" * 6  # a rows event of no table and no rows, which only ends a statement
@@ -120,6 +121,41 @@ _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
         "read from the server (which decrypts) instead of from its files, or set encrypt_binlog=OFF",
     ),
 }
+
+
+@shared
+class StreamState(NamedTuple):
+    """What the compiled readers know of a stream."""
+
+    trailing: int  # bytes behind the body of an event
+    bodies: dict[bytes, TableMap]  # the table maps by their bodies
+    maps: Mapping[int, TableMap | None]  # by their numbers; None: its rows are passed over
+    forms: dict[int, RowsForm]  # of the types of rows events
+    sessions: Mapping[bytes, object]  # that were read before, by their bytes
+
+
+@shared
+class FoundRows(NamedTuple, Generic[_RowsItem]):
+    """Rows events that stand together."""
+
+    items: list[_RowsItem]
+    rows_size: int  # bytes of the items' events
+    size: int  # bytes of all events that were read
+    end: int  # the place of the first that was not
+
+
+@shared
+class FoundTransaction(NamedTuple, Generic[_RowsItem]):
+    """A transaction that is nothing but rows, as its events say it."""
+
+    source: bytes | int | None  # of its GTID: MySQL's number of the server, MariaDB's domain
+    number: int
+    server_id: int
+    timestamp: int  # of its end
+    items: list[_RowsItem]
+    rows_size: int  # bytes of the items' events
+    size: int  # bytes of the events behind the GTID
+    length: int  # bytes of all its events
 
 
 class PlainTransaction(NamedTuple, Generic[_RowsItem]):
@@ -191,15 +227,15 @@ class EventParser:
             ),
             **dict.fromkeys(ROWS_TYPES, self._rows),
         }
-        if accelerator.native is not None:
-            self._compile(handlers, accelerator.native)
+        native = extension()
+        if native is not None:
+            self._compile(handlers, native)
         self._handlers = [handlers.get(code) for code in range(256)]
 
-    def _compile(self, handlers: dict[int, _Handler], native: ModuleType) -> None:
+    def _compile(self, handlers: dict[int, _Handler], native: Native) -> None:
         """Put the compiled readers of the most frequent events in front of those that are here."""
-        for code, (kind, version2, compressed, partially) in ROWS_TYPES.items():
-            if not compressed:
-                handlers[code] = partial(native.rows_event, kind, version2, partially, Rows, self._rows)
+        for code, form in _PLAIN_ROWS.items():
+            handlers[code] = partial(native.rows_event, form, self._rows)
         handlers[EventType.TABLE_MAP] = partial(native.table_map_event, self._table_maps, self._table_map)
 
     @property
@@ -232,19 +268,16 @@ class EventParser:
 
     def rows_of(
         self, events: Sequence[RawEvent], at: int, maps: Mapping[int, TableMap | None], made: type[_RowsItem]
-    ) -> tuple[list[_RowsItem], int, int, int]:
-        """The plain rows events at a place of a list, each with its table map; how many bytes these have, how many all
-        events have that were read, and the place of the first that is neither one of them nor a table map that `maps`
-        knows.
+    ) -> FoundRows[_RowsItem]:
+        """The plain rows events at a place of a list, each with its table map, up to the first that is neither one of
+        them nor a table map that `maps` knows.
 
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
-        if accelerator.native is None or self._checksum is None:
-            return [], 0, 0, at
-        trailing = CHECKSUM_SIZE if self._checksum else 0
-        found: tuple[list[_RowsItem], int, int, int] = accelerator.native.rows_of(
-            events, at, trailing, self._table_maps, maps, _PLAIN_ROWS, CheckedEvent, Rows, made
-        )
+        native = extension()
+        if native is None or self._checksum is None:
+            return FoundRows([], 0, 0, at)
+        found: FoundRows[_RowsItem] = native.rows_of(events, at, self._state(maps), made)
         return found
 
     def transactions_of(
@@ -260,14 +293,15 @@ class EventParser:
 
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
-        if accelerator.native is None or self._checksum is None:
+        native = extension()
+        if native is None or self._checksum is None:
             return [], at
+        found, at = native.transactions_of(events, at, self._state(maps), largest, made)
+        return [_plain(each) for each in found], at
+
+    def _state(self, maps: Mapping[int, TableMap | None]) -> StreamState:
         trailing = CHECKSUM_SIZE if self._checksum else 0
-        known = query.known_sessions
-        found, at = accelerator.native.transactions_of(
-            events, at, trailing, self._table_maps, maps, _PLAIN_ROWS, known, largest, CheckedEvent, Rows, made
-        )
-        return [_plain(*parts) for parts in found], at
+        return StreamState(trailing, self._table_maps, maps, _PLAIN_ROWS, query.known_sessions)
 
     def _checked_end(self, raw: RawEvent) -> int:
         """Where the body of an event ends that nobody has looked at; raises DMError."""
@@ -368,16 +402,8 @@ class EventParser:
         return Ignorable(header.type)
 
 
-def _plain(
-    source: bytes | int | None,
-    number: int,
-    server_id: int,
-    timestamp: int,
-    items: list[_RowsItem],
-    rows_size: int,
-    size: int,
-    length: int,
-) -> PlainTransaction[_RowsItem]:
+def _plain(found: FoundTransaction[_RowsItem]) -> PlainTransaction[_RowsItem]:
+    source, number, server_id, timestamp, items, rows_size, size, length = found
     if source is None:
         gtid = None
     elif isinstance(source, bytes):
