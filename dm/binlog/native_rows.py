@@ -1,6 +1,6 @@
 """Row images through the compiled decoder: which of its steps reads which column.
 
-The same types as in `dm.binlog.codegen`, in steps that `dm/accelerator/rows.c` knows. What only old servers write
+The same types as in `dm.binlog.image`, in steps that `dm/accelerator/rows.c` knows. What only old servers write
 is left to the Python functions, which a step calls.
 """
 
@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
 from dm.binlog.check import WireColumn
-from dm.binlog.codegen import Fixed, Sized, step_of
+from dm.binlog.image import Fixed, Sized, step_of
 from dm.binlog.json_tree import json_value
 from dm.binlog.value import ABSENT
 from dm.binlog.wire_type import WireCode, WireType
@@ -108,9 +107,9 @@ def native_step(wire: WireType, column: WireColumn) -> RowStep:
 
 def _fixed(step: Fixed) -> tuple[int, Callable[[bytes], Any]]:
     """Size and function of a column that Python makes of its bytes."""
-    layout, function = Struct("<" + step.fields), step.function
+    layout, function = step.layout, step.function
     assert function is not None
-    if step.fields.endswith("s"):
+    if layout.format.endswith("s"):
         return layout.size, function
     made = function
 
