@@ -46,10 +46,9 @@ def field_names(made: type) -> tuple[str, ...]:
 
 def shared(made: _Class) -> _Class:
     """A class that the extension knows, under its own name."""
-    # A data class with slots is made twice; so is a class of a test. The last one is it.
-    STRUCTURES[made.__name__] = made
     if _extension is not None:
         _adopt(_extension, made)
+    STRUCTURES[made.__name__] = made
     return made
 
 
