@@ -15,13 +15,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dm.accelerator.switch import extension
 from dm.binlog.check import WireColumn, mismatch
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.image import ImageReader, Sized, Step, step_of
 from dm.binlog.json_diff import apply_differences
 from dm.binlog.json_tree import json_tree, json_value, value_of
-from dm.binlog.native_rows import native_layout, native_step
+from dm.binlog.native_rows import NATIVE_ROWS
 from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.binlog.value import Row
@@ -47,22 +46,19 @@ class RowDecoder:
         self._steps = [step_of(wire, column) for wire, column in zip(table_map.columns, columns, strict=True)]
         self._json = [index for index, wire in enumerate(table_map.columns) if wire.code == WireCode.JSON]
         self._readers: dict[bytes, ImageReader] = {}
-        self._native = extension()
-        if self._native is not None:
-            self._native_steps = [native_step(*pair) for pair in zip(table_map.columns, columns, strict=True)]
-            self._layouts: dict[bytes, Any] = {}
+        self._native = NATIVE_ROWS()(table_map, columns)
 
     @property
     def layouts(self) -> dict[bytes, Any] | None:
         """What the compiled decoder has learnt of the images so far; None without it."""
-        return None if self._native is None else self._layouts
+        return None if self._native is None else self._native.layouts
 
     def decode(self, rows: Rows) -> list[RowPair]:
         """The rows as (before, after), in the table map's column order; raises DMError."""
         if self._native is not None:
-            compiled: list[RowPair] | None = self._native.decode_rows(self._layouts, rows)
+            compiled: list[RowPair] | None = self._native.decode_rows(self._native.layouts, rows)
             if compiled is None:
-                compiled = self._with_layouts(rows)
+                compiled = self._native.learn(rows)
             if compiled is not None:
                 return compiled
         if rows.column_count != len(self._steps):
@@ -88,18 +84,6 @@ class RowDecoder:
         """The steps of the columns that an image holds."""
         bits = int.from_bytes(present, "little")
         return [step if bits >> index & 1 else None for index, step in enumerate(self._steps)]
-
-    def _with_layouts(self, rows: Rows) -> list[RowPair] | None:
-        """What the compiled decoder says when it knows the images' columns; None where it says nothing."""
-        wanted = {rows.present, rows.present_after}
-        if self._native is None or rows.partial or wanted <= self._layouts.keys():
-            return None
-        if len(self._layouts) >= _PRESENT_KEPT:
-            self._layouts.clear()
-        for present in wanted:
-            self._layouts[present] = native_layout(self._native, self._native_steps, present)
-        found: list[RowPair] | None = self._native.decode_rows(self._layouts, rows)
-        return found
 
     def _single_images(self, rows: Rows) -> list[RowPair]:
         data, at, end = rows.data, rows.start, rows.end

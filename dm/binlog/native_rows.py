@@ -8,13 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
 from dm.binlog.check import WireColumn
 from dm.binlog.image import Fixed, Sized, step_of
 from dm.binlog.json_tree import json_value
+from dm.binlog.rows import Rows
+from dm.binlog.table_map import TableMap
 from dm.binlog.value import ABSENT
 from dm.binlog.wire_type import WireCode, WireType
 
@@ -53,6 +57,7 @@ class RowStep(NamedTuple):
     function: Callable[[bytes], Any] | None = None
 
 
+LAYOUTS_KEPT: Final = 64
 _INTEGER_SIZES: Final = {
     WireCode.TINY: 1,
     WireCode.SHORT: 2,
@@ -119,7 +124,36 @@ def _fixed(step: Fixed) -> tuple[int, Callable[[bytes], Any]]:
     return layout.size, of_number
 
 
-def native_layout(native: Native, steps: Sequence[RowStep], present: bytes) -> Any:
-    """The extension's layout for the images that hold these columns."""
-    bits = int.from_bytes(present, "little")
-    return native.Layout(tuple(step if bits >> index & 1 else None for index, step in enumerate(steps)), ABSENT)
+class NativeRows:
+    """The compiled decoder of the rows behind one table map; `layouts` is what it has learnt of their images."""
+
+    __slots__ = ("_native", "_steps", "decode_rows", "layouts")
+
+    def __init__(self, native: Native, table_map: TableMap, columns: Sequence[WireColumn]) -> None:
+        self._native = native
+        self._steps = [native_step(*pair) for pair in zip(table_map.columns, columns, strict=True)]
+        self.layouts: dict[bytes, Any] = {}
+        self.decode_rows = native.decode_rows
+
+    def learn(self, rows: Rows) -> list[Any] | None:
+        """What it says of rows that it has declined, when it knows the images' columns; None where it says nothing."""
+        wanted = {rows.present, rows.present_after}
+        if rows.partial or wanted <= self.layouts.keys():
+            return None
+        if len(self.layouts) >= LAYOUTS_KEPT:
+            self.layouts.clear()
+        for present in wanted:
+            self.layouts[present] = self.layout(present)
+        return self.decode_rows(self.layouts, rows)
+
+    def layout(self, present: bytes) -> Any:
+        """The extension's layout for the images that hold these columns."""
+        bits = int.from_bytes(present, "little")
+        steps = tuple(step if bits >> index & 1 else None for index, step in enumerate(self._steps))
+        return self._native.Layout(steps, ABSENT)
+
+
+NATIVE_ROWS: Final[Pair[Callable[[TableMap, Sequence[WireColumn]], NativeRows | None]]] = Pair(
+    lambda table_map, columns: None, lambda native: partial(NativeRows, native)
+)
+"""What reads rows in front of `dm.binlog.decode`, which is the reference."""

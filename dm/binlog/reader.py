@@ -17,12 +17,12 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
 from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import extension
+from dm.accelerator.switch import Pair
 from dm.binlog import control, gtid_list, payload, query, transaction
 from dm.binlog.control import (
     FormatDescription,
@@ -227,16 +227,16 @@ class EventParser:
             ),
             **dict.fromkeys(ROWS_TYPES, self._rows),
         }
-        native = extension()
-        if native is not None:
-            self._compile(handlers, native)
+        handlers |= _FRONT()(self)
         self._handlers = [handlers.get(code) for code in range(256)]
 
-    def _compile(self, handlers: dict[int, _Handler], native: Native) -> None:
-        """Put the compiled readers of the most frequent events in front of those that are here."""
-        for code, form in _PLAIN_ROWS.items():
-            handlers[code] = partial(native.rows_event, form, self._rows)
-        handlers[EventType.TABLE_MAP] = partial(native.table_map_event, self._table_maps, self._table_map)
+    def compiled(self, native: Native) -> dict[int, _Handler]:
+        """The compiled readers of the most frequent events, in front of those that are here."""
+        front: dict[int, _Handler] = {
+            code: partial(native.rows_event, form, self._rows) for code, form in _PLAIN_ROWS.items()
+        }
+        front[EventType.TABLE_MAP] = partial(native.table_map_event, self._table_maps, self._table_map)
+        return front
 
     @property
     def flavor(self) -> Flavor:
@@ -274,11 +274,9 @@ class EventParser:
 
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
-        native = extension()
-        if native is None or self._checksum is None:
-            return FoundRows([], 0, 0, at)
-        found: FoundRows[_RowsItem] = native.rows_of(events, at, self._state(maps), made)
-        return found
+        if self._checksum is None:
+            return _no_rows(events, at, None, made)
+        return _ROWS_OF()(events, at, self._state(maps), made)
 
     def transactions_of(
         self,
@@ -293,10 +291,9 @@ class EventParser:
 
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
-        native = extension()
-        if native is None or self._checksum is None:
+        if self._checksum is None:
             return [], at
-        found, at = native.transactions_of(events, at, self._state(maps), largest, made)
+        found, at = _TRANSACTIONS_OF()(events, at, self._state(maps), largest, made)
         return [_plain(each) for each in found], at
 
     def _state(self, maps: Mapping[int, TableMap | None]) -> StreamState:
@@ -400,6 +397,50 @@ class EventParser:
 
     def _ignorable(self, data: bytes, at: int, end: int, header: EventHeader) -> Ignorable:
         return Ignorable(header.type)
+
+
+class _RowsOf(Protocol):
+    """The loop over rows events that stand together."""
+
+    def __call__(
+        self, events: Sequence[RawEvent], at: int, state: StreamState, made: type[_RowsItem], /
+    ) -> FoundRows[_RowsItem]:
+        """Those at a place."""
+        ...
+
+
+class _TransactionsOf(Protocol):
+    """The loop over transactions."""
+
+    def __call__(
+        self, events: Sequence[RawEvent], at: int, state: StreamState, largest: int, made: type[_RowsItem], /
+    ) -> tuple[list[FoundTransaction[_RowsItem]], int]:
+        """Those at a place, and their end."""
+        ...
+
+
+def _no_rows(
+    events: Sequence[RawEvent], at: int, state: StreamState | None, made: type[_RowsItem]
+) -> FoundRows[_RowsItem]:
+    return FoundRows([], 0, 0, at)
+
+
+def _no_transactions(
+    events: Sequence[RawEvent], at: int, state: StreamState, largest: int, made: type[_RowsItem]
+) -> tuple[list[FoundTransaction[_RowsItem]], int]:
+    return [], at
+
+
+def _nothing_in_front(parser: EventParser) -> dict[int, _Handler]:
+    return {}
+
+
+# Python reads one event after the other.
+_ROWS_OF: Final[Pair[_RowsOf]] = Pair(_no_rows, lambda native: native.rows_of)
+_TRANSACTIONS_OF: Final[Pair[_TransactionsOf]] = Pair(_no_transactions, lambda native: native.transactions_of)
+_FRONT: Final[Pair[Callable[[EventParser], dict[int, _Handler]]]] = Pair(
+    _nothing_in_front, lambda native: lambda parser: parser.compiled(native)
+)
 
 
 def _plain(found: FoundTransaction[_RowsItem]) -> PlainTransaction[_RowsItem]:

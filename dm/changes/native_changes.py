@@ -7,11 +7,11 @@ the way of `dm.syncer.apply.row_placing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
-from dm.accelerator.switch import extension
+from dm.accelerator.switch import Pair
 from dm.binlog.reader import Rows, TableMap
 from dm.binlog.rows import RowsKind
 from dm.changes.keys import Key, KeyValue
@@ -91,8 +91,14 @@ class ChangeMaker(Protocol):
 
 def change_maker(factor: int, each: int) -> ChangeMaker | None:
     """The loop, which counts memory by the bytes of an event and by change; None without the accelerator."""
-    native = extension()
-    return None if native is None else native.ChangeMaker(factor, each)
+    return _TWINS()(factor, each)
+
+
+def _row_by_row(factor: int, each: int) -> ChangeMaker | None:
+    return None  # `dm.syncer.apply.row_placing` makes the changes of one event after the other
+
+
+_TWINS: Final[Pair[Callable[[int, int], ChangeMaker | None]]] = Pair(_row_by_row, lambda native: native.ChangeMaker)
 
 
 def direct_table(
