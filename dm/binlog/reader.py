@@ -17,11 +17,10 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, TypeVar
 from zlib import crc32
 
 from dm.accelerator.native import Native
-from dm.accelerator.structures import shared
 from dm.accelerator.switch import Pair
 from dm.binlog import control, gtid_list, payload, query, transaction
 from dm.binlog.control import (
@@ -35,6 +34,16 @@ from dm.binlog.control import (
 )
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.event import CheckedEvent, InnerEvent, RawEvent
+from dm.binlog.event_runs import (
+    PLAIN_ROWS,
+    ROWS_OF,
+    TRANSACTIONS_OF,
+    FoundRows,
+    PlainTransaction,
+    StreamState,
+    no_rows,
+    plain_transaction,
+)
 from dm.binlog.frame import CRC_RESIDUE, verify_crc
 from dm.binlog.gtid_list import GtidList, PreviousGtids
 from dm.binlog.header import (
@@ -48,11 +57,11 @@ from dm.binlog.header import (
 from dm.binlog.mariadb_compression import decompress_event
 from dm.binlog.payload import TransactionPayload
 from dm.binlog.query import Query
-from dm.binlog.rows import ROWS_TYPES, Rows, RowsForm, parse_rows
+from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
-from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid, uuid_texts
+from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
 from dm.errors import DMError
-from dm.gtid import Flavor, Gtid
+from dm.gtid import Flavor
 
 __all__ = [
     "Event",
@@ -103,7 +112,6 @@ _TYPE: Final = 1  # of a header's fields, by number because this is the way of e
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
 
-_PLAIN_ROWS: Final = {code: form for code, form in ROWS_TYPES.items() if not form.compressed}
 _RowsItem = TypeVar("_RowsItem", bound=tuple[TableMap, Rows])
 
 _NO_TABLE: Final = b"\xff" * 6  # a rows event of no table and no rows, which only ends a statement
@@ -121,52 +129,6 @@ _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
         "read from the server (which decrypts) instead of from its files, or set encrypt_binlog=OFF",
     ),
 }
-
-
-@shared
-class StreamState(NamedTuple):
-    """What the compiled readers know of a stream."""
-
-    trailing: int  # bytes behind the body of an event
-    bodies: dict[bytes, TableMap]  # the table maps by their bodies
-    maps: Mapping[int, TableMap | None]  # by their numbers; None: its rows are passed over
-    forms: dict[int, RowsForm]  # of the types of rows events
-    sessions: Mapping[bytes, object]  # that were read before, by their bytes
-
-
-@shared
-class FoundRows(NamedTuple, Generic[_RowsItem]):
-    """Rows events that stand together."""
-
-    items: list[_RowsItem]
-    rows_size: int  # bytes of the items' events
-    size: int  # bytes of all events that were read
-    end: int  # the place of the first that was not
-
-
-@shared
-class FoundTransaction(NamedTuple, Generic[_RowsItem]):
-    """A transaction that is nothing but rows, as its events say it."""
-
-    source: bytes | int | None  # of its GTID: MySQL's number of the server, MariaDB's domain
-    number: int
-    server_id: int
-    timestamp: int  # of its end
-    items: list[_RowsItem]
-    rows_size: int  # bytes of the items' events
-    size: int  # bytes of the events behind the GTID
-    length: int  # bytes of all its events
-
-
-class PlainTransaction(NamedTuple, Generic[_RowsItem]):
-    """A transaction that is nothing but rows."""
-
-    gtid: Gtid | None
-    timestamp: int  # of its end
-    items: list[_RowsItem]
-    rows_size: int  # bytes of the items' events
-    size: int  # bytes of the events behind the GTID
-    length: int  # bytes of all its events
 
 
 class EventParser:
@@ -233,7 +195,7 @@ class EventParser:
     def compiled(self, native: Native) -> dict[int, _Handler]:
         """The compiled readers of the most frequent events, in front of those that are here."""
         front: dict[int, _Handler] = {
-            code: partial(native.rows_event, form, self._rows) for code, form in _PLAIN_ROWS.items()
+            code: partial(native.rows_event, form, self._rows) for code, form in PLAIN_ROWS.items()
         }
         front[EventType.TABLE_MAP] = partial(native.table_map_event, self._table_maps, self._table_map)
         return front
@@ -275,8 +237,8 @@ class EventParser:
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
         if self._checksum is None:
-            return _no_rows(events, at, None, made)
-        return _ROWS_OF()(events, at, self._state(maps), made)
+            return no_rows(events, at, None, made)
+        return ROWS_OF()(events, at, self._state(maps), made)
 
     def transactions_of(
         self,
@@ -293,12 +255,12 @@ class EventParser:
         """
         if self._checksum is None:
             return [], at
-        found, at = _TRANSACTIONS_OF()(events, at, self._state(maps), largest, made)
-        return [_plain(each) for each in found], at
+        found, at = TRANSACTIONS_OF()(events, at, self._state(maps), largest, made)
+        return [plain_transaction(each) for each in found], at
 
     def _state(self, maps: Mapping[int, TableMap | None]) -> StreamState:
         trailing = CHECKSUM_SIZE if self._checksum else 0
-        return StreamState(trailing, self._table_maps, maps, _PLAIN_ROWS, query.known_sessions)
+        return StreamState(trailing, self._table_maps, maps, PLAIN_ROWS, query.known_sessions)
 
     def _checked_end(self, raw: RawEvent) -> int:
         """Where the body of an event ends that nobody has looked at; raises DMError."""
@@ -399,59 +361,13 @@ class EventParser:
         return Ignorable(header.type)
 
 
-class _RowsOf(Protocol):
-    """The loop over rows events that stand together."""
-
-    def __call__(
-        self, events: Sequence[RawEvent], at: int, state: StreamState, made: type[_RowsItem], /
-    ) -> FoundRows[_RowsItem]:
-        """Those at a place."""
-        ...
-
-
-class _TransactionsOf(Protocol):
-    """The loop over transactions."""
-
-    def __call__(
-        self, events: Sequence[RawEvent], at: int, state: StreamState, largest: int, made: type[_RowsItem], /
-    ) -> tuple[list[FoundTransaction[_RowsItem]], int]:
-        """Those at a place, and their end."""
-        ...
-
-
-def _no_rows(
-    events: Sequence[RawEvent], at: int, state: StreamState | None, made: type[_RowsItem]
-) -> FoundRows[_RowsItem]:
-    return FoundRows([], 0, 0, at)
-
-
-def _no_transactions(
-    events: Sequence[RawEvent], at: int, state: StreamState, largest: int, made: type[_RowsItem]
-) -> tuple[list[FoundTransaction[_RowsItem]], int]:
-    return [], at
-
-
 def _nothing_in_front(parser: EventParser) -> dict[int, _Handler]:
     return {}
 
 
-# Python reads one event after the other.
-_ROWS_OF: Final[Pair[_RowsOf]] = Pair(_no_rows, lambda native: native.rows_of)
-_TRANSACTIONS_OF: Final[Pair[_TransactionsOf]] = Pair(_no_transactions, lambda native: native.transactions_of)
 _FRONT: Final[Pair[Callable[[EventParser], dict[int, _Handler]]]] = Pair(
     _nothing_in_front, lambda native: lambda parser: parser.compiled(native)
 )
-
-
-def _plain(found: FoundTransaction[_RowsItem]) -> PlainTransaction[_RowsItem]:
-    source, number, server_id, timestamp, items, rows_size, size, length = found
-    if source is None:
-        gtid = None
-    elif isinstance(source, bytes):
-        gtid = Gtid("mysql", uuid_texts[source], number)
-    else:
-        gtid = Gtid("mariadb", str(source), number, server_id)
-    return PlainTransaction(gtid, timestamp, items, rows_size, size, length)
 
 
 def _comment(raw: bytes) -> str:
