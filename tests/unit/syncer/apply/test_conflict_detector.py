@@ -15,6 +15,8 @@ from dm.config.syncer import ConflictPolicy
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector
 from tests.unit.changes.plans import delete, insert, key, number, plan, update
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 A, B = number("a"), number("b")
 
 
