@@ -92,8 +92,9 @@ class RowDecoder:
         if reader.width == 0:
             found.append(reader.image(data, at)[0])
         else:
+            image = reader.image
             while at < end:
-                row, at = reader.image(data, at)
+                row, at = image(data, at)
                 found.append(row)
         if at != end:
             raise Malformed("its last row ends behind it")
