@@ -43,8 +43,28 @@ def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], str]:
         left -= size
         shifts.append((left, (1 << size) - 1, digits))
     whole, fraction = shifts[: len(before)], shifts[len(before) :]
+    fraction_bits = sum(_BYTES[digits] * 8 for digits in after)
     template = "".join(f"%0{digits}d" for digits in after)
     from_bytes = int.from_bytes
+
+    if len(whole) <= 2 and len(fraction) == 1:
+        fraction_mask = fraction[0][1]
+        short = f"%d.%0{scale}d"
+        low_bits = _BYTES[9] * 8 if len(whole) == 2 else 0  # of the lower group of two
+        low_mask = (1 << low_bits) - 1
+
+        def decode_short(raw: bytes) -> str:
+            number = from_bytes(raw, "big") ^ sign
+            minus = ""
+            if number & sign:
+                number ^= ones
+                minus = "-"
+            integer = number >> fraction_bits
+            if low_bits:
+                integer = (integer >> low_bits) * 1_000_000_000 + (integer & low_mask)
+            return minus + short % (integer, number & fraction_mask)
+
+        return decode_short
 
     def decode(raw: bytes) -> str:
         number = from_bytes(raw, "big") ^ sign

@@ -113,7 +113,7 @@ def _year(number: int) -> int:
 
 
 def _date(low: int, high: int) -> str:
-    return temporal.date_text(low | high << 16)
+    return temporal.DATES[low | high << 16]
 
 
 def _padded(size: int) -> Callable[[bytes], bytes]:

@@ -6,6 +6,8 @@ bytes; negative TIMEs are stored so that the whole packed number, fraction inclu
 source, my_time_packed_from_binary). MariaDB keeps writing older layouts for tables made with
 mysql56_temporal_format=OFF; with fractions ("hires") these are big-endian numbers of their own (MariaDB source,
 Field_timestamp_hires, Field_datetime_hires, Field_time_hires).
+
+Texts of days and of seconds in a day come again and again; they are made once and looked up.
 """
 
 from __future__ import annotations
@@ -17,11 +19,29 @@ from typing import Final
 
 from dm.binlog.cursor import Malformed
 
+_DAYS_KEPT: Final = 50_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def date_text(number: int) -> str:
-    """The text of a DATE, the number in its three bytes."""
+class _Memo(dict[int, str]):
+    """Texts by number, made when first asked for, thrown away when there are too many."""
+
+    __slots__ = ("_limit", "_make")
+
+    def __init__(self, make: Callable[[int], str], limit: int) -> None:
+        super().__init__()
+        self._make = make
+        self._limit = limit
+
+    def __missing__(self, number: int) -> str:
+        if len(self) >= self._limit:
+            self.clear()
+        text = self._make(number)
+        self[number] = text
+        return text
+
+
+def _date(number: int) -> str:
     return f"{number >> 9:04d}-{number >> 5 & 15:02d}-{number & 31:02d}"
 
 
@@ -44,6 +64,13 @@ def _second(number: int) -> str:
     return f"{number // 3600:02d}:{number // 60 % 60:02d}:{number % 60:02d}"
 
 
+DATES: Final = _Memo(_date, _DAYS_KEPT)  # the three bytes of a DATE
+DAYS: Final = _Memo(_day, _DAYS_KEPT)  # the date part of a DATETIME
+CLOCKS: Final = _Memo(_clock, 86_400)  # its time part
+EPOCH_DAYS: Final = _Memo(_epoch_day, _DAYS_KEPT)  # days since 1970
+SECONDS: Final = _Memo(_second, 86_400)  # seconds of a day
+
+
 def fraction_size(digits: int) -> int:
     """How many bytes that many fractional digits take in the version 2 types."""
     return (digits + 1) // 2
@@ -61,11 +88,11 @@ def datetime2_decoder(digits: int) -> Callable[[bytes], str]:
     def decode(raw: bytes) -> str:
         number = from_bytes(raw, "big") - zero
         packed = number >> bits
-        return (_day(packed >> 17) + _clock(packed & 0x1FFFF) + template % (number & mask))[:upto]
+        return (DAYS[packed >> 17] + CLOCKS[packed & 0x1FFFF] + template % (number & mask))[:upto]
 
     def decode_whole(raw: bytes) -> str:
         packed = from_bytes(raw, "big") - zero
-        return _day(packed >> 17) + _clock(packed & 0x1FFFF)
+        return DAYS[packed >> 17] + CLOCKS[packed & 0x1FFFF]
 
     return decode if digits else decode_whole
 
@@ -75,7 +102,7 @@ _NO_MOMENT: Final = "0000-00-00 00:00:00"
 
 
 def _epoch_text(seconds: int) -> str:
-    return _epoch_day(seconds // 86_400) + _second(seconds % 86_400)
+    return EPOCH_DAYS[seconds // 86_400] + SECONDS[seconds % 86_400]
 
 
 @lru_cache(maxsize=8)
@@ -101,6 +128,9 @@ def _time_text(packed: int) -> str:
     return f"{packed >> 12 & 1023:02d}:{packed >> 6 & 63:02d}:{packed & 63:02d}"
 
 
+TIMES: Final = _Memo(_time_text, 86_400)  # a TIME without sign and fraction
+
+
 @lru_cache(maxsize=8)
 def time2_decoder(digits: int) -> Callable[[bytes], str]:
     """A function from TIME(digits)."""
@@ -113,12 +143,12 @@ def time2_decoder(digits: int) -> Callable[[bytes], str]:
         number = from_bytes(raw, "big") - zero
         minus = "-" if number < 0 else ""
         number = abs(number)
-        text = minus + _time_text(number >> bits)
+        text = minus + TIMES[number >> bits]
         return f"{text}.{number & mask:0{size * 2}d}"[: len(text) + 1 + digits]
 
     def decode_whole(raw: bytes) -> str:
         number = from_bytes(raw, "big") - 0x800000
-        return _time_text(number) if number >= 0 else "-" + _time_text(-number)
+        return TIMES[number] if number >= 0 else "-" + TIMES[-number]
 
     return decode if digits else decode_whole
 

@@ -40,7 +40,7 @@ def test_datetime(date: tuple[int, int, int], clock: tuple[int, int, int, int], 
     raw = (packed + 0x8000000000).to_bytes(5, "big") + stored_fraction(micros, count).to_bytes(size, "big")
     text = f"{year:04d}-{month:02d}-{day:02d} {hour:02d}:{minute:02d}:{second:02d}{fraction_text(micros, count)}"
     assert temporal.datetime2_decoder(count)(raw) == text
-    assert temporal.date_text(year << 9 | month << 5 | day) == text[:10]
+    assert temporal.DATES[year << 9 | month << 5 | day] == text[:10]
 
 
 @given(st.booleans(), st.integers(0, 838), st.integers(0, 59), st.integers(0, 59), st.integers(0, 999_999), digits)
