@@ -138,6 +138,7 @@ class EventParser:
         self.format: FormatDescription | None = None
         self._verify = verify
         self._checksum: bool | None = None
+        self._known: StreamState | None = None  # for the maps that were asked about last
         self._flavor: Flavor = "mysql"
         self._table_maps: dict[bytes, TableMap] = {}
         self._same_tables: dict[bytes, TableMap] = {}  # the same by what is behind the table's id
@@ -190,6 +191,7 @@ class EventParser:
             **dict.fromkeys(ROWS_TYPES, self._rows),
         }
         handlers |= _FRONT()(self)
+        self._rows_of, self._transactions_of = ROWS_OF(), TRANSACTIONS_OF()
         self._handlers = [handlers.get(code) for code in range(256)]
 
     def compiled(self, native: Native) -> dict[int, _Handler]:
@@ -238,7 +240,7 @@ class EventParser:
         """
         if self._checksum is None:
             return no_rows(events, at, None, made)
-        return ROWS_OF()(events, at, self._state(maps), made)
+        return self._rows_of(events, at, self._state(maps), made)
 
     def transactions_of(
         self,
@@ -255,12 +257,16 @@ class EventParser:
         """
         if self._checksum is None:
             return [], at
-        found, at = TRANSACTIONS_OF()(events, at, self._state(maps), largest, made)
+        found, at = self._transactions_of(events, at, self._state(maps), largest, made)
         return [plain_transaction(each) for each in found], at
 
     def _state(self, maps: Mapping[int, TableMap | None]) -> StreamState:
-        trailing = CHECKSUM_SIZE if self._checksum else 0
-        return StreamState(trailing, self._table_maps, maps, PLAIN_ROWS, query.known_sessions)
+        known = self._known
+        if known is None or known.maps is not maps:
+            trailing = CHECKSUM_SIZE if self._checksum else 0
+            known = StreamState(trailing, self._table_maps, maps, PLAIN_ROWS, query.known_sessions)
+            self._known = known
+        return known
 
     def _checked_end(self, raw: RawEvent) -> int:
         """Where the body of an event ends that nobody has looked at; raises DMError."""
@@ -303,6 +309,7 @@ class EventParser:
         if found.flavor != self._flavor:
             self._forget_table_maps()
         self.format, self._checksum, self._flavor = found, found.checksum, found.flavor
+        self._known = None
         return found
 
     def _unhandled(self, header: EventHeader) -> Ignorable:
