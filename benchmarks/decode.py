@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from benchmarks.measure import Comparison, Series, in_turn, run_python
 from benchmarks.recording import SCHEMA, Recording
-from dm import accelerator
+from dm.accelerator import switch
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from dm.upstream.facts import version_number
@@ -17,7 +17,7 @@ from dm.upstream.facts import version_number
 # Design's table, per workload, compiled and in Python alone (DM_ACCELERATOR=off); H is not among them.
 COMPILED_GOALS = {"A": 40.0, "B": 50.0, "C": 40.0}
 PURE_GOALS = {"A": 25.0, "B": 15.0, "C": 6.0}
-GOALS = PURE_GOALS if accelerator.native is None else COMPILED_GOALS
+GOALS = PURE_GOALS if switch.extension() is None else COMPILED_GOALS
 
 
 def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Comparison:
@@ -36,7 +36,7 @@ def measure(source: ThrowawayServer, recording: Recording, rounds: int) -> Compa
                 raise RuntimeError(f"{series.name} found {answer['rows']} rows of {recording.rows}")
             series.values.append(recording.rows / float(str(answer["seconds"])))
     name = recording.workload.name
-    how = "in Python" if accelerator.native is None else "compiled"
+    how = "in Python" if switch.extension() is None else "compiled"
     return Comparison(f"decode.{name}", f"decode {name}, {how}", ours, peer, GOALS[name])
 
 

@@ -28,7 +28,7 @@ STAGES: Mapping[str, str] = {
     "dm.relaylog": "relay files",
     "dm.binlog": "events",
     "dm.binlog.decode": "row images",
-    "dm.binlog.codegen": "row images",
+    "dm.binlog.image": "row images",
     "dm.binlog.json_text": "row images",
     "dm.rules": "filters and routes",
     "dm.schema": "structures",

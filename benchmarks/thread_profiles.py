@@ -18,7 +18,7 @@ from types import CodeType, FrameType
 Booked = dict[tuple[str, str], float]
 """CPU seconds by thread (`lane` for all lanes) and module."""
 
-GENERATED: Mapping[str, str] = {"<row image>": "dm.binlog.codegen", "<string>": "collections"}  # of named tuples
+GENERATED: Mapping[str, str] = {"<string>": "collections"}  # of named tuples
 
 
 class ThreadProfiles:

@@ -1,103 +1,62 @@
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
+
+_Item = TypeVar("_Item")
 
 sources: int
+structures: dict[str, tuple[str, ...]]
 
 class Layout:
-    def __init__(
-        self, steps: tuple[tuple[int, int, int, int, Callable[[bytes], Any] | None] | None, ...], absent: object, /
-    ) -> None: ...
+    def __init__(self, steps: tuple[Any, ...], absent: object, /) -> None: ...
 
 class TextRows:
     def __init__(self, width: int, /) -> None: ...
-    def run(self, data: bytes | bytearray, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]: ...
+    def run(self, data: bytes | bytearray, start: int, end: int, rows: int, size: int, /) -> Any: ...
     def row(self, data: bytes | bytearray, start: int, end: int, /) -> bool: ...
-    def take(self) -> list[tuple[int, bytes | None, bytes, bytes]]: ...
+    def take(self) -> list[Any]: ...
 
 class Literals:
-    def __init__(
-        self, steps: tuple[tuple[int, int, bytes, Callable[[Any], bytes]], ...], open: bytes, close: bytes, /
-    ) -> None: ...
+    def __init__(self, steps: tuple[Any, ...], open: bytes, close: bytes, /) -> None: ...
     def __call__(self, row: tuple[Any, ...], /) -> bytes: ...
 
 class ChangeMaker:
-    def __init__(self, change_type: type, factor: int, each: int, /) -> None: ...
-    def __call__(
-        self, items: list[Any], at: int, tables: dict[int, tuple[Any, ...]], safe: bool, /
-    ) -> tuple[list[Any], int, int]: ...
+    def __init__(self, factor: int, each: int, /) -> None: ...
+    def __call__(self, items: Any, at: int, tables: Any, safe: bool, /) -> Any: ...
     def spread(
-        self,
-        holder: dict[Any, int],
-        changes: list[Any],
-        at: int,
-        free: int,
-        follows: bool,
-        limit: int,
-        room: tuple[list[int], list[int], int, int, int, int, int],
-        /,
+        self, holder: Any, changes: list[Any], at: int, free: int, limit: int, room: Any, /
     ) -> tuple[list[tuple[int, list[Any]]], int]: ...
 
+def adopt(name: str, made: type, fields: tuple[str, ...], members: tuple[Any, ...] | None, /) -> None: ...
+def declines() -> dict[str, int]: ...
 def compacted(
-    changes: Sequence[Any],
+    changes: Sequence[_Item],
     limit: int,
-    made: type,
-    kinds: tuple[Any, Any, Any, Any],
-    keys_of: Callable[[Any], tuple[Any, ...]],
+    keys_of: Callable[[_Item], tuple[Any, ...]],
     absent: object,
     wild: object,
     /,
-) -> Sequence[Any] | None: ...
+) -> Sequence[_Item] | None: ...
 def grouped(
-    changes: Sequence[Any],
+    changes: Sequence[_Item],
     limit: int,
-    made: type,
-    keys_of: Callable[[Any], tuple[Any, ...]],
-    alone: Callable[[Any], list[Any]],
+    keys_of: Callable[[_Item], tuple[Any, ...]],
+    alone: Callable[[_Item], list[Any]],
     absent: object,
     wild: object,
     /,
 ) -> list[Any] | None: ...
 def decode(before: Layout | None, after: Layout | None, data: bytes, start: int, end: int, /) -> list[Any] | None: ...
-def decode_rows(layouts: dict[bytes, Layout], rows: tuple[Any, ...], /) -> list[Any] | None: ...
-def frames(
-    data: bytes, start: int, end: int, checksum: bool, place: int, event_type: type, header_type: type, /
-) -> tuple[Sequence[Any], int]: ...
-def local_data(
-    columns: tuple[tuple[Any, Any, Any, int], ...], start: int, rows: int, size: int, /
-) -> tuple[bytes, int]: ...
-def rows_event(
-    kind: str,
-    version2: bool,
-    partial: bool,
-    made: type,
-    handler: Callable[..., Any],
-    data: bytes,
-    start: int,
-    end: int,
-    header: tuple[int, ...],
-    /,
-) -> Any: ...
-def rows_of(
-    events: Sequence[Any],
-    at: int,
-    trailing: int,
-    bodies: dict[bytes, Any],
-    maps: dict[int, Any],
-    forms: dict[int, tuple[str, bool, bool, bool]],
-    event_type: type,
-    rows_type: type,
-    item_type: type,
-    /,
-) -> tuple[list[Any], int, int, int]: ...
+def decode_rows(layouts: dict[bytes, Any], rows: tuple[Any, ...], /) -> list[Any] | None: ...
+def frames(data: bytes, start: int, end: int, checksum: bool, place: int, /) -> tuple[Sequence[Any], int]: ...
+def local_data(columns: tuple[Any, ...], start: int, rows: int, size: int, /) -> tuple[bytes, int]: ...
+def rows_event(form: Any, handler: Callable[..., Any], data: bytes, start: int, end: int, header: Any, /) -> Any: ...
+def rows_of(events: Sequence[Any], at: int, state: Any, made: type[_Item], /) -> Any: ...
 def table_map_event(
-    known: dict[bytes, Any],
-    handler: Callable[..., Any],
-    data: bytes,
-    start: int,
-    end: int,
-    header: tuple[int, ...],
-    /,
+    known: dict[bytes, Any], handler: Callable[..., Any], data: bytes, start: int, end: int, header: Any, /
 ) -> Any: ...
+def transactions_of(
+    events: Sequence[Any], at: int, state: Any, largest: int, made: type[_Item], /
+) -> tuple[list[Any], int]: ...
 def cut(
     data: bytearray | memoryview,
     start: int,
@@ -110,20 +69,6 @@ def cut(
     table_ids: set[bytes],
     feed: Callable[[bytes, int], bool],
     /,
-) -> tuple[int, int, int, int, BaseException | None]: ...
+) -> Any: ...
 def json_text(doc: bytes, /) -> str | None: ...
 def crc32(data: bytes | bytearray | memoryview, /) -> int: ...
-def transactions_of(
-    events: Sequence[Any],
-    at: int,
-    trailing: int,
-    bodies: dict[bytes, Any],
-    maps: dict[int, Any],
-    forms: dict[int, tuple[str, bool, bool, bool]],
-    sessions: dict[bytes, Any],
-    largest: int,
-    event_type: type,
-    rows_type: type,
-    item_type: type,
-    /,
-) -> tuple[list[tuple[bytes | int | None, int, int, int, list[Any], int, int, int]], int]: ...

@@ -24,21 +24,16 @@ static int place_of(PyTypeObject *type, const char *name, Py_ssize_t *place)
     return usual ? 0 : -1;
 }
 
-int places_of(Places *places, PyObject *type)
+int places_of(Places *places, PyTypeObject *type)
 {
-    if (!PyType_Check(type)) {
-        PyErr_SetString(PyExc_TypeError, "the class of the changes");
+    if (type == NULL)
         return -1;
-    }
-    places->type = (PyTypeObject *)type;
+    places->type = type;
+#define AS_SLOT(structure, field) {#field, &places->field},
     const struct {
         const char *name;
         Py_ssize_t *place;
-    } fields[] = {
-        {"plan", &places->plan},     {"kind", &places->kind}, {"before", &places->before},
-        {"after", &places->after},   {"safe", &places->safe}, {"unchecked", &places->unchecked},
-        {"keys", &places->keys},
-    };
+    } fields[] = {ROW_CHANGE_FIELDS(AS_SLOT)};
     for (size_t at = 0; at < sizeof fields / sizeof fields[0]; at++)
         if (place_of(places->type, fields[at].name, fields[at].place) < 0)
             return -1;

@@ -4,12 +4,13 @@
 
 #include "native.h"
 
-typedef enum { INSERT = 1, UPDATE = 2, DELETE = 3, NOTHING = 4 } ChangeKind; /* `dm.changes.row_change.ChangeKind` */
+typedef enum { CHANGE_KIND_FIELDS(AS_VALUE) } ChangeKind;
 
 /* Where the fields of a RowChange stand in it. */
+#define AS_OFFSET(structure, field) Py_ssize_t field;
 typedef struct {
     PyTypeObject *type;
-    Py_ssize_t plan, kind, before, after, safe, unchecked, keys;
+    ROW_CHANGE_FIELDS(AS_OFFSET)
 } Places;
 
 /* Indexes in a row. */
@@ -41,7 +42,7 @@ typedef struct {
     int safe;
 } Change;
 
-int places_of(Places *places, PyObject *type);
+int places_of(Places *places, PyTypeObject *type); /* NULL: an exception is set */
 void plans_free(Plans *plans);
 
 /* Takes a change to pieces; what is not built as usual is declined. `change_free` in every case. */

@@ -17,10 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from dm import accelerator
+from dm.accelerator import switch
 
 SOURCES: Final = Path(__file__).parent
-NAME: Final = "_native"
 _OPTIONS: Final = ("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra")
 
 
@@ -30,7 +29,7 @@ class NotBuilt(Exception):
 
 def target(directory: Path = SOURCES) -> Path:
     """Where this Python looks for the extension."""
-    return directory / f"{NAME}{sysconfig.get_config_var('EXT_SUFFIX')}"
+    return directory / f"{switch.NAME}{sysconfig.get_config_var('EXT_SUFFIX')}"
 
 
 def current() -> bool:
@@ -38,8 +37,8 @@ def current() -> bool:
     made = target()
     if not made.exists() or made.stat().st_mtime < Path(__file__).stat().st_mtime:
         return False
-    question = f"import {__package__} as package; print(package.state)"
-    environment = {**os.environ, accelerator.VARIABLE: "on"}
+    question = f"from {switch.__name__} import state; print(state())"
+    environment = {**os.environ, switch.VARIABLE: "on"}
     done = subprocess.run(
         [sys.executable, "-c", question], env=environment, capture_output=True, text=True, check=False
     )
@@ -63,7 +62,7 @@ def build(directory: Path = SOURCES, options: Sequence[str] = ()) -> Path:
     sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
     # Some compilers of interpreters link an extension in a way of their own (macOS).
     shared = ("-undefined", "dynamic_lookup") if sys.platform == "darwin" else ()
-    made_of = f"-DDM_SOURCES={accelerator.sources_sum()}L"
+    made_of = f"-DDM_SOURCES={switch.sources_sum()}L"
     arguments = [compiler, *_OPTIONS, made_of, *options, *shared, f"-I{headers}", *sources, "-o", str(written)]
     try:
         done = subprocess.run(arguments, capture_output=True, text=True, check=False)

@@ -5,7 +5,6 @@
  */
 #include "batch.h"
 
-enum { ROWS_KIND = 0, COLUMNS = 2, PRESENT = 3, PRESENT_AFTER = 4, DATA = 5, FLAGS = 8, ROWS_FIELDS = 10 };
 #define NO_FOREIGN_KEY_CHECKS 0x2
 
 typedef struct {
@@ -14,21 +13,21 @@ typedef struct {
     Py_ssize_t factor, each; /* of memory: for each byte of an event, and for each change */
 } ChangeMaker;
 
-/* What is known of a table: (table map, layouts, plan, kinds, linked, keys), borrowed. */
+/* What is known of a table, borrowed. */
 typedef struct {
     PyObject *layouts, *plan, *kinds, *keys;
     int linked;
 } Table;
 
-static int table_of(PyObject *known, Table *table)
+static int table_of(PyObject *module, PyObject *known, Table *table)
 {
-    if (!PyTuple_Check(known) || PyTuple_GET_SIZE(known) != 6)
+    if (!is_structure(module, known, DIRECT_TABLE))
         return 0;
-    table->layouts = PyTuple_GET_ITEM(known, 1);
-    table->plan = PyTuple_GET_ITEM(known, 2);
-    table->kinds = PyTuple_GET_ITEM(known, 3);
-    table->linked = PyTuple_GET_ITEM(known, 4) == Py_True;
-    table->keys = PyTuple_GET_ITEM(known, 5);
+    table->layouts = PyTuple_GET_ITEM(known, DIRECT_TABLE_layouts);
+    table->plan = PyTuple_GET_ITEM(known, DIRECT_TABLE_plan);
+    table->kinds = PyTuple_GET_ITEM(known, DIRECT_TABLE_kinds);
+    table->linked = PyTuple_GET_ITEM(known, DIRECT_TABLE_linked) == Py_True;
+    table->keys = PyTuple_GET_ITEM(known, DIRECT_TABLE_keys);
     return PyDict_Check(table->layouts) && PyDict_Check(table->kinds) && PyTuple_Check(table->keys);
 }
 
@@ -47,17 +46,17 @@ static int all_set(PyObject *bitmap, size_t columns)
 /* Whether the images of the event hold all columns. */
 static int is_whole(PyObject *rows)
 {
-    Py_ssize_t columns = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, COLUMNS));
+    Py_ssize_t columns = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, ROWS_column_count));
     if (columns <= 0) {
         PyErr_Clear();
         return 0;
     }
-    return all_set(PyTuple_GET_ITEM(rows, PRESENT), (size_t)columns)
-        && all_set(PyTuple_GET_ITEM(rows, PRESENT_AFTER), (size_t)columns);
+    return all_set(PyTuple_GET_ITEM(rows, ROWS_present), (size_t)columns)
+        && all_set(PyTuple_GET_ITEM(rows, ROWS_present_after), (size_t)columns);
 }
 
 /* The key of an image: (token, values); NULL without an exception for an image that collides with nothing.
- * `parts` is ((place in the row, how its value folds), ...): by a function, as it is (True), to one for all (None). */
+ * `parts` are KeyValues: a place in the row, and how its value folds: by a function, as it is (True), to one for all (None). */
 static PyObject *key_of(PyObject *token, PyObject *parts, PyObject *row, Outcome *outcome)
 {
     Py_ssize_t count = PyTuple_GET_SIZE(parts);
@@ -68,14 +67,16 @@ static PyObject *key_of(PyObject *token, PyObject *parts, PyObject *row, Outcome
     PyTuple_SET_ITEM(key, 0, Py_NewRef(token));
     for (Py_ssize_t number = 0; number < count; number++) {
         PyObject *part = PyTuple_GET_ITEM(parts, number);
-        Py_ssize_t at = PyTuple_Check(part) && PyTuple_GET_SIZE(part) == 2 ? PyLong_AsSsize_t(PyTuple_GET_ITEM(part, 0)) : -1;
+        Py_ssize_t at = PyTuple_Check(part) && PyTuple_GET_SIZE(part) == KEY_VALUE_SIZE
+            ? PyLong_AsSsize_t(PyTuple_GET_ITEM(part, KEY_VALUE_at))
+            : -1;
         if (at < 0 || at >= PyTuple_GET_SIZE(row)) {
             if (!PyErr_Occurred())
                 PyErr_SetString(PyExc_ValueError, "a key's column outside of the row");
             Py_DECREF(key);
             return NULL;
         }
-        PyObject *value = PyTuple_GET_ITEM(row, at), *fold = PyTuple_GET_ITEM(part, 1);
+        PyObject *value = PyTuple_GET_ITEM(row, at), *fold = PyTuple_GET_ITEM(part, KEY_VALUE_fold);
         if (value == Py_None) {
             Py_DECREF(key);
             *outcome = TAKEN;
@@ -98,12 +99,13 @@ static int add_key(PyObject *list, PyObject *spec, PyObject *row, PyObject *othe
     *found = NULL;
     if (row == Py_None)
         return 1;
-    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) != 2 || !PyTuple_Check(PyTuple_GET_ITEM(spec, 1)) || !PyTuple_Check(row)) {
-        PyErr_SetString(PyExc_TypeError, "a key is (token, parts), a row a tuple");
+    if (!PyTuple_Check(spec) || PyTuple_GET_SIZE(spec) != KEY_SOURCE_SIZE
+        || !PyTuple_Check(PyTuple_GET_ITEM(spec, KEY_SOURCE_parts)) || !PyTuple_Check(row)) {
+        PyErr_SetString(PyExc_TypeError, "a key is a KeySource, a row a tuple");
         return 0;
     }
     Outcome outcome;
-    PyObject *key = key_of(PyTuple_GET_ITEM(spec, 0), PyTuple_GET_ITEM(spec, 1), row, &outcome);
+    PyObject *key = key_of(PyTuple_GET_ITEM(spec, KEY_SOURCE_token), PyTuple_GET_ITEM(spec, KEY_SOURCE_parts), row, &outcome);
     if (key == NULL)
         return outcome == TAKEN;
     int same = other == NULL ? 0 : PyObject_RichCompareBool(other, key, Py_EQ);
@@ -152,6 +154,7 @@ static PyObject *change_of(const ChangeMaker *self, const Table *table, PyObject
         {self->places.unchecked, PyBool_FromLong(unchecked)},
         {self->places.keys, keys},
     };
+    _Static_assert(sizeof fields / sizeof *fields == ROW_CHANGE_SIZE, "a field of a change is not filled");
     for (size_t at = 0; at < sizeof fields / sizeof *fields; at++)
         *(PyObject **)((char *)change + fields[at].place) = fields[at].value;
     return change;
@@ -160,25 +163,25 @@ static PyObject *change_of(const ChangeMaker *self, const Table *table, PyObject
 /* Appends the changes of an event. */
 static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *tables, PyObject *item, int safe, PyObject *found, Py_ssize_t *cost)
 {
-    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != 2)
+    if (!PyTuple_Check(item) || PyTuple_GET_SIZE(item) != ROWS_ITEM_SIZE)
         return DECLINED;
-    PyObject *rows = PyTuple_GET_ITEM(item, 1);
-    PyObject *number = PyLong_FromVoidPtr(PyTuple_GET_ITEM(item, 0));
+    PyObject *rows = PyTuple_GET_ITEM(item, ROWS_ITEM_rows);
+    PyObject *number = PyLong_FromVoidPtr(PyTuple_GET_ITEM(item, ROWS_ITEM_table_map));
     PyObject *known = number == NULL ? NULL : PyDict_GetItemWithError(tables, number);
     Py_XDECREF(number);
     Table table;
-    if (known == NULL || !table_of(known, &table) || !PyTuple_Check(rows) || PyTuple_GET_SIZE(rows) != ROWS_FIELDS)
+    if (known == NULL || !table_of(module, known, &table) || !is_structure(module, rows, ROWS))
         return PyErr_Occurred() ? FAILED : DECLINED;
     Py_INCREF(known); /* folds are functions of Python, and other threads may run meanwhile */
     Outcome done = DECLINED;
-    PyObject *pairs = NULL, *kind = PyDict_GetItemWithError(table.kinds, PyTuple_GET_ITEM(rows, ROWS_KIND));
+    PyObject *pairs = NULL, *kind = PyDict_GetItemWithError(table.kinds, PyTuple_GET_ITEM(rows, ROWS_kind));
     if (kind == NULL || PyErr_Occurred() || kind == Py_None) {
         done = PyErr_Occurred() ? FAILED : kind == Py_None ? TAKEN : DECLINED; /* None: not wanted */
         goto done;
     }
-    if (!is_whole(rows) || !PyBytes_Check(PyTuple_GET_ITEM(rows, DATA)))
+    if (!is_whole(rows) || !PyBytes_Check(PyTuple_GET_ITEM(rows, ROWS_data)))
         goto done;
-    unsigned long flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(rows, FLAGS));
+    unsigned long flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(rows, ROWS_flags));
     int unchecked = table.linked && (safe || (flags & NO_FOREIGN_KEY_CHECKS));
     PyObject *arguments[] = {table.layouts, rows};
     pairs = PyErr_Occurred() ? NULL : native_decode_rows(module, arguments, 2);
@@ -194,7 +197,7 @@ static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *ta
             done = FAILED;
         Py_XDECREF(change);
     }
-    Py_ssize_t size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(rows, DATA));
+    Py_ssize_t size = PyBytes_GET_SIZE(PyTuple_GET_ITEM(rows, ROWS_data));
     *cost += (self->factor * size / (count ? count : 1) + self->each) * count;
 done:
     Py_XDECREF(pairs);
@@ -202,7 +205,7 @@ done:
     return done;
 }
 
-/* maker(items, at, tables, safe) -> (changes, their memory, the place of the first item that is not taken) */
+/* maker(items, at, tables, safe) -> MadeChanges, which end at the first item that is not taken */
 static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
 {
     const ChangeMaker *self = (ChangeMaker *)object;
@@ -230,10 +233,17 @@ static PyObject *maker_call(PyObject *object, PyObject *args, PyObject *named)
             Py_DECREF(found);
             return NULL;
         }
-        if (done == DECLINED)
+        if (done == DECLINED) {
+            types_of(module)->declines[DECLINED_changes]++;
             break;
+        }
     }
-    return Py_BuildValue("(Nnn)", found, cost, at);
+    PyObject *fields[MADE_CHANGES_SIZE] = {
+        [MADE_CHANGES_changes] = found,
+        [MADE_CHANGES_cost] = PyLong_FromSsize_t(cost),
+        [MADE_CHANGES_end] = PyLong_FromSsize_t(at),
+    };
+    return named_made(class_of(module, MADE_CHANGES), fields, MADE_CHANGES_SIZE);
 }
 
 /* A lane of `spread`: what it gets now, with what it had before. */
@@ -279,7 +289,7 @@ static PyObject *parts_of(Lane *lanes, Py_ssize_t count)
     return parts;
 }
 
-/* maker.spread(holder, changes, at, free, limit, (counts, costs, cost, batch, full, share, most))
+/* maker.spread(holder, changes, at, free, limit, room)
  * -> ([(lane, changes), ...], end): the changes from a place on, each to the lane of its keys' holder, as
  * `ConflictDetector.place` finds it for one whose keys are all known. It ends behind the change that fills a lane's
  * batch (`Placement.add_all`), behind `most` changes, and before one that needs `place`. */
@@ -292,7 +302,19 @@ static PyObject *maker_spread(PyObject *object, PyObject *const *args, Py_ssize_
         PyErr_SetString(PyExc_TypeError, "spread(holder, changes, at, free, limit, room)");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args[5], "O!O!nnnnn", &PyList_Type, &counts, &PyList_Type, &costs, &cost, &batch, &full, &share, &most))
+    if (PyTuple_GET_SIZE(args[5]) != ROOM_SIZE || !PyList_Check(PyTuple_GET_ITEM(args[5], ROOM_counts))
+        || !PyList_Check(PyTuple_GET_ITEM(args[5], ROOM_costs))) {
+        PyErr_SetString(PyExc_TypeError, "a Room of other things");
+        return NULL;
+    }
+    counts = PyTuple_GET_ITEM(args[5], ROOM_counts);
+    costs = PyTuple_GET_ITEM(args[5], ROOM_costs);
+    cost = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[5], ROOM_cost));
+    batch = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[5], ROOM_batch));
+    full = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[5], ROOM_full));
+    share = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[5], ROOM_share));
+    most = PyLong_AsSsize_t(PyTuple_GET_ITEM(args[5], ROOM_most));
+    if (PyErr_Occurred())
         return NULL;
     PyObject *holder = args[0], *changes = args[1], *free_lane = args[3];
     Py_ssize_t at = PyLong_AsSsize_t(args[2]), limit = PyLong_AsSsize_t(args[4]), known = PyList_GET_SIZE(counts);
@@ -357,22 +379,25 @@ end:
     return parts == NULL ? NULL : Py_BuildValue("(Nn)", parts, at);
 }
 
-/* ChangeMaker(type of changes, memory for each byte, memory for each change) */
+/* ChangeMaker(memory for each byte, memory for each change) */
 static PyObject *maker_new(PyTypeObject *type, PyObject *args, PyObject *named)
 {
-    PyTypeObject *change;
     Py_ssize_t factor, each;
-    if ((named != NULL && PyDict_GET_SIZE(named)) || !PyArg_ParseTuple(args, "O!nn", &PyType_Type, &change, &factor, &each)) {
+    if ((named != NULL && PyDict_GET_SIZE(named)) || !PyArg_ParseTuple(args, "nn", &factor, &each)) {
         if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "ChangeMaker(type, factor, each)");
+            PyErr_SetString(PyExc_TypeError, "ChangeMaker(factor, each)");
         return NULL;
     }
+    PyObject *module = PyType_GetModule(type);
+    PyTypeObject *change = module == NULL ? NULL : class_of(module, ROW_CHANGE);
+    if (change == NULL)
+        return NULL;
     ChangeMaker *self = (ChangeMaker *)type->tp_alloc(type, 0);
     if (self == NULL)
         return NULL;
     self->factor = factor;
     self->each = each;
-    if (places_of(&self->places, (PyObject *)change) < 0) {
+    if (places_of(&self->places, change) < 0) {
         self->places.type = NULL; /* not held yet */
         Py_DECREF(self);
         return NULL;

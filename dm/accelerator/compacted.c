@@ -4,7 +4,7 @@
 typedef struct {
     Places places;
     Plans plans;
-    PyObject *keys_of, *kinds, *absent, *wild; /* borrowed from the caller */
+    PyObject *module, *keys_of, *absent, *wild; /* borrowed from the caller */
     size_t limit;
     PyObject *left; /* list of changes */
     PyObject *last; /* key to index in `left` */
@@ -61,11 +61,13 @@ static void set(PyObject *object, Py_ssize_t place, PyObject *value)
 static PyObject *change_made(const Compactor *self, const Change *of, ChangeKind kind, PyObject *before, PyObject *after)
 {
     const Places *places = &self->places;
-    PyObject *made = places->type->tp_alloc(places->type, 0);
+    PyObject *member = member_of(self->module, CHANGE_KIND, kind);
+    PyObject *made = member == NULL ? NULL : places->type->tp_alloc(places->type, 0);
     if (made == NULL)
         return NULL;
+    _Static_assert(ROW_CHANGE_SIZE == 7, "a field of a change is not filled");
     set(made, places->plan, of->plan->object);
-    set(made, places->kind, PyTuple_GET_ITEM(self->kinds, kind - 1));
+    set(made, places->kind, member);
     set(made, places->before, before);
     set(made, places->after, after);
     set(made, places->safe, of->safe ? Py_True : Py_False);
@@ -158,17 +160,16 @@ static Outcome add(Compactor *self, const Change *change)
     return TAKEN;
 }
 
-/* compacted(changes, limit, type, kinds, keys_of, absent, wild): a list; the changes if all are left; None: declined. */
+/* compacted(changes, limit, keys_of, absent, wild): a list; the changes if all are left; None: declined. */
 PyObject *native_compacted(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    (void)module;
-    if (count != 7 || !PyTuple_Check(args[3]) || PyTuple_GET_SIZE(args[3]) != 4 || !PyCallable_Check(args[4])) {
-        PyErr_SetString(PyExc_TypeError, "compacted(changes, limit, type, kinds, keys_of, absent, wild)");
+    if (count != 5 || !PyCallable_Check(args[2])) {
+        PyErr_SetString(PyExc_TypeError, "compacted(changes, limit, keys_of, absent, wild)");
         return NULL;
     }
-    Compactor self = {.keys_of = args[4], .kinds = args[3], .absent = args[5], .wild = args[6], .safe = -1};
+    Compactor self = {.module = module, .keys_of = args[2], .absent = args[3], .wild = args[4], .safe = -1};
     self.limit = PyLong_AsSize_t(args[1]);
-    if ((self.limit == (size_t)-1 && PyErr_Occurred()) || places_of(&self.places, args[2]) < 0)
+    if ((self.limit == (size_t)-1 && PyErr_Occurred()) || places_of(&self.places, class_of(module, ROW_CHANGE)) < 0)
         return NULL;
     Outcome done = FAILED;
     PyObject *changes = PySequence_Tuple(args[0]); /* nobody else changes it meanwhile */
@@ -189,5 +190,7 @@ PyObject *native_compacted(PyObject *module, PyObject *const *args, Py_ssize_t c
     if (done == TAKEN && self.merged)
         return self.left;
     Py_XDECREF(self.left);
-    return done == FAILED ? NULL : Py_NewRef(done == TAKEN ? args[0] : Py_None);
+    if (done == FAILED)
+        return NULL;
+    return done == TAKEN ? Py_NewRef(args[0]) : declined(module, DECLINED_compacted);
 }

@@ -58,54 +58,61 @@ static int fixed_of(const uint8_t *data, size_t at, size_t end, int version2, in
     return fixed->columns != 0 && fixed->columns <= MOST_PACKED && end - at >= fixed->width * (size_t)images;
 }
 
-/* The Rows of an event whose images end at `end`; its parts are kind, version 2 (not looked at), partial. */
+/* The Rows of an event whose images end at `end`. */
 static PyObject *rows_made(
-    PyTypeObject *type, PyObject *kind, PyObject *partial, PyObject *bytes, const Fixed *fixed, int images, size_t end
+    PyTypeObject *type, PyObject *form, PyObject *bytes, const Fixed *fixed, int images, size_t end
 )
 {
     const char *bitmap = PyBytes_AS_STRING(bytes) + fixed->at;
     PyObject *present = PyBytes_FromStringAndSize(bitmap, (Py_ssize_t)fixed->width);
     PyObject *after = images == 1 ? Py_XNewRef(present)
                                   : PyBytes_FromStringAndSize(bitmap + fixed->width, (Py_ssize_t)fixed->width);
-    PyObject *fields[] = {
-        Py_NewRef(kind), PyLong_FromUnsignedLongLong(fixed->table), PyLong_FromSize_t(fixed->columns), present, after,
-        Py_NewRef(bytes), PyLong_FromSize_t(fixed->at + fixed->width * (size_t)images), PyLong_FromSize_t(end),
-        PyLong_FromUnsignedLong(fixed->flags), Py_NewRef(partial),
+    PyObject *fields[ROWS_SIZE] = {
+        [ROWS_kind] = Py_NewRef(PyTuple_GET_ITEM(form, ROWS_FORM_kind)),
+        [ROWS_table_id] = PyLong_FromUnsignedLongLong(fixed->table),
+        [ROWS_column_count] = PyLong_FromSize_t(fixed->columns),
+        [ROWS_present] = present,
+        [ROWS_present_after] = after,
+        [ROWS_data] = Py_NewRef(bytes),
+        [ROWS_start] = PyLong_FromSize_t(fixed->at + fixed->width * (size_t)images),
+        [ROWS_end] = PyLong_FromSize_t(end),
+        [ROWS_flags] = PyLong_FromUnsignedLong(fixed->flags),
+        [ROWS_partial] = Py_NewRef(PyTuple_GET_ITEM(form, ROWS_FORM_partial)),
     };
-    const Py_ssize_t size = sizeof fields / sizeof *fields;
-    int missing = 0;
-    for (Py_ssize_t field = 0; field < size; field++)
-        missing |= fields[field] == NULL;
-    PyObject *rows = missing ? NULL : type->tp_alloc(type, size);
-    for (Py_ssize_t field = 0; field < size; field++)
-        if (rows != NULL)
-            PyTuple_SET_ITEM(rows, field, fields[field]);
-        else
-            Py_XDECREF(fields[field]);
-    return rows;
+    return named_made(type, fields, ROWS_SIZE);
 }
 
-static int images_of(PyObject *kind)
+/* Whether it is a RowsForm, of a kind. */
+static int is_form(PyObject *module, PyObject *form)
 {
-    return PyUnicode_READ_CHAR(kind, 0) == 'u' ? 2 : 1;
+    if (!is_structure(module, form, ROWS_FORM))
+        return 0;
+    PyObject *kind = PyTuple_GET_ITEM(form, ROWS_FORM_kind);
+    return PyUnicode_Check(kind) && PyUnicode_GET_LENGTH(kind) > 0;
 }
 
-/* rows_event(kind, version 2, partial, type of the result, handler, data, start, end, header) -> Rows */
+static int images_of(PyObject *form)
+{
+    return PyUnicode_READ_CHAR(PyTuple_GET_ITEM(form, ROWS_FORM_kind), 0) == 'u' ? 2 : 1;
+}
+
+/* rows_event(form, handler, data, start, end, header) -> Rows */
 PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    (void)self;
     const uint8_t *data;
     size_t at, end;
-    if (count != 5 + HANDLED || !is_named(args[3]) || !PyUnicode_Check(args[0]) || !PyUnicode_GET_LENGTH(args[0])) {
-        PyErr_SetString(PyExc_TypeError, "rows_event(kind, version 2, partial, type, handler, data, start, end, header)");
+    if (count != 2 + HANDLED || !is_form(self, args[0])) {
+        PyErr_SetString(PyExc_TypeError, "rows_event(form, handler, data, start, end, header)");
         return NULL;
     }
-    PyObject *const *given = args + 5;
+    PyObject *form = args[0], *const *given = args + 2;
     Fixed fixed;
-    int images = images_of(args[0]);
-    if (!body_of(given, &data, &at, &end) || !fixed_of(data, at, end, args[1] == Py_True, images, &fixed))
-        return PyObject_Vectorcall(args[4], given, HANDLED, NULL);
-    return rows_made((PyTypeObject *)args[3], args[0], args[2], given[0], &fixed, images, end);
+    int images = images_of(form), version2 = PyTuple_GET_ITEM(form, ROWS_FORM_version2) == Py_True;
+    if (!body_of(given, &data, &at, &end) || !fixed_of(data, at, end, version2, images, &fixed)) {
+        types_of(self)->declines[DECLINED_rows_event]++;
+        return PyObject_Vectorcall(args[1], given, HANDLED, NULL);
+    }
+    return rows_made(class_of(self, ROWS), form, given[0], &fixed, images, end);
 }
 
 /* table_map_event(known by body, handler, data, start, end, header) -> TableMap */
@@ -143,9 +150,11 @@ PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize
 #define TABLE_ID_SIZE 6
 
 typedef struct {
+    PyObject *module;
     PyObject *bodies; /* dict: the body of a table map -> the table map */
     PyObject *maps;   /* dict: its number -> the table map, or None if its rows are passed over */
-    PyObject *forms;  /* dict: event type -> (kind, version 2, compressed, partial) */
+    PyObject *forms;  /* dict: event type -> RowsForm */
+    PyObject *sessions; /* dict: a session as bytes -> what was read of it */
     PyTypeObject *rows, *item;
     size_t trailing; /* bytes behind the body */
     PyObject *events; /* a list, or Events */
@@ -176,9 +185,9 @@ static int raw_at(const Run *run, Py_ssize_t at, Raw *raw)
         return raw->data != NULL && raw->size >= HEADER_SIZE;
     }
     PyObject *event = PyList_GET_ITEM(run->events, at);
-    if (!Py_IS_TYPE(event, run->type) || PyTuple_GET_SIZE(event) != 2 || !PyBytes_CheckExact(PyTuple_GET_ITEM(event, 1)))
+    if (!Py_IS_TYPE(event, run->type) || !PyBytes_CheckExact(PyTuple_GET_ITEM(event, CHECKED_EVENT_data)))
         return 0;
-    raw->bytes = PyTuple_GET_ITEM(event, 1);
+    raw->bytes = PyTuple_GET_ITEM(event, CHECKED_EVENT_data);
     raw->data = (const uint8_t *)PyBytes_AS_STRING(raw->bytes);
     raw->size = (size_t)PyBytes_GET_SIZE(raw->bytes);
     return raw->size >= HEADER_SIZE;
@@ -209,28 +218,16 @@ static Outcome take_table_map(const Run *run, const uint8_t *data, size_t size)
     return PyErr_Occurred() ? FAILED : DECLINED;
 }
 
-/* The form's fields, borrowed; 0 if it has not the form of one. */
-static int form_of(PyObject *form, PyObject **kind, PyObject **version2, PyObject **partial)
-{
-    if (!PyTuple_Check(form) || PyTuple_GET_SIZE(form) != 4)
-        return 0;
-    *kind = PyTuple_GET_ITEM(form, 0);
-    *version2 = PyTuple_GET_ITEM(form, 1);
-    *partial = PyTuple_GET_ITEM(form, 3);
-    return PyUnicode_Check(*kind) && PyUnicode_GET_LENGTH(*kind) > 0;
-}
-
 static Outcome take_rows(const Run *run, PyObject *form, const Raw *raw, PyObject *found)
 {
     const uint8_t *data = raw->data;
     size_t size = raw->size;
-    PyObject *kind, *version2, *partial;
     Fixed fixed;
-    if (!form_of(form, &kind, &version2, &partial) || size < HEADER_SIZE + run->trailing)
+    if (!is_form(run->module, form) || size < HEADER_SIZE + run->trailing)
         return DECLINED;
     size_t end = size - run->trailing;
-    int images = images_of(kind);
-    if (!fixed_of(data, HEADER_SIZE, end, version2 == Py_True, images, &fixed))
+    int images = images_of(form), version2 = PyTuple_GET_ITEM(form, ROWS_FORM_version2) == Py_True;
+    if (!fixed_of(data, HEADER_SIZE, end, version2, images, &fixed))
         return DECLINED;
     PyObject *table_map = map_of(run, fixed.table);
     if (table_map == NULL)
@@ -238,15 +235,15 @@ static Outcome take_rows(const Run *run, PyObject *form, const Raw *raw, PyObjec
     if (table_map == Py_None)
         return TAKEN;
     PyObject *bytes = raw->bytes ? Py_NewRef(raw->bytes) : PyBytes_FromStringAndSize((const char *)data, (Py_ssize_t)size);
-    PyObject *rows = bytes == NULL ? NULL : rows_made(run->rows, kind, partial, bytes, &fixed, images, end);
+    PyObject *rows = bytes == NULL ? NULL : rows_made(run->rows, form, bytes, &fixed, images, end);
     Py_XDECREF(bytes);
-    PyObject *item = rows == NULL ? NULL : run->item->tp_alloc(run->item, 2);
+    PyObject *item = rows == NULL ? NULL : run->item->tp_alloc(run->item, ROWS_ITEM_SIZE);
     if (item == NULL) {
         Py_XDECREF(rows);
         return FAILED;
     }
-    PyTuple_SET_ITEM(item, 0, Py_NewRef(table_map));
-    PyTuple_SET_ITEM(item, 1, rows);
+    PyTuple_SET_ITEM(item, ROWS_ITEM_table_map, Py_NewRef(table_map));
+    PyTuple_SET_ITEM(item, ROWS_ITEM_rows, rows);
     int failed = PyList_Append(found, item);
     Py_DECREF(item);
     return failed < 0 ? FAILED : TAKEN;
@@ -270,26 +267,55 @@ static int is_run(PyObject *module, PyObject *events)
     return PyList_Check(events) || Py_IS_TYPE(events, types_of(module)->events);
 }
 
-/* rows_of(events, at, trailing, bodies, maps, forms, event type, type of rows, type of items)
- * -> (items, bytes of their events, bytes, end) */
+/* Reads what the two loops are given; 0 with an exception. */
+static int run_of(PyObject *module, PyObject *events, PyObject *state, PyObject *item, Run *run)
+{
+    if (!is_run(module, events) || !is_structure(module, state, STREAM_STATE) || !is_named(item)) {
+        PyErr_SetString(PyExc_TypeError, "events, a StreamState, and the type of items");
+        return 0;
+    }
+    *run = (Run){
+        .module = module,
+        .bodies = PyTuple_GET_ITEM(state, STREAM_STATE_bodies),
+        .maps = PyTuple_GET_ITEM(state, STREAM_STATE_maps),
+        .forms = PyTuple_GET_ITEM(state, STREAM_STATE_forms),
+        .sessions = PyTuple_GET_ITEM(state, STREAM_STATE_sessions),
+        .rows = class_of(module, ROWS),
+        .item = (PyTypeObject *)item,
+        .events = events,
+        .listed = PyList_Check(events),
+        .type = class_of(module, CHECKED_EVENT),
+    };
+    if (run->rows == NULL || run->type == NULL)
+        return 0;
+    Py_ssize_t trailing = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, STREAM_STATE_trailing));
+    if (trailing < 0 || !PyDict_Check(run->bodies) || !PyDict_Check(run->maps) || !PyDict_Check(run->forms)
+        || !PyDict_Check(run->sessions)) {
+        if (!PyErr_Occurred())
+            PyErr_SetString(PyExc_TypeError, "a StreamState of other things");
+        return 0;
+    }
+    run->trailing = (size_t)trailing;
+    return 1;
+}
+
+/* rows_of(events, at, state, type of items) -> FoundRows */
 PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 9 || !is_run(self, args[0]) || !PyDict_Check(args[3]) || !PyDict_Check(args[4]) || !PyDict_Check(args[5])
-        || !is_named(args[6]) || !is_named(args[7]) || !is_named(args[8])) {
-        PyErr_SetString(PyExc_TypeError, "rows_of(events, at, trailing, bodies, maps, forms, type, type, type)");
+    Run run;
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "rows_of(events, at, state, type)");
         return NULL;
     }
-    Py_ssize_t at = PyLong_AsSsize_t(args[1]), trailing = PyLong_AsSsize_t(args[2]), rows_size = 0, size = 0;
+    if (!run_of(self, args[0], args[2], args[3], &run))
+        return NULL;
+    Py_ssize_t at = PyLong_AsSsize_t(args[1]), rows_size = 0, size = 0;
     if (PyErr_Occurred())
         return NULL;
-    if (at < 0 || trailing < 0) {
+    if (at < 0) {
         PyErr_SetString(PyExc_ValueError, "a place outside of the events");
         return NULL;
     }
-    Run run = {
-        args[3], args[4], args[5], (PyTypeObject *)args[7], (PyTypeObject *)args[8], (size_t)trailing,
-        args[0], PyList_Check(args[0]), (PyTypeObject *)args[6],
-    };
     PyObject *found = PyList_New(0);
     if (found == NULL)
         return NULL;
@@ -306,7 +332,13 @@ PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count
         if (PyList_GET_SIZE(found) > before)
             rows_size += (Py_ssize_t)raw.size;
     }
-    return Py_BuildValue("(Nnnn)", found, rows_size, size, at);
+    PyObject *fields[FOUND_ROWS_SIZE] = {
+        [FOUND_ROWS_items] = found,
+        [FOUND_ROWS_rows_size] = PyLong_FromSsize_t(rows_size),
+        [FOUND_ROWS_size] = PyLong_FromSsize_t(size),
+        [FOUND_ROWS_end] = PyLong_FromSsize_t(at),
+    };
+    return named_made(class_of(self, FOUND_ROWS), fields, FOUND_ROWS_SIZE);
 }
 
 /* What begins a transaction: MySQL's source is 16 bytes (none: the transaction has no GTID), MariaDB's a domain. */
@@ -383,7 +415,7 @@ static Outcome take_begin(const uint8_t *data, size_t size, PyObject *sessions)
 
 typedef struct {
     Run run;
-    PyObject *sessions;
+    PyTypeObject *made;
     size_t largest; /* bytes of rows events in a transaction */
 } Stream;
 
@@ -409,7 +441,7 @@ static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObjec
     if (!group.mariadb) {
         if (!body_at(stream, at++, &raw, &end))
             return DECLINED;
-        Outcome begun = take_begin(raw.data, end, stream->sessions);
+        Outcome begun = take_begin(raw.data, end, stream->run.sessions);
         if (begun != TAKEN)
             return begun;
         total += raw.size;
@@ -439,11 +471,17 @@ static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObjec
         PyObject *source = group.mariadb ? PyLong_FromUnsignedLongLong(group.domain)
             : group.source == NULL ? Py_NewRef(Py_None)
                                    : PyBytes_FromStringAndSize((const char *)group.source, 16);
-        PyObject *made = Py_BuildValue(
-            "(NKKkOnnn)", source, (unsigned long long)group.number, (unsigned long long)group.server,
-            (unsigned long)little(raw.data, 4), items, (Py_ssize_t)rows_size, (Py_ssize_t)(total - announced),
-            (Py_ssize_t)total
-        );
+        PyObject *fields[FOUND_TRANSACTION_SIZE] = {
+            [FOUND_TRANSACTION_source] = source,
+            [FOUND_TRANSACTION_number] = PyLong_FromUnsignedLongLong(group.number),
+            [FOUND_TRANSACTION_server_id] = PyLong_FromUnsignedLongLong(group.server),
+            [FOUND_TRANSACTION_timestamp] = PyLong_FromUnsignedLong((unsigned long)little(raw.data, 4)),
+            [FOUND_TRANSACTION_items] = Py_NewRef(items),
+            [FOUND_TRANSACTION_rows_size] = PyLong_FromSize_t(rows_size),
+            [FOUND_TRANSACTION_size] = PyLong_FromSize_t(total - announced),
+            [FOUND_TRANSACTION_length] = PyLong_FromSize_t(total),
+        };
+        PyObject *made = named_made(stream->made, fields, FOUND_TRANSACTION_SIZE);
         if (made == NULL || PyList_Append(found, made) < 0)
             done = FAILED;
         Py_XDECREF(made);
@@ -453,29 +491,25 @@ static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObjec
     return done;
 }
 
-/* transactions_of(events, at, trailing, bodies, maps, forms, sessions, largest, event type, type of rows, type of items)
- * -> (transactions, end), each (source, number, server id, time, items, bytes of rows, bytes behind the GTID, bytes) */
+/* transactions_of(events, at, state, largest, type of items) -> ([FoundTransaction], end) */
 PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 11 || !is_run(self, args[0]) || !PyDict_Check(args[3]) || !PyDict_Check(args[4]) || !PyDict_Check(args[5])
-        || !PyDict_Check(args[6]) || !is_named(args[8]) || !is_named(args[9]) || !is_named(args[10])) {
-        PyErr_SetString(PyExc_TypeError, "transactions_of(events, at, trailing, bodies, maps, forms, sessions, largest, type, type, type)");
+    Stream stream;
+    if (count != 5) {
+        PyErr_SetString(PyExc_TypeError, "transactions_of(events, at, state, largest, type)");
         return NULL;
     }
-    Py_ssize_t at = PyLong_AsSsize_t(args[1]), trailing = PyLong_AsSsize_t(args[2]), largest = PyLong_AsSsize_t(args[7]);
+    stream.made = class_of(self, FOUND_TRANSACTION);
+    if (stream.made == NULL || !run_of(self, args[0], args[2], args[4], &stream.run))
+        return NULL;
+    Py_ssize_t at = PyLong_AsSsize_t(args[1]), largest = PyLong_AsSsize_t(args[3]);
     if (PyErr_Occurred())
         return NULL;
-    if (at < 0 || trailing < 0 || largest < 0) {
+    if (at < 0 || largest < 0) {
         PyErr_SetString(PyExc_ValueError, "a place outside of the events");
         return NULL;
     }
-    Stream stream = {
-        {
-            args[3], args[4], args[5], (PyTypeObject *)args[9], (PyTypeObject *)args[10], (size_t)trailing,
-            args[0], PyList_Check(args[0]), (PyTypeObject *)args[8],
-        },
-        args[6], (size_t)largest,
-    };
+    stream.largest = (size_t)largest;
     PyObject *found = PyList_New(0);
     if (found == NULL)
         return NULL;
@@ -486,5 +520,7 @@ PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize
         Py_DECREF(found);
         return NULL;
     }
+    if (at < count_of(&stream.run))
+        types_of(self)->declines[DECLINED_transactions]++;
     return Py_BuildValue("(Nn)", found, at);
 }

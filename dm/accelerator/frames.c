@@ -9,11 +9,14 @@ static PyObject *header_of(const uint8_t *event, PyTypeObject *type)
 {
     static const struct {
         uint8_t at, size;
-    } fields[] = {{0, 4}, {4, 1}, {5, 4}, {9, 4}, {13, 4}, {17, 2}};
-    PyObject *header = type->tp_alloc(type, 6);
+    } fields[EVENT_HEADER_SIZE] = {
+        [EVENT_HEADER_timestamp] = {0, 4}, [EVENT_HEADER_type] = {4, 1}, [EVENT_HEADER_server_id] = {5, 4},
+        [EVENT_HEADER_size] = {9, 4}, [EVENT_HEADER_end] = {13, 4}, [EVENT_HEADER_flags] = {17, 2},
+    };
+    PyObject *header = type->tp_alloc(type, EVENT_HEADER_SIZE);
     if (header == NULL)
         return NULL;
-    for (int field = 0; field < 6; field++) {
+    for (int field = 0; field < EVENT_HEADER_SIZE; field++) {
         PyObject *number = PyLong_FromUnsignedLong((unsigned long)little(event + fields[field].at, fields[field].size));
         if (number == NULL) {
             Py_DECREF(header);
@@ -26,7 +29,7 @@ static PyObject *header_of(const uint8_t *event, PyTypeObject *type)
 
 static PyObject *event_of(const uint8_t *event, size_t size, PyTypeObject *type, PyTypeObject *header_type)
 {
-    PyObject *made = type->tp_alloc(type, 2);
+    PyObject *made = type->tp_alloc(type, CHECKED_EVENT_SIZE);
     if (made == NULL)
         return NULL;
     PyObject *header = header_of(event, header_type);
@@ -36,8 +39,8 @@ static PyObject *event_of(const uint8_t *event, size_t size, PyTypeObject *type,
         Py_DECREF(made);
         return NULL;
     }
-    PyTuple_SET_ITEM(made, 0, header);
-    PyTuple_SET_ITEM(made, 1, data);
+    PyTuple_SET_ITEM(made, CHECKED_EVENT_header, header);
+    PyTuple_SET_ITEM(made, CHECKED_EVENT_data, data);
     return made;
 }
 
@@ -148,13 +151,16 @@ PyTypeObject *events_type(PyObject *module)
     return (PyTypeObject *)PyType_FromModuleAndSpec(module, &spec, NULL);
 }
 
-/* frames(data, start, end, checksum, place, event type, header type) -> (events, end of them) */
+/* frames(data, start, end, checksum, place) -> (events, end of them) */
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    if (count != 7 || !PyBytes_Check(args[0]) || !is_named(args[5]) || !is_named(args[6])) {
-        PyErr_SetString(PyExc_TypeError, "frames(data, start, end, checksum, place, event type, header type)");
+    if (count != 5 || !PyBytes_Check(args[0])) {
+        PyErr_SetString(PyExc_TypeError, "frames(data, start, end, checksum, place)");
         return NULL;
     }
+    PyTypeObject *event_type = class_of(self, CHECKED_EVENT), *header_type = class_of(self, EVENT_HEADER);
+    if (event_type == NULL || header_type == NULL)
+        return NULL;
     Py_ssize_t start = PyLong_AsSsize_t(args[1]), stop = PyLong_AsSsize_t(args[2]);
     int checksum = PyObject_IsTrue(args[3]);
     long long place = PyLong_AsLongLong(args[4]); /* of data[0] in the file; negative if nobody knows */
@@ -169,8 +175,8 @@ PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count)
     if (found == NULL)
         return NULL;
     found->data = Py_NewRef(args[0]);
-    found->type = (PyTypeObject *)Py_NewRef(args[5]);
-    found->header_type = (PyTypeObject *)Py_NewRef(args[6]);
+    found->type = (PyTypeObject *)Py_NewRef(event_type);
+    found->header_type = (PyTypeObject *)Py_NewRef(header_type);
     found->start = (size_t)start;
     const uint8_t *data = (const uint8_t *)PyBytes_AS_STRING(args[0]);
     size_t at = (size_t)start, end = (size_t)stop;

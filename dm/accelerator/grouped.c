@@ -4,11 +4,9 @@
  */
 #include "batch.h"
 
-typedef enum { INSERTS, REPLACES, UPDATES, DELETES, NONE } Verb; /* as `dm.changes.grouped` counts them */
-
 /* One statement in the making, or those of one change alone. */
 typedef struct {
-    Verb verb;
+    size_t verb;
     Plan *plan; /* NULL: alone */
     int safe;
     PyObject *changes, *rows, *images; /* lists; of one alone `changes` has its statements */
@@ -18,7 +16,7 @@ typedef struct {
 typedef struct {
     Places places;
     Plans plans;
-    PyObject *keys_of, *alone, *absent, *wild; /* borrowed from the caller */
+    PyObject *module, *keys_of, *alone, *absent, *wild; /* borrowed from the caller */
     size_t limit;
     Group *groups;
     Py_ssize_t count, room;
@@ -51,7 +49,7 @@ static int group_add(Group *group, const Change *change, PyObject *image, PyObje
     return PyList_Append(group->images, image);
 }
 
-static Outcome join(Batch *self, Verb verb, const Change *change, PyObject *image, PyObject *text)
+static Outcome join(Batch *self, size_t verb, const Change *change, PyObject *image, PyObject *text)
 {
     Plan *plan = change->plan;
     size_t size = (size_t)PyBytes_GET_SIZE(text);
@@ -126,7 +124,7 @@ static Outcome whole(const Batch *self, const Plan *plan, PyObject *row, PyObjec
 }
 
 /* Join by the row key; what its encoders refuse Python has to say. */
-static Outcome join_by_key(Batch *self, Verb verb, const Change *change)
+static Outcome join_by_key(Batch *self, size_t verb, const Change *change)
 {
     PyObject *text = written(change->plan->key_values, change->before);
     if (text == NULL) {
@@ -146,7 +144,7 @@ static Outcome add_delete(Batch *self, const Change *change)
     for (Py_ssize_t at = 0; !change->safe && at < verified->count; at++)
         if (PyTuple_GET_ITEM(change->before, verified->at[at]) == Py_None)
             return append_alone(self, change);
-    return join_by_key(self, DELETES, change);
+    return join_by_key(self, VERB_DELETE, change);
 }
 
 /* Whether a column of a unique index has another value; -1: an exception is set. */
@@ -180,9 +178,9 @@ static Outcome add_update(Batch *self, const Change *change)
     if (done != TAKEN)
         return done == DECLINED ? append_alone(self, change) : FAILED;
     if (moved && !by_insert)
-        done = join_by_key(self, DELETES, change);
+        done = join_by_key(self, VERB_DELETE, change);
     if (done == TAKEN)
-        done = join(self, by_insert ? UPDATES : REPLACES, change, change->after, text);
+        done = join(self, by_insert ? VERB_UPDATE : VERB_REPLACE, change, change->after, text);
     Py_DECREF(text);
     return done;
 }
@@ -193,7 +191,7 @@ static Outcome add_insert(Batch *self, const Change *change)
     Outcome done = whole(self, change->plan, change->after, &text);
     if (done != TAKEN)
         return done == DECLINED ? append_alone(self, change) : FAILED;
-    done = join(self, change->safe || change->plan->insert_replaces ? REPLACES : INSERTS, change, change->after, text);
+    done = join(self, change->safe || change->plan->insert_replaces ? VERB_REPLACE : VERB_INSERT, change, change->after, text);
     Py_DECREF(text);
     return done;
 }
@@ -208,6 +206,8 @@ static Outcome add(Batch *self, const Change *change)
         self->floor = self->count - 1;
     }
     switch (change->kind) {
+    case _:
+        break;
     case INSERT:
         return add_insert(self, change);
     case UPDATE:
@@ -215,9 +215,23 @@ static Outcome add(Batch *self, const Change *change)
     case DELETE:
         return add_delete(self, change);
     case NOTHING:
-        return join_by_key(self, NONE, change);
+        return join_by_key(self, VERB_NOTHING, change);
     }
     return DECLINED;
+}
+
+static PyObject *made_of(const Batch *self, const Group *group)
+{
+    PyObject *fields[GROUP_SIZE] = {
+        [GROUP_verb] = Py_XNewRef(member_of(self->module, VERB, group->verb)),
+        [GROUP_plan] = Py_NewRef(group->plan->object),
+        [GROUP_safe] = PyBool_FromLong(group->safe),
+        [GROUP_changes] = Py_NewRef(group->changes),
+        [GROUP_rows] = Py_NewRef(group->rows),
+        [GROUP_images] = Py_NewRef(group->images),
+        [GROUP_size] = PyLong_FromSize_t(group->size),
+    };
+    return object_made(self->module, GROUP, fields, GROUP_SIZE);
 }
 
 static PyObject *result_of(const Batch *self)
@@ -225,10 +239,7 @@ static PyObject *result_of(const Batch *self)
     PyObject *result = PyList_New(self->count);
     for (Py_ssize_t at = 0; result != NULL && at < self->count; at++) {
         const Group *group = &self->groups[at];
-        PyObject *item = group->plan == NULL ? Py_NewRef(group->changes)
-                                             : Py_BuildValue("iOOOOOn", (int)group->verb, group->plan->object,
-                                                   group->safe ? Py_True : Py_False, group->changes, group->rows,
-                                                   group->images, (Py_ssize_t)group->size);
+        PyObject *item = group->plan == NULL ? Py_NewRef(group->changes) : made_of(self, group);
         if (item == NULL)
             Py_CLEAR(result);
         else
@@ -237,17 +248,17 @@ static PyObject *result_of(const Batch *self)
     return result;
 }
 
-/* grouped(changes, limit, type, keys_of, alone, absent, wild): the groups in order, or None: declined. */
+/* grouped(changes, limit, keys_of, alone, absent, wild): the groups in order, or None: declined. */
 PyObject *native_grouped(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
-    (void)module;
-    if (count != 7 || !PyCallable_Check(args[3]) || !PyCallable_Check(args[4])) {
-        PyErr_SetString(PyExc_TypeError, "grouped(changes, limit, type, keys_of, alone, absent, wild)");
+    if (count != 6 || !PyCallable_Check(args[2]) || !PyCallable_Check(args[3])) {
+        PyErr_SetString(PyExc_TypeError, "grouped(changes, limit, keys_of, alone, absent, wild)");
         return NULL;
     }
-    Batch self = {.keys_of = args[3], .alone = args[4], .absent = args[5], .wild = args[6], .floor = -1, .safe = -1};
+    Batch self = {.module = module, .keys_of = args[2], .alone = args[3], .absent = args[4], .wild = args[5],
+                  .floor = -1, .safe = -1};
     self.limit = PyLong_AsSize_t(args[1]);
-    if ((self.limit == (size_t)-1 && PyErr_Occurred()) || places_of(&self.places, args[2]) < 0)
+    if ((self.limit == (size_t)-1 && PyErr_Occurred()) || places_of(&self.places, class_of(module, ROW_CHANGE)) < 0)
         return NULL;
     Outcome done = FAILED;
     PyObject *result = NULL, *changes = PySequence_Tuple(args[0]); /* nobody else changes it meanwhile */
@@ -262,7 +273,7 @@ PyObject *native_grouped(PyObject *module, PyObject *const *args, Py_ssize_t cou
         change_free(&change);
     }
     if (done != FAILED)
-        result = done == TAKEN ? result_of(&self) : Py_NewRef(Py_None);
+        result = done == TAKEN ? result_of(&self) : declined(module, DECLINED_grouped);
     for (Py_ssize_t at = 0; at < self.count; at++) {
         Py_XDECREF(self.groups[at].changes);
         Py_XDECREF(self.groups[at].rows);

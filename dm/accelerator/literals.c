@@ -6,7 +6,7 @@
  */
 #include "native.h"
 
-typedef enum { CALL = 0, INTEGER = 1, UTF8 = 2, PRINTED = 3, DECIMAL = 4, FLOATING = 5, DIGITS = 6, KINDS } Kind;
+typedef enum { USUAL_FIELDS(AS_VALUE) KINDS } Kind;
 
 typedef struct {
     Py_ssize_t at; /* in the row */
@@ -19,6 +19,7 @@ typedef struct {
     PyObject_VAR_HEAD
     PyObject *open;  /* bytes around the values */
     PyObject *close;
+    Types *types; /* of the module, which the type holds */
     Text text;
     Step steps[1];
 } Literals;
@@ -246,6 +247,8 @@ static PyObject *literals_call(PyObject *object, PyObject *args, PyObject *names
             done = put_usual(&text, step, value);
         if (done == DECLINED) {
             text.length = before;
+            if (step->kind != CALL)
+                self->types->declines[DECLINED_literals]++;
             done = put_called(&text, step, value);
         }
     }
@@ -261,14 +264,22 @@ static PyObject *literals_call(PyObject *object, PyObject *args, PyObject *names
 
 static int step_of(Step *step, PyObject *given)
 {
-    int kind;
-    if (!PyTuple_Check(given) || !PyArg_ParseTuple(given, "niSO", &step->at, &kind, &step->prefix, &step->encoder))
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != LITERAL_STEP_SIZE
+        || !PyBytes_Check(PyTuple_GET_ITEM(given, LITERAL_STEP_prefix))) {
+        PyErr_SetString(PyExc_TypeError, "a step is a LiteralStep");
         return -1;
-    if (step->at < 0 || kind < 0 || kind >= KINDS || !PyCallable_Check(step->encoder)) {
+    }
+    step->at = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, LITERAL_STEP_at));
+    Py_ssize_t usual = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, LITERAL_STEP_usual));
+    if (PyErr_Occurred())
+        return -1;
+    step->prefix = PyTuple_GET_ITEM(given, LITERAL_STEP_prefix);
+    step->encoder = PyTuple_GET_ITEM(given, LITERAL_STEP_encoder);
+    if (step->at < 0 || usual < 0 || usual >= KINDS || !PyCallable_Check(step->encoder)) {
         PyErr_SetString(PyExc_ValueError, "no step of literals");
         return -1;
     }
-    step->kind = (Kind)kind;
+    step->kind = (Kind)usual;
     return 0;
 }
 
@@ -288,9 +299,11 @@ static PyObject *literals_new(PyTypeObject *type, PyObject *args, PyObject *name
         if (step_of(&step, PyTuple_GET_ITEM(steps, at)) < 0)
             return NULL;
     }
-    Literals *self = (Literals *)type->tp_alloc(type, count);
+    Types *types = PyType_GetModuleState(type);
+    Literals *self = types == NULL ? NULL : (Literals *)type->tp_alloc(type, count);
     if (self == NULL)
         return NULL;
+    self->types = types;
     self->open = Py_NewRef(open);
     self->close = Py_NewRef(close);
     for (Py_ssize_t at = 0; at < count; at++) {

@@ -95,16 +95,19 @@ static int put_row(Text *text, const Column *columns, Py_ssize_t width, size_t r
     return 1;
 }
 
-/* The buffers of (bitmap or None, offsets, values, first); 0 with an exception unless they hold so many rows. */
+/* The buffers of an ArrowColumn; 0 with an exception unless they hold so many rows. */
 static int read_column(PyObject *given, Column *column, Py_ssize_t rows)
 {
-    PyObject *valid, *offsets, *values;
-    Py_ssize_t first;
-    if (!PyTuple_Check(given) || !PyArg_ParseTuple(given, "OOOn", &valid, &offsets, &values, &first)) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "a column is (bitmap or None, offsets, values, first)");
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != ARROW_COLUMN_SIZE) {
+        PyErr_SetString(PyExc_TypeError, "a column is an ArrowColumn");
         return 0;
     }
+    PyObject *valid = PyTuple_GET_ITEM(given, ARROW_COLUMN_valid);
+    PyObject *offsets = PyTuple_GET_ITEM(given, ARROW_COLUMN_offsets);
+    PyObject *values = PyTuple_GET_ITEM(given, ARROW_COLUMN_values);
+    Py_ssize_t first = PyLong_AsSsize_t(PyTuple_GET_ITEM(given, ARROW_COLUMN_first));
+    if (first == -1 && PyErr_Occurred())
+        return 0;
     if ((valid != Py_None && PyObject_GetBuffer(valid, &column->valid, PyBUF_SIMPLE) < 0)
         || PyObject_GetBuffer(offsets, &column->offsets, PyBUF_SIMPLE) < 0
         || PyObject_GetBuffer(values, &column->values, PyBUF_SIMPLE) < 0)

@@ -14,7 +14,6 @@ static PyObject *native_crc32(PyObject *self, PyObject *data)
 
 static PyObject *native_json_text(PyObject *self, PyObject *doc)
 {
-    (void)self;
     if (!PyBytes_Check(doc)) {
         PyErr_SetString(PyExc_TypeError, "json_text(bytes)");
         return NULL;
@@ -26,11 +25,11 @@ static PyObject *native_json_text(PyObject *self, PyObject *doc)
         made = PyUnicode_DecodeUTF8(text.bytes, (Py_ssize_t)text.length, NULL);
         if (made == NULL && PyErr_ExceptionMatches(PyExc_UnicodeDecodeError)) {
             PyErr_Clear();
-            made = Py_NewRef(Py_None);
+            made = declined(self, DECLINED_json);
         }
         break;
     case DECLINED:
-        made = Py_NewRef(Py_None);
+        made = declined(self, DECLINED_json);
         break;
     case FAILED:
         break;
@@ -39,7 +38,26 @@ static PyObject *native_json_text(PyObject *self, PyObject *doc)
     return made;
 }
 
+#define AS_NAME(name) #name,
+
+/* declines() -> {loop: how often it has declined} */
+static PyObject *native_declines(PyObject *self, PyObject *nothing)
+{
+    (void)nothing;
+    static const char *const names[] = {LOOPS(AS_NAME)};
+    PyObject *all = PyDict_New();
+    for (size_t loop = 0; all != NULL && loop < LOOP_COUNT; loop++) {
+        PyObject *count = PyLong_FromUnsignedLongLong(types_of(self)->declines[loop]);
+        if (count == NULL || PyDict_SetItemString(all, names[loop], count) < 0)
+            Py_CLEAR(all);
+        Py_XDECREF(count);
+    }
+    return all;
+}
+
 static PyMethodDef methods[] = {
+    {"adopt", (PyCFunction)(void (*)(void))native_adopt, METH_FASTCALL, "Take a class as the one of a structure."},
+    {"declines", native_declines, METH_NOARGS, "How often each loop has left something to Python."},
     {"compacted", (PyCFunction)(void (*)(void))native_compacted, METH_FASTCALL, "Changes, those of one row merged."},
     {"cut", (PyCFunction)(void (*)(void))native_cut, METH_FASTCALL, "A run of usual events out of packets."},
     {"decode", (PyCFunction)(void (*)(void))native_decode, METH_FASTCALL, "The row changes between two places, or None."},
@@ -74,7 +92,12 @@ static int prepare(PyObject *module)
         return -1;
     if (PyModule_AddType(module, state->change_maker) < 0)
         return -1;
-    return PyModule_AddIntConstant(module, "sources", DM_SOURCES); /* what `dm.accelerator` compares */
+    PyObject *fields = structure_fields();
+    int done = fields == NULL ? -1 : PyModule_AddObjectRef(module, "structures", fields);
+    Py_XDECREF(fields);
+    if (done < 0)
+        return -1;
+    return PyModule_AddIntConstant(module, "sources", DM_SOURCES); /* what `dm.accelerator.switch` compares */
 }
 
 static int traverse(PyObject *module, visitproc visit, void *arg)
@@ -85,6 +108,10 @@ static int traverse(PyObject *module, visitproc visit, void *arg)
     Py_VISIT(state->literals);
     Py_VISIT(state->change_maker);
     Py_VISIT(state->events);
+    for (size_t at = 0; at < STRUCTURE_COUNT; at++) {
+        Py_VISIT(state->classes[at]);
+        Py_VISIT(state->members[at]);
+    }
     return 0;
 }
 
@@ -96,6 +123,11 @@ static int clear(PyObject *module)
     Py_CLEAR(state->literals);
     Py_CLEAR(state->change_maker);
     Py_CLEAR(state->events);
+    for (size_t at = 0; at < STRUCTURE_COUNT; at++) {
+        Py_CLEAR(state->classes[at]);
+        Py_CLEAR(state->fields[at]);
+        Py_CLEAR(state->members[at]);
+    }
     return 0;
 }
 

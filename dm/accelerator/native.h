@@ -13,6 +13,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "structures.h"
+
 #if !defined(__BYTE_ORDER__) || __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "the wire is little-endian and so is this code; dm runs without it"
 #endif
@@ -66,15 +68,48 @@ Outcome json_text(const uint8_t *doc, size_t size, Text *text);
 char *digits_of(char *to, uint64_t number);
 char *digits_padded(char *to, uint64_t number, int width);
 
-/* The module's types. */
+/* What the ordinary workload is expected not to meet: how often each loop has left something to Python. */
+#define LOOPS(L) L(rows) L(rows_event) L(json) L(literals) L(changes) L(compacted) L(grouped) L(transactions)
+#define AS_LOOP(name) DECLINED_##name,
+typedef enum { LOOPS(AS_LOOP) LOOP_COUNT } Loop;
+
+/* The module's types, and those that Python has handed over for the structures. */
 typedef struct {
     PyTypeObject *layout, *text_rows, *literals, *change_maker, *events;
+    PyTypeObject *classes[STRUCTURE_COUNT];
+    PyObject *fields[STRUCTURE_COUNT], *members[STRUCTURE_COUNT];
+    unsigned long long declines[LOOP_COUNT];
 } Types;
 
-static inline const Types *types_of(PyObject *module)
+static inline Types *types_of(PyObject *module)
 {
     return PyModule_GetState(module);
 }
+
+/* Counts that a loop declines, and gives None. */
+static inline PyObject *declined(PyObject *module, Loop loop)
+{
+    ((Types *)PyModule_GetState(module))->declines[loop]++;
+    Py_RETURN_NONE;
+}
+
+/* The class of a structure, and a member of an enumeration, borrowed; NULL with an exception where there is none yet. */
+PyTypeObject *class_of(PyObject *module, Structure structure);
+PyObject *member_of(PyObject *module, Structure structure, size_t number);
+
+/* A named tuple, and an object that is called by the names of its fields. The references are taken, in every case; one
+ * of them may be NULL, with an exception, as the class may. */
+PyObject *named_made(PyTypeObject *type, PyObject *const *fields, Py_ssize_t size);
+PyObject *object_made(PyObject *module, Structure structure, PyObject *const *fields, Py_ssize_t size);
+
+/* Whether it is a structure of the class that was handed over for it. */
+static inline int is_structure(PyObject *module, PyObject *object, Structure structure)
+{
+    return Py_IS_TYPE(object, types_of(module)->classes[structure]);
+}
+
+PyObject *structure_fields(void);
+PyObject *native_adopt(PyObject *module, PyObject *const *args, Py_ssize_t count);
 
 /* Of Events: how many there are, and the bytes of one; NULL for none. */
 Py_ssize_t events_length(PyObject *object);

@@ -12,8 +12,6 @@
 #define LONGEST (0xFFFFFF - 1)
 #define TABLE_ID_SIZE 6
 
-enum { SHOWN, ROWS, TABLE_MAP, UNUSUAL };
-
 typedef struct {
     const uint8_t *ways; /* of the 256 event types */
     PyObject *boundary;
@@ -43,9 +41,9 @@ static int look_inside(Run *run)
 /* Whether the index has to see the event; -1 with an exception. */
 static int to_be_shown(Run *run, int way, const uint8_t *event, size_t size)
 {
-    if (!run->inside || way == SHOWN)
+    if (!run->inside || way == WAY_SHOWN)
         return 1;
-    if (way != TABLE_MAP)
+    if (way != WAY_TABLE_MAP)
         return 0;
     if (size < HEADER_SIZE + TABLE_ID_SIZE)
         return 1;
@@ -95,11 +93,10 @@ static PyObject *raised(void)
 }
 
 /* cut(data, start, sequence, offset, checksum, ways, boundary, inside_state, table_ids, feed)
- *     -> (size of the events, which begin where `start` was, start, sequence, offset, exception of feed or None)
+ *     -> Cut: the size of the events, which begin where `start` was, .., exception of feed or None
  */
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    (void)self;
     if (count != 10 || !PyByteArray_Check(args[5]) || PyByteArray_GET_SIZE(args[5]) != 256 || !PySet_Check(args[8])) {
         PyErr_SetString(PyExc_TypeError, "cut(data, start, sequence, offset, checksum, ways, boundary, inside, ids, feed)");
         return NULL;
@@ -145,7 +142,7 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
             || little(event + 17, 2) & ARTIFICIAL)
             break;
         int way = run.ways[event[4]];
-        if (way == UNUSUAL || (run.checksum && crc32_of(event, event_size) != CRC_RESIDUE))
+        if (way == WAY_UNUSUAL || (run.checksum && crc32_of(event, event_size) != CRC_RESIDUE))
             break;
         memmove(to + taken, event, event_size);
         event = to + taken;
@@ -163,5 +160,12 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
     PyBuffer_Release(&arrived);
     if (failure == NULL)
         failure = Py_NewRef(Py_None);
-    return Py_BuildValue("(nnkKN)", (Py_ssize_t)taken, (Py_ssize_t)at, sequence, (unsigned long long)offset, failure);
+    PyObject *fields[CUT_SIZE] = {
+        [CUT_size] = PyLong_FromSize_t(taken),
+        [CUT_start] = PyLong_FromSize_t(at),
+        [CUT_sequence] = PyLong_FromUnsignedLong(sequence),
+        [CUT_offset] = PyLong_FromUnsignedLongLong(offset),
+        [CUT_failure] = failure,
+    };
+    return named_made(class_of(self, CUT), fields, CUT_SIZE);
 }

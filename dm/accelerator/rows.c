@@ -1,14 +1,11 @@
-/* Row images to tuples: what the functions made by `dm.binlog.codegen` give, driven by a table of steps.
+/* Row images to tuples: what `dm.binlog.image` makes of them, driven by a table of steps.
  *
  * A layout has a step for each column of a table. It comes from Python, which knows types; here it is only followed.
  * Types that are rare have a step that calls the Python function which makes their value.
  */
 #include "native.h"
 
-enum {
-    ABSENT, SIGNED, UNSIGNED, BIG_ENDIAN_NUMBER, FLOAT, DOUBLE, YEAR, DECIMAL, DATE, DATETIME2, TIMESTAMP2, TIME2,
-    BYTES, JSON, UTF8, CALL_FIXED, CALL_SIZED, STEP_KINDS
-};
+enum { ROW_STEP_KIND_FIELDS(AS_VALUE) STEP_KINDS };
 #define DECIMAL_DIGITS 65
 
 typedef struct {
@@ -376,6 +373,14 @@ static int layout_of(PyObject *given, const PyTypeObject *type, Layout **layout)
     return given == Py_None || Py_TYPE(given) == type;
 }
 
+/* The answer; None is counted. */
+static PyObject *counted(PyObject *module, PyObject *answer)
+{
+    if (answer == Py_None)
+        types_of(module)->declines[DECLINED_rows]++;
+    return answer;
+}
+
 /* decode(before or None, after or None, data, start, end) -> list of (before, after), or None where Python has to look */
 PyObject *native_decode(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
@@ -388,11 +393,8 @@ PyObject *native_decode(PyObject *module, PyObject *const *args, Py_ssize_t coun
     Py_ssize_t start = PyLong_AsSsize_t(args[3]), end = PyLong_AsSsize_t(args[4]);
     if (PyErr_Occurred())
         return NULL;
-    return changes(before, after, args[2], start, end);
+    return counted(module, changes(before, after, args[2], start, end));
 }
-
-/* The fields of dm.binlog.rows.Rows. */
-enum { KIND, TABLE_ID, COLUMN_COUNT, PRESENT, PRESENT_AFTER, DATA, START, END, FLAGS, PARTIAL, ROWS_FIELDS };
 
 /* A new reference to the layout of these columns; NULL, perhaps with an exception, where there is none that fits. */
 static Layout *known_layout(PyObject *layouts, PyObject *rows, int field, const PyTypeObject *type)
@@ -400,7 +402,7 @@ static Layout *known_layout(PyObject *layouts, PyObject *rows, int field, const 
     PyObject *found = PyDict_GetItemWithError(layouts, PyTuple_GET_ITEM(rows, field));
     if (found == NULL || Py_TYPE(found) != type)
         return NULL;
-    Py_ssize_t columns = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, COLUMN_COUNT));
+    Py_ssize_t columns = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, ROWS_column_count));
     return columns == ((Layout *)found)->columns ? (Layout *)Py_NewRef(found) : NULL;
 }
 
@@ -408,25 +410,25 @@ static Layout *known_layout(PyObject *layouts, PyObject *rows, int field, const 
 PyObject *native_decode_rows(PyObject *module, PyObject *const *args, Py_ssize_t count)
 {
     const PyTypeObject *type = types_of(module)->layout;
-    if (count != 2 || !PyDict_Check(args[0]) || !PyTuple_Check(args[1]) || PyTuple_GET_SIZE(args[1]) != ROWS_FIELDS
-        || !PyUnicode_Check(PyTuple_GET_ITEM(args[1], KIND)) || !PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(args[1], KIND))) {
+    if (count != 2 || !PyDict_Check(args[0]) || !is_structure(module, args[1], ROWS)
+        || !PyUnicode_Check(PyTuple_GET_ITEM(args[1], ROWS_kind)) || !PyUnicode_GET_LENGTH(PyTuple_GET_ITEM(args[1], ROWS_kind))) {
         PyErr_SetString(PyExc_TypeError, "decode_rows(layouts, rows)");
         return NULL;
     }
     PyObject *rows = args[1], *answer = NULL;
-    if (PyTuple_GET_ITEM(rows, PARTIAL) != Py_False)
+    if (PyTuple_GET_ITEM(rows, ROWS_partial) != Py_False)
         Py_RETURN_NONE;
-    Py_UCS4 kind = PyUnicode_READ_CHAR(PyTuple_GET_ITEM(rows, KIND), 0); /* insert, update, delete */
+    Py_UCS4 kind = PyUnicode_READ_CHAR(PyTuple_GET_ITEM(rows, ROWS_kind), 0); /* insert, update, delete */
     /* Held while functions of Python are called, which could let another thread empty the dictionary. */
-    Layout *before = kind == 'i' ? NULL : known_layout(args[0], rows, PRESENT, type);
-    Layout *after = kind == 'd' ? NULL : known_layout(args[0], rows, kind == 'u' ? PRESENT_AFTER : PRESENT, type);
-    Py_ssize_t start = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, START));
-    Py_ssize_t end = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, END));
+    Layout *before = kind == 'i' ? NULL : known_layout(args[0], rows, ROWS_present, type);
+    Layout *after = kind == 'd' ? NULL : known_layout(args[0], rows, kind == 'u' ? ROWS_present_after : ROWS_present, type);
+    Py_ssize_t start = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, ROWS_start));
+    Py_ssize_t end = PyLong_AsSsize_t(PyTuple_GET_ITEM(rows, ROWS_end));
     if (!PyErr_Occurred()) {
         if ((before == NULL && kind != 'i') || (after == NULL && kind != 'd'))
             answer = Py_NewRef(Py_None);
         else
-            answer = changes(before, after, PyTuple_GET_ITEM(rows, DATA), start, end);
+            answer = counted(module, changes(before, after, PyTuple_GET_ITEM(rows, ROWS_data), start, end));
     }
     Py_XDECREF(before);
     Py_XDECREF(after);
@@ -466,24 +468,36 @@ static int sensible(Step *step)
     }
 }
 
+static int number_at(PyObject *given, Py_ssize_t field, uint32_t most, uint32_t *number)
+{
+    unsigned long found = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(given, field));
+    if (PyErr_Occurred())
+        return 0;
+    *number = (uint32_t)found;
+    if (found > most)
+        PyErr_SetString(PyExc_OverflowError, "a number of a step");
+    return found <= most;
+}
+
 static int read_step(PyObject *given, Step *step)
 {
-    PyObject *call;
-    unsigned char kind, width, digits;
-    unsigned int size;
+    uint32_t kind, width, digits;
     if (given == Py_None) {
         step->kind = ABSENT;
         return 1;
     }
-    if (!PyTuple_Check(given) || !PyArg_ParseTuple(given, "bbbIO", &kind, &width, &digits, &size, &call)) {
-        if (!PyErr_Occurred())
-            PyErr_SetString(PyExc_TypeError, "a step is (kind, width, digits, size, function or None)");
+    if (!PyTuple_Check(given) || PyTuple_GET_SIZE(given) != ROW_STEP_SIZE) {
+        PyErr_SetString(PyExc_TypeError, "a step is a RowStep");
         return 0;
     }
-    step->kind = kind;
-    step->width = width;
-    step->digits = digits;
-    step->size = size;
+    if (!number_at(given, ROW_STEP_kind, UINT8_MAX, &kind) || !number_at(given, ROW_STEP_width, UINT8_MAX, &width)
+        || !number_at(given, ROW_STEP_digits, UINT8_MAX, &digits)
+        || !number_at(given, ROW_STEP_size, UINT32_MAX, &step->size))
+        return 0;
+    step->kind = (uint8_t)kind;
+    step->width = (uint8_t)width;
+    step->digits = (uint8_t)digits;
+    PyObject *call = PyTuple_GET_ITEM(given, ROW_STEP_function);
     step->call = call == Py_None ? NULL : Py_NewRef(call);
     if (kind == ABSENT || !sensible(step)) {
         PyErr_SetString(PyExc_ValueError, "no step has these numbers");

@@ -29,6 +29,7 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
+    PyTypeObject *taken, *buffers; /* TakenRows, ColumnBuffers */
     Py_ssize_t width;
     size_t rows;
     size_t room; /* for how many rows there are offsets and bits */
@@ -213,7 +214,7 @@ static const uint8_t *place_of(PyObject *const *args, Py_ssize_t *start, Py_ssiz
     return (const uint8_t *)data;
 }
 
-/* run(data, start, end, rows, size) -> (place, rows, size): whole packets with a row each, until there are so many rows
+/* run(data, start, end, rows, size) -> TakenRows: whole packets with a row each, until there are so many rows
  * or bytes, or something else comes. */
 static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
@@ -242,7 +243,12 @@ static PyObject *run(PyObject *self, PyObject *const *args, Py_ssize_t count)
         size += (Py_ssize_t)length;
         taken++;
     }
-    return Py_BuildValue("(nnn)", (Py_ssize_t)at, taken, size);
+    PyObject *fields[TAKEN_ROWS_SIZE] = {
+        [TAKEN_ROWS_at] = PyLong_FromSize_t(at),
+        [TAKEN_ROWS_rows] = PyLong_FromSsize_t(taken),
+        [TAKEN_ROWS_size] = PyLong_FromSsize_t(size),
+    };
+    return named_made(rows->taken, fields, TAKEN_ROWS_SIZE);
 }
 
 /* row(data, start, end) -> whether these bytes are a row, which then is taken */
@@ -272,7 +278,7 @@ static PyObject *given_away(PyObject **bytes, size_t used)
     return given;
 }
 
-static PyObject *column_of(Column *column, size_t rows)
+static PyObject *column_of(PyTypeObject *type, Column *column, size_t rows)
 {
     Py_ssize_t nulls = (Py_ssize_t)column->nulls;
     int32_t first = 0;
@@ -286,23 +292,23 @@ static PyObject *column_of(Column *column, size_t rows)
     PyObject *values = given_away(&column->values, column->length);
     column->expected = column->length < LARGE ? column->length + column->length / 8 : 0;
     column->length = column->nulls = 0;
-    if (valid == NULL || offsets == NULL || values == NULL) {
-        Py_XDECREF(valid);
-        Py_XDECREF(offsets);
-        Py_XDECREF(values);
-        return NULL;
-    }
-    return Py_BuildValue("(nNNN)", nulls, valid, offsets, values);
+    PyObject *fields[COLUMN_BUFFERS_SIZE] = {
+        [COLUMN_BUFFERS_nulls] = PyLong_FromSsize_t(nulls),
+        [COLUMN_BUFFERS_valid] = valid,
+        [COLUMN_BUFFERS_offsets] = offsets,
+        [COLUMN_BUFFERS_values] = values,
+    };
+    return named_made(type, fields, COLUMN_BUFFERS_SIZE);
 }
 
-/* take() -> [(number of NULLs, bitmap or None, offsets, values) of each column]; afterwards there are no rows */
+/* take() -> [ColumnBuffers of each column]; afterwards there are no rows */
 static PyObject *take(PyObject *self, PyObject *nothing)
 {
     (void)nothing;
     TextRows *rows = (TextRows *)self;
     PyObject *found = PyList_New(rows->width);
     for (Py_ssize_t column = 0; found != NULL && column < rows->width; column++) {
-        PyObject *made = column_of(&rows->columns[column], rows->rows);
+        PyObject *made = column_of(rows->buffers, &rows->columns[column], rows->rows);
         if (made == NULL)
             Py_CLEAR(found);
         else
@@ -319,6 +325,8 @@ static void text_rows_dealloc(TextRows *rows)
         forget(rows);
     PyMem_Free(rows->columns);
     PyMem_Free(rows->row);
+    Py_XDECREF(rows->taken);
+    Py_XDECREF(rows->buffers);
     type->tp_free((PyObject *)rows);
     Py_DECREF(type);
 }
@@ -337,9 +345,14 @@ static PyObject *text_rows_new(PyTypeObject *type, PyObject *args, PyObject *key
         PyErr_SetString(PyExc_ValueError, "no row has that many columns");
         return NULL;
     }
-    TextRows *rows = (TextRows *)type->tp_alloc(type, 0);
+    PyObject *module = PyType_GetModule(type);
+    PyTypeObject *taken = module == NULL ? NULL : class_of(module, TAKEN_ROWS);
+    PyTypeObject *buffers = taken == NULL ? NULL : class_of(module, COLUMN_BUFFERS);
+    TextRows *rows = buffers == NULL ? NULL : (TextRows *)type->tp_alloc(type, 0);
     if (rows == NULL)
         return NULL;
+    rows->taken = (PyTypeObject *)Py_NewRef(taken);
+    rows->buffers = (PyTypeObject *)Py_NewRef(buffers);
     rows->columns = PyMem_Calloc((size_t)width, sizeof(Column));
     rows->row = PyMem_Calloc((size_t)width, sizeof(Value));
     if (rows->columns == NULL || rows->row == NULL) {

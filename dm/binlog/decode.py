@@ -2,7 +2,7 @@
 
 A `RowDecoder` belongs to one table map and to the tracked columns that tell what the map does not: signs, binary
 strings, fractional digits of old types. Whatever the bytes are, `decode` gives rows or raises DMError; the boundary
-is here, as the generated functions check nothing. Where the compiled decoder is there it reads first, and what it
+is here, as an `ImageReader` checks nothing. Where the compiled decoder is there it reads first, and what it
 declines is read, and judged, as without it.
 
 An image that holds no column at all (MINIMAL, a row of defaults only) has no bytes; the server then means one row
@@ -15,13 +15,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any, Final
 
-from dm import accelerator
 from dm.binlog.check import WireColumn, mismatch
-from dm.binlog.codegen import PATTERNS_KEPT, Image, NullableImage, Sized, Step, nullable_image, pattern_image, step_of
 from dm.binlog.cursor import ByteCursor, Malformed
+from dm.binlog.image import ImageReader, Sized, Step, step_of
 from dm.binlog.json_diff import apply_differences
 from dm.binlog.json_tree import json_tree, json_value, value_of
-from dm.binlog.native_rows import native_layout, native_step
+from dm.binlog.native_rows import NATIVE_ROWS
 from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.binlog.value import Row
@@ -35,37 +34,6 @@ _PRESENT_KEPT: Final = 64
 _PARTIAL_JSON_UPDATES: Final = 0x1
 
 
-class ImageDecoder:
-    """Decodes images that hold one set of columns."""
-
-    __slots__ = ("_nullable", "_patterns", "_steps", "width")
-
-    def __init__(self, steps: Sequence[Step | None]) -> None:
-        self._steps = steps
-        self._patterns: dict[bytes, Image] = {}
-        self._nullable: NullableImage | None = None
-        self.width = (sum(step is not None for step in steps) + 7) // 8  # bytes of the null bitmap
-
-    def image(self, data: bytes, at: int) -> tuple[Row, int]:
-        """The row of the image at data[at] and where the image ends, which may lie behind the data's end."""
-        body = at + self.width
-        nulls = data[at:body]
-        known = self._patterns.get(nulls)
-        if known is not None:
-            return known(data, body)
-        return self._new(data, body, nulls)
-
-    def _new(self, data: bytes, body: int, nulls: bytes) -> tuple[Row, int]:
-        number = int.from_bytes(nulls, "little")
-        if len(self._patterns) < PATTERNS_KEPT:
-            made = pattern_image(self._steps, number)
-            self._patterns[nulls] = made
-            return made(data, body)
-        if self._nullable is None:
-            self._nullable = nullable_image(self._steps)
-        return self._nullable(data, body, number)
-
-
 class RowDecoder:
     """Decodes the rows events that follow one table map."""
 
@@ -76,23 +44,20 @@ class RowDecoder:
         self._table_map = table_map
         self._steps = [step_of(wire, column) for wire, column in zip(table_map.columns, columns, strict=True)]
         self._json = [index for index, wire in enumerate(table_map.columns) if wire.code == WireCode.JSON]
-        self._images: dict[bytes, ImageDecoder] = {}
-        self._native = accelerator.native
-        if self._native is not None:
-            self._native_steps = [native_step(*pair) for pair in zip(table_map.columns, columns, strict=True)]
-            self._layouts: dict[bytes, Any] = {}
+        self._readers: dict[bytes, ImageReader] = {}
+        self._native = NATIVE_ROWS()(table_map, columns)
 
     @property
     def layouts(self) -> dict[bytes, Any] | None:
         """What the compiled decoder has learnt of the images so far; None without it."""
-        return None if self._native is None else self._layouts
+        return None if self._native is None else self._native.layouts
 
     def decode(self, rows: Rows) -> list[RowPair]:
         """The rows as (before, after), in the table map's column order; raises DMError."""
         if self._native is not None:
-            compiled: list[RowPair] | None = self._native.decode_rows(self._layouts, rows)
+            compiled: list[RowPair] | None = self._native.decode_rows(self._native.layouts, rows)
             if compiled is None:
-                compiled = self._with_layouts(rows)
+                compiled = self._native.learn(rows)
             if compiled is not None:
                 return compiled
         if rows.column_count != len(self._steps):
@@ -106,37 +71,27 @@ class RowDecoder:
         except _DAMAGE as error:
             raise self._corrupt(str(error)) from error
 
-    def _decoder(self, present: bytes) -> ImageDecoder:
-        known = self._images.get(present)
+    def _reader(self, present: bytes) -> ImageReader:
+        known = self._readers.get(present)
         if known is None:
-            bits = int.from_bytes(present, "little")
-            steps = [step if bits >> index & 1 else None for index, step in enumerate(self._steps)]
-            if len(self._images) >= _PRESENT_KEPT:
-                self._images.clear()
-            known = ImageDecoder(steps)
-            self._images[present] = known
+            if len(self._readers) >= _PRESENT_KEPT:
+                self._readers.clear()
+            known = self._readers[present] = ImageReader(self._present_steps(present))
         return known
 
-    def _with_layouts(self, rows: Rows) -> list[RowPair] | None:
-        """What the compiled decoder says when it knows the images' columns; None where it says nothing."""
-        wanted = {rows.present, rows.present_after}
-        if self._native is None or rows.partial or wanted <= self._layouts.keys():
-            return None
-        if len(self._layouts) >= _PRESENT_KEPT:
-            self._layouts.clear()
-        for present in wanted:
-            self._layouts[present] = native_layout(self._native, self._native_steps, present)
-        found: list[RowPair] | None = self._native.decode_rows(self._layouts, rows)
-        return found
+    def _present_steps(self, present: bytes) -> list[Step | None]:
+        """The steps of the columns that an image holds."""
+        bits = int.from_bytes(present, "little")
+        return [step if bits >> index & 1 else None for index, step in enumerate(self._steps)]
 
     def _single_images(self, rows: Rows) -> list[RowPair]:
         data, at, end = rows.data, rows.start, rows.end
-        decoder = self._decoder(rows.present)
-        image = decoder.image
+        reader = self._reader(rows.present)
         found: list[Row] = []
-        if decoder.width == 0:
-            found.append(image(data, at)[0])
+        if reader.width == 0:
+            found.append(reader.image(data, at)[0])
         else:
+            image = reader.image
             while at < end:
                 row, at = image(data, at)
                 found.append(row)
@@ -148,15 +103,14 @@ class RowDecoder:
 
     def _updates(self, rows: Rows) -> list[RowPair]:
         data, at, end = rows.data, rows.start, rows.end
-        before_decoder, after_decoder = self._decoder(rows.present), self._decoder(rows.present_after)
-        before_image, after_image = before_decoder.image, after_decoder.image
+        before_reader, after_reader = self._reader(rows.present), self._reader(rows.present_after)
         found: list[RowPair] = []
-        if before_decoder.width + after_decoder.width == 0:
-            found.append((before_image(data, at)[0], after_image(data, at)[0]))
+        if before_reader.width + after_reader.width == 0:
+            found.append((before_reader.image(data, at)[0], after_reader.image(data, at)[0]))
         else:
             while at < end:
-                before, at = before_image(data, at)
-                after, at = after_image(data, at)
+                before, at = before_reader.image(data, at)
+                after, at = after_reader.image(data, at)
                 found.append((before, after))
         if at != end:
             raise Malformed("its last row ends behind it")
@@ -169,24 +123,23 @@ class RowDecoder:
         in the image or not (MySQL source, unpack_row and Rows_event::PARTIAL_JSON_UPDATES).
         """
         data, at, end = rows.data, rows.start, rows.end
-        before_image = ImageDecoder(self._raw_json_steps(rows.present)).image
-        after_image = ImageDecoder(self._raw_json_steps(rows.present_after)).image
+        before_reader = ImageReader(self._raw_json_steps(rows.present))
+        after_reader = ImageReader(self._raw_json_steps(rows.present_after))
         found: list[RowPair] = []
         while at < end:
-            before, at = before_image(data, at)
+            before, at = before_reader.image(data, at)
             cursor = ByteCursor(data, at, end)
             partial = 0
             if cursor.packed() & _PARTIAL_JSON_UPDATES:
                 partial = cursor.uint((len(self._json) + 7) // 8)
-            after, at = after_image(data, cursor.at)
+            after, at = after_reader.image(data, cursor.at)
             found.append(self._whole_documents(before, after, partial))
         if at != end:
             raise Malformed("its last row ends behind it")
         return found
 
     def _raw_json_steps(self, present: bytes) -> list[Step | None]:
-        bits = int.from_bytes(present, "little")
-        steps: list[Step | None] = [step if bits >> index & 1 else None for index, step in enumerate(self._steps)]
+        steps = self._present_steps(present)
         for index in self._json:
             if steps[index] is not None:
                 steps[index] = Sized(self._table_map.columns[index].size)

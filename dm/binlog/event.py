@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Self
 
+from dm.accelerator.structures import shared
 from dm.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, EventHeader, parse_header
 
 
@@ -23,6 +24,7 @@ class RawEvent(NamedTuple):
         return self.data[HEADER_SIZE : len(self.data) - CHECKSUM_SIZE if checksum else None]
 
 
+@shared
 class CheckedEvent(RawEvent):
     """An event whose checksum was found right by who read it, so that nobody has to compute it again."""
 

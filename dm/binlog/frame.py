@@ -8,9 +8,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Protocol
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
 from dm.binlog.event import CheckedEvent
 from dm.binlog.header import (
     CHECKSUM_SIZE,
@@ -31,6 +32,8 @@ _checked: Final[Callable[[tuple[EventHeader, bytes]], CheckedEvent]] = partial(t
 
 # The CRC-32 of any bytes followed by their own CRC-32 is this number, so that one call checks an event.
 CRC_RESIDUE: Final = 0x2144DF1C
+
+_NOWHERE: Final = -1  # no place of a file
 
 
 def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[tuple[int, EventHeader]]:
@@ -59,10 +62,20 @@ def checked_events(
     data[0] stands at a `place` of a file, does not say that it ends there; and a format description, which may say that
     there are checksums from now on, or none.
     """
-    if accelerator.native is not None:
-        where = -1 if place is None else place
-        events, at = accelerator.native.frames(data, at, end, checksum, where, CheckedEvent, EventHeader)
-        return events, at
+    return _TWINS()(data, at, end, checksum, _NOWHERE if place is None else place)
+
+
+class _Frames(Protocol):
+    """The loop over a piece of a file."""
+
+    def __call__(
+        self, data: bytes, at: int, end: int, checksum: bool, place: int, /
+    ) -> tuple[Sequence[CheckedEvent], int]:
+        """The events, and their end."""
+        ...
+
+
+def _frames(data: bytes, at: int, end: int, checksum: bool, place: int) -> tuple[Sequence[CheckedEvent], int]:
     found: list[CheckedEvent] = []
     unpack = HEADER.unpack_from
     while at + HEADER_SIZE <= end:
@@ -71,7 +84,7 @@ def checked_events(
         stop = at + size
         if stop > end or size < HEADER_SIZE or fields[_TYPE] == _FORMAT_DESCRIPTION:
             break
-        if place is not None and fields[_END] != (place + stop) & 0xFFFFFFFF:
+        if place >= 0 and fields[_END] != (place + stop) & 0xFFFFFFFF:
             break
         event = data[at:stop]
         if checksum and zlib.crc32(event) != CRC_RESIDUE:
@@ -79,6 +92,13 @@ def checked_events(
         found.append(_checked((new_header(fields), event)))
         at = stop
     return found, at
+
+
+def _compiled(native: Native) -> _Frames:
+    return native.frames
+
+
+_TWINS: Final[Pair[_Frames]] = Pair(_frames, _compiled)
 
 
 def verify_crc(event: bytes | bytearray | memoryview) -> bool:

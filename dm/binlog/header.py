@@ -12,6 +12,8 @@ from functools import partial
 from struct import Struct
 from typing import Final, NamedTuple
 
+from dm.accelerator.structures import shared
+
 HEADER_SIZE: Final = 19
 CHECKSUM_SIZE: Final = 4
 
@@ -120,6 +122,7 @@ ROWS_AND_THEIR_TEXT: Final = frozenset(
 )
 
 
+@shared
 class EventHeader(NamedTuple):
     """The common header; `end` is the 32-bit log_pos of the event's end and wraps in files above 4 GiB."""
 

@@ -1,6 +1,6 @@
 """Row images through the compiled decoder: which of its steps reads which column.
 
-The same types as in `dm.binlog.codegen`, in the numbers that `dm/accelerator/rows.c` knows. What only old servers write
+The same types as in `dm.binlog.image`, in steps that `dm/accelerator/rows.c` knows. What only old servers write
 is left to the Python functions, which a step calls.
 """
 
@@ -8,21 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from enum import IntEnum
-from struct import Struct
-from types import ModuleType
-from typing import Any, Final
+from functools import partial
+from typing import Any, Final, NamedTuple
 
+from dm.accelerator.native import Native
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
 from dm.binlog.check import WireColumn
-from dm.binlog.codegen import Fixed, Sized, step_of
+from dm.binlog.image import Fixed, Sized, step_of
 from dm.binlog.json_tree import json_value
+from dm.binlog.rows import Rows
+from dm.binlog.table_map import TableMap
 from dm.binlog.value import ABSENT
 from dm.binlog.wire_type import WireCode, WireType
 
-NativeStep = tuple[int, int, int, int, Callable[[bytes], Any] | None]  # kind, width, digits, size, function
 
-
-class Kind(IntEnum):
-    """Steps of `dm/accelerator/rows.c`, in its order."""
+@shared
+class RowStepKind(IntEnum):
+    """What the compiled decoder does for one column."""
 
     ABSENT = 0
     SIGNED = 1
@@ -43,6 +46,18 @@ class Kind(IntEnum):
     CALL_SIZED = 16
 
 
+@shared
+class RowStep(NamedTuple):
+    """How the compiled decoder reads one column."""
+
+    kind: RowStepKind
+    width: int = 0  # bytes of the length in front; of a DECIMAL its digits before the point
+    digits: int = 0  # of a fraction
+    size: int = 0  # bytes of a value of fixed size, or what a value is padded to
+    function: Callable[[bytes], Any] | None = None
+
+
+LAYOUTS_KEPT: Final = 64
 _INTEGER_SIZES: Final = {
     WireCode.TINY: 1,
     WireCode.SHORT: 2,
@@ -51,54 +66,55 @@ _INTEGER_SIZES: Final = {
     WireCode.LONGLONG: 8,
 }
 _BARE: Final = {
-    WireCode.FLOAT: Kind.FLOAT,
-    WireCode.DOUBLE: Kind.DOUBLE,
-    WireCode.YEAR: Kind.YEAR,
-    WireCode.DATE: Kind.DATE,
-    WireCode.NEWDATE: Kind.DATE,
+    WireCode.FLOAT: RowStepKind.FLOAT,
+    WireCode.DOUBLE: RowStepKind.DOUBLE,
+    WireCode.YEAR: RowStepKind.YEAR,
+    WireCode.DATE: RowStepKind.DATE,
+    WireCode.NEWDATE: RowStepKind.DATE,
 }
 _FRACTIONAL: Final = {
-    WireCode.DATETIME2: Kind.DATETIME2,
-    WireCode.TIMESTAMP2: Kind.TIMESTAMP2,
-    WireCode.TIME2: Kind.TIME2,
+    WireCode.DATETIME2: RowStepKind.DATETIME2,
+    WireCode.TIMESTAMP2: RowStepKind.TIMESTAMP2,
+    WireCode.TIME2: RowStepKind.TIME2,
 }
 
 
-def native_step(wire: WireType, column: WireColumn) -> NativeStep:
+def native_step(wire: WireType, column: WireColumn) -> RowStep:
     """How the compiled decoder reads one column; raises DMError for what nobody reads."""
     code, size = wire.code, wire.size
     if code in _INTEGER_SIZES:
-        kind = Kind.UNSIGNED if column.unsigned else Kind.SIGNED
-        return kind, 0, 0, _INTEGER_SIZES[WireCode(code)], None
+        kind = RowStepKind.UNSIGNED if column.unsigned else RowStepKind.SIGNED
+        return RowStep(kind, size=_INTEGER_SIZES[WireCode(code)])
     if code in _BARE:
-        return _BARE[WireCode(code)], 0, 0, 0, None
+        return RowStep(_BARE[WireCode(code)])
     if code in _FRACTIONAL:
-        return _FRACTIONAL[WireCode(code)], 0, size, 0, None
+        return RowStep(_FRACTIONAL[WireCode(code)], digits=size)
     if code == WireCode.NEWDECIMAL:
-        return Kind.DECIMAL, size - wire.scale, wire.scale, 0, None
+        return RowStep(RowStepKind.DECIMAL, width=size - wire.scale, digits=wire.scale)
     if code == WireCode.BIT:
-        return Kind.BIG_ENDIAN_NUMBER, 0, 0, (size + 7) // 8, None
+        return RowStep(RowStepKind.BIG_ENDIAN_NUMBER, size=(size + 7) // 8)
     if code in (WireCode.ENUM, WireCode.SET):
-        return Kind.UNSIGNED, 0, 0, size, None
+        return RowStep(RowStepKind.UNSIGNED, size=size)
     if code == WireCode.JSON:
-        return Kind.JSON, size, 0, 0, json_value
+        return RowStep(RowStepKind.JSON, width=size, function=json_value)
     if code == WireCode.BLOB and column.base == "json":
-        return Kind.UTF8, size, 0, 0, None
+        return RowStep(RowStepKind.UTF8, width=size)
     step = step_of(wire, column)
     if isinstance(step, Sized):
         if step.function is None:
-            return Kind.BYTES, step.width, 0, 0, None
+            return RowStep(RowStepKind.BYTES, width=step.width)
         if code == WireCode.STRING:  # padded: of an empty value only the padding is left
-            return Kind.BYTES, step.width, 0, len(step.function(b"")), None
-        return Kind.CALL_SIZED, step.width, 0, 0, step.function
-    return Kind.CALL_FIXED, 0, 0, *_fixed(step)
+            return RowStep(RowStepKind.BYTES, width=step.width, size=len(step.function(b"")))
+        return RowStep(RowStepKind.CALL_SIZED, width=step.width, function=step.function)
+    fixed_size, function = _fixed(step)
+    return RowStep(RowStepKind.CALL_FIXED, size=fixed_size, function=function)
 
 
 def _fixed(step: Fixed) -> tuple[int, Callable[[bytes], Any]]:
     """Size and function of a column that Python makes of its bytes."""
-    layout, function = Struct("<" + step.fields), step.function
+    layout, function = step.layout, step.function
     assert function is not None
-    if step.fields.endswith("s"):
+    if layout.format.endswith("s"):
         return layout.size, function
     made = function
 
@@ -108,7 +124,36 @@ def _fixed(step: Fixed) -> tuple[int, Callable[[bytes], Any]]:
     return layout.size, of_number
 
 
-def native_layout(native: ModuleType, steps: Sequence[NativeStep], present: bytes) -> Any:
-    """The extension's layout for the images that hold these columns."""
-    bits = int.from_bytes(present, "little")
-    return native.Layout(tuple(step if bits >> index & 1 else None for index, step in enumerate(steps)), ABSENT)
+class NativeRows:
+    """The compiled decoder of the rows behind one table map; `layouts` is what it has learnt of their images."""
+
+    __slots__ = ("_native", "_steps", "decode_rows", "layouts")
+
+    def __init__(self, native: Native, table_map: TableMap, columns: Sequence[WireColumn]) -> None:
+        self._native = native
+        self._steps = [native_step(*pair) for pair in zip(table_map.columns, columns, strict=True)]
+        self.layouts: dict[bytes, Any] = {}
+        self.decode_rows = native.decode_rows
+
+    def learn(self, rows: Rows) -> list[Any] | None:
+        """What it says of rows that it has declined, when it knows the images' columns; None where it says nothing."""
+        wanted = {rows.present, rows.present_after}
+        if rows.partial or wanted <= self.layouts.keys():
+            return None
+        if len(self.layouts) >= LAYOUTS_KEPT:
+            self.layouts.clear()
+        for present in wanted:
+            self.layouts[present] = self.layout(present)
+        return self.decode_rows(self.layouts, rows)
+
+    def layout(self, present: bytes) -> Any:
+        """The extension's layout for the images that hold these columns."""
+        bits = int.from_bytes(present, "little")
+        steps = tuple(step if bits >> index & 1 else None for index, step in enumerate(self._steps))
+        return self._native.Layout(steps, ABSENT)
+
+
+NATIVE_ROWS: Final[Pair[Callable[[TableMap, Sequence[WireColumn]], NativeRows | None]]] = Pair(
+    lambda table_map, columns: None, lambda native: partial(NativeRows, native)
+)
+"""What reads rows in front of `dm.binlog.decode`, which is the reference."""

@@ -17,11 +17,11 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from types import ModuleType
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Final, TypeVar
 from zlib import crc32
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
 from dm.binlog import control, gtid_list, payload, query, transaction
 from dm.binlog.control import (
     FormatDescription,
@@ -34,6 +34,16 @@ from dm.binlog.control import (
 )
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.event import CheckedEvent, InnerEvent, RawEvent
+from dm.binlog.event_runs import (
+    PLAIN_ROWS,
+    ROWS_OF,
+    TRANSACTIONS_OF,
+    FoundRows,
+    PlainTransaction,
+    StreamState,
+    no_rows,
+    plain_transaction,
+)
 from dm.binlog.frame import CRC_RESIDUE, verify_crc
 from dm.binlog.gtid_list import GtidList, PreviousGtids
 from dm.binlog.header import (
@@ -49,9 +59,9 @@ from dm.binlog.payload import TransactionPayload
 from dm.binlog.query import Query
 from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
-from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid, uuid_texts
+from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
 from dm.errors import DMError
-from dm.gtid import Flavor, Gtid
+from dm.gtid import Flavor
 
 __all__ = [
     "Event",
@@ -102,7 +112,6 @@ _TYPE: Final = 1  # of a header's fields, by number because this is the way of e
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
 
-_PLAIN_ROWS: Final = {code: form for code, form in ROWS_TYPES.items() if not form[2]}
 _RowsItem = TypeVar("_RowsItem", bound=tuple[TableMap, Rows])
 
 _NO_TABLE: Final = b"\xff" * 6  # a rows event of no table and no rows, which only ends a statement
@@ -122,17 +131,6 @@ _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
 }
 
 
-class PlainTransaction(NamedTuple, Generic[_RowsItem]):
-    """A transaction that is nothing but rows."""
-
-    gtid: Gtid | None
-    timestamp: int  # of its end
-    items: list[_RowsItem]
-    rows_size: int  # bytes of the items' events
-    size: int  # bytes of the events behind the GTID
-    length: int  # bytes of all its events
-
-
 class EventParser:
     """Reads the events of one stream, in order."""
 
@@ -140,6 +138,7 @@ class EventParser:
         self.format: FormatDescription | None = None
         self._verify = verify
         self._checksum: bool | None = None
+        self._known: StreamState | None = None  # for the maps that were asked about last
         self._flavor: Flavor = "mysql"
         self._table_maps: dict[bytes, TableMap] = {}
         self._same_tables: dict[bytes, TableMap] = {}  # the same by what is behind the table's id
@@ -191,16 +190,17 @@ class EventParser:
             ),
             **dict.fromkeys(ROWS_TYPES, self._rows),
         }
-        if accelerator.native is not None:
-            self._compile(handlers, accelerator.native)
+        handlers |= _FRONT()(self)
+        self._rows_of, self._transactions_of = ROWS_OF(), TRANSACTIONS_OF()
         self._handlers = [handlers.get(code) for code in range(256)]
 
-    def _compile(self, handlers: dict[int, _Handler], native: ModuleType) -> None:
-        """Put the compiled readers of the most frequent events in front of those that are here."""
-        for code, (kind, version2, compressed, partially) in ROWS_TYPES.items():
-            if not compressed:
-                handlers[code] = partial(native.rows_event, kind, version2, partially, Rows, self._rows)
-        handlers[EventType.TABLE_MAP] = partial(native.table_map_event, self._table_maps, self._table_map)
+    def compiled(self, native: Native) -> dict[int, _Handler]:
+        """The compiled readers of the most frequent events, in front of those that are here."""
+        front: dict[int, _Handler] = {
+            code: partial(native.rows_event, form, self._rows) for code, form in PLAIN_ROWS.items()
+        }
+        front[EventType.TABLE_MAP] = partial(native.table_map_event, self._table_maps, self._table_map)
+        return front
 
     @property
     def flavor(self) -> Flavor:
@@ -232,20 +232,15 @@ class EventParser:
 
     def rows_of(
         self, events: Sequence[RawEvent], at: int, maps: Mapping[int, TableMap | None], made: type[_RowsItem]
-    ) -> tuple[list[_RowsItem], int, int, int]:
-        """The plain rows events at a place of a list, each with its table map; how many bytes these have, how many all
-        events have that were read, and the place of the first that is neither one of them nor a table map that `maps`
-        knows.
+    ) -> FoundRows[_RowsItem]:
+        """The plain rows events at a place of a list, each with its table map, up to the first that is neither one of
+        them nor a table map that `maps` knows.
 
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
-        if accelerator.native is None or self._checksum is None:
-            return [], 0, 0, at
-        trailing = CHECKSUM_SIZE if self._checksum else 0
-        found: tuple[list[_RowsItem], int, int, int] = accelerator.native.rows_of(
-            events, at, trailing, self._table_maps, maps, _PLAIN_ROWS, CheckedEvent, Rows, made
-        )
-        return found
+        if self._checksum is None:
+            return no_rows(events, at, None, made)
+        return self._rows_of(events, at, self._state(maps), made)
 
     def transactions_of(
         self,
@@ -260,14 +255,18 @@ class EventParser:
 
         What `maps` has as None is passed over. Without the compiled parts nothing is found: `parse` reads everything.
         """
-        if accelerator.native is None or self._checksum is None:
+        if self._checksum is None:
             return [], at
-        trailing = CHECKSUM_SIZE if self._checksum else 0
-        known = query.known_sessions
-        found, at = accelerator.native.transactions_of(
-            events, at, trailing, self._table_maps, maps, _PLAIN_ROWS, known, largest, CheckedEvent, Rows, made
-        )
-        return [_plain(*parts) for parts in found], at
+        found, at = self._transactions_of(events, at, self._state(maps), largest, made)
+        return [plain_transaction(each) for each in found], at
+
+    def _state(self, maps: Mapping[int, TableMap | None]) -> StreamState:
+        known = self._known
+        if known is None or known.maps is not maps:
+            trailing = CHECKSUM_SIZE if self._checksum else 0
+            known = StreamState(trailing, self._table_maps, maps, PLAIN_ROWS, query.known_sessions)
+            self._known = known
+        return known
 
     def _checked_end(self, raw: RawEvent) -> int:
         """Where the body of an event ends that nobody has looked at; raises DMError."""
@@ -310,6 +309,7 @@ class EventParser:
         if found.flavor != self._flavor:
             self._forget_table_maps()
         self.format, self._checksum, self._flavor = found, found.checksum, found.flavor
+        self._known = None
         return found
 
     def _unhandled(self, header: EventHeader) -> Ignorable:
@@ -368,23 +368,13 @@ class EventParser:
         return Ignorable(header.type)
 
 
-def _plain(
-    source: bytes | int | None,
-    number: int,
-    server_id: int,
-    timestamp: int,
-    items: list[_RowsItem],
-    rows_size: int,
-    size: int,
-    length: int,
-) -> PlainTransaction[_RowsItem]:
-    if source is None:
-        gtid = None
-    elif isinstance(source, bytes):
-        gtid = Gtid("mysql", uuid_texts[source], number)
-    else:
-        gtid = Gtid("mariadb", str(source), number, server_id)
-    return PlainTransaction(gtid, timestamp, items, rows_size, size, length)
+def _nothing_in_front(parser: EventParser) -> dict[int, _Handler]:
+    return {}
+
+
+_FRONT: Final[Pair[Callable[[EventParser], dict[int, _Handler]]]] = Pair(
+    _nothing_in_front, lambda native: lambda parser: parser.compiled(native)
+)
 
 
 def _comment(raw: bytes) -> str:

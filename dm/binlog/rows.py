@@ -9,6 +9,7 @@ from __future__ import annotations
 from struct import Struct
 from typing import Final, Literal, NamedTuple
 
+from dm.accelerator.structures import shared
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.header import EventType
 from dm.binlog.mariadb_compression import decompress_event
@@ -20,27 +21,38 @@ NO_FOREIGN_KEY_CHECKS_F: Final = 0x2
 _FIXED_V1 = Struct("<IHH")  # table id (4 + 2 bytes), flags
 _FIXED_V2 = Struct("<IHHH")  # the same, length of the extra data (its own two bytes included)
 
-# event type -> (kind, has version 2's extra data, compressed, partial JSON)
-_TYPES: Final[dict[EventType, tuple[RowsKind, bool, bool, bool]]] = {
-    EventType.WRITE_ROWS_V1: ("insert", False, False, False),
-    EventType.UPDATE_ROWS_V1: ("update", False, False, False),
-    EventType.DELETE_ROWS_V1: ("delete", False, False, False),
-    EventType.WRITE_ROWS: ("insert", True, False, False),
-    EventType.UPDATE_ROWS: ("update", True, False, False),
-    EventType.DELETE_ROWS: ("delete", True, False, False),
-    EventType.PARTIAL_UPDATE_ROWS: ("update", True, False, True),
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1: ("insert", False, True, False),
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED_V1: ("update", False, True, False),
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED_V1: ("delete", False, True, False),
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED: ("insert", True, True, False),
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED: ("update", True, True, False),
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED: ("delete", True, True, False),
+
+@shared
+class RowsForm(NamedTuple):
+    """What a type of rows events says of all its events."""
+
+    kind: RowsKind
+    version2: bool  # it has extra data
+    compressed: bool
+    partial: bool  # partial JSON
+
+
+_TYPES: Final[dict[EventType, RowsForm]] = {
+    EventType.WRITE_ROWS_V1: RowsForm("insert", False, False, False),
+    EventType.UPDATE_ROWS_V1: RowsForm("update", False, False, False),
+    EventType.DELETE_ROWS_V1: RowsForm("delete", False, False, False),
+    EventType.WRITE_ROWS: RowsForm("insert", True, False, False),
+    EventType.UPDATE_ROWS: RowsForm("update", True, False, False),
+    EventType.DELETE_ROWS: RowsForm("delete", True, False, False),
+    EventType.PARTIAL_UPDATE_ROWS: RowsForm("update", True, False, True),
+    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1: RowsForm("insert", False, True, False),
+    EventType.MARIADB_UPDATE_ROWS_COMPRESSED_V1: RowsForm("update", False, True, False),
+    EventType.MARIADB_DELETE_ROWS_COMPRESSED_V1: RowsForm("delete", False, True, False),
+    EventType.MARIADB_WRITE_ROWS_COMPRESSED: RowsForm("insert", True, True, False),
+    EventType.MARIADB_UPDATE_ROWS_COMPRESSED: RowsForm("update", True, True, False),
+    EventType.MARIADB_DELETE_ROWS_COMPRESSED: RowsForm("delete", True, True, False),
 }
 
 # Plain integers are the faster keys.
 ROWS_TYPES: Final = {int(code): form for code, form in _TYPES.items()}
 
 
+@shared
 class Rows(NamedTuple):
     """Row changes of one statement in one table: images between data[start:end], not decoded.
 

@@ -25,31 +25,43 @@ Whatever else is not as expected ends the attempt; the changes as they came are 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, Protocol
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
 from dm.binlog.value import ABSENT, Row
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import has_zero_enum, removes_others
 
-_KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE, ChangeKind.DELETE, ChangeKind.NOTHING)
-
 
 def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:
     """The changes with those of one row merged; `limit`: the bytes a statement may have without a thought."""
-    native = accelerator.native
-    if native is not None:
-        found: Sequence[RowChange] | None = native.compacted(changes, limit, RowChange, _KINDS, keys_of, ABSENT, WILD)
-        if found is not None:
-            return found
-    # Mostly every row comes once; then there is nothing to merge, and this is the cheapest way to see it.
-    if len({keys[0] for change in changes if (keys := keys_of(change))}) == len(changes):
-        return changes
-    if not any(change.plan.compacts for change in changes):
-        return changes
+    return _TWINS()(changes, limit)
+
+
+class _Compact(Protocol):
+    """The loop over a batch."""
+
+    def __call__(self, changes: Sequence[RowChange], limit: int, /) -> Sequence[RowChange]:
+        """The changes that are left."""
+        ...
+
+
+def _compact(changes: Sequence[RowChange], limit: int) -> Sequence[RowChange]:
     return _Compactor(limit).run(changes)
+
+
+def _compiled(native: Native) -> _Compact:
+    def compact(changes: Sequence[RowChange], limit: int) -> Sequence[RowChange]:
+        found = native.compacted(changes, limit, keys_of, ABSENT, WILD)
+        return _compact(changes, limit) if found is None else found
+
+    return compact
+
+
+_TWINS: Final[Pair[_Compact]] = Pair(_compact, _compiled)
 
 
 class _Compactor:

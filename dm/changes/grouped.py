@@ -31,9 +31,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from enum import IntEnum
+from typing import Final, Protocol
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
 from dm.binlog.value import ABSENT, Row
 from dm.changes.column_map import MappedColumn
 from dm.changes.comparison import listed
@@ -60,20 +63,23 @@ DEFAULT_BYTES: Final = 1 << 20
 _ONE_ROW: Final = b" LIMIT 1"
 
 
-# Plain texts rather than an Enum: they are hashed once per change.
-_INSERT: Final = "insert"
-_REPLACE: Final = "replace"
-_UPDATE: Final = "update"  # INSERT .. ON DUPLICATE KEY UPDATE
-_DELETE: Final = "delete"
-_NOTHING: Final = "nothing"  # a DELETE that must find no row
-_VERBS: Final = (_INSERT, _REPLACE, _UPDATE, _DELETE, _NOTHING)  # as `dm/accelerator/grouped.c` numbers them
+@shared
+class Verb(IntEnum):
+    """What the statement of a group does."""
+
+    INSERT = 0
+    REPLACE = 1
+    UPDATE = 2  # INSERT .. ON DUPLICATE KEY UPDATE
+    DELETE = 3
+    NOTHING = 4  # a DELETE that must find no row
 
 
+@shared
 @dataclass(slots=True, eq=False)
-class _Group:
+class Group:
     """One statement in the making."""
 
-    verb: str
+    verb: Verb
     plan: TablePlan
     safe: bool
     changes: list[RowChange]
@@ -87,8 +93,8 @@ class _Batch:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._done: list[_Group | list[ApplyStatement]] = []
-        self._open: dict[tuple[int, str, bool], int] = {}
+        self.done: list[Group | list[ApplyStatement]] = []
+        self._open: dict[tuple[int, Verb, bool], int] = {}
         self._last: dict[Key, int] = {}
         self._floor = -1  # nothing may join a statement at or before this one
         self._safe: bool | None = None
@@ -109,7 +115,7 @@ class _Batch:
         elif change.before is None:
             self._insert(change, keys)
         elif change.kind is ChangeKind.NOTHING:
-            self._join(_NOTHING, change, change.before, _listed(plan, plan.key_values, change.before), keys)
+            self._join(Verb.NOTHING, change, change.before, _listed(plan, plan.key_values, change.before), keys)
         elif change.after is None:
             self._delete(change, change.before, keys)
         else:
@@ -123,14 +129,14 @@ class _Batch:
             self._append(_alone(change), keys)
             return
         replaces = (change.safe and plan.keyed) or plan.insert_replaces
-        self._join(_REPLACE if replaces else _INSERT, change, after, rendered, keys)
+        self._join(Verb.REPLACE if replaces else Verb.INSERT, change, after, rendered, keys)
 
     def _delete(self, change: RowChange, before: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
         if not plan.keyed or (not change.safe and any(before[column.at] is None for column in plan.verified)):
             self._append(_alone(change), keys)
             return
-        self._join(_DELETE, change, before, _listed(plan, plan.key_values, before), keys)
+        self._join(Verb.DELETE, change, before, _listed(plan, plan.key_values, before), keys)
 
     def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
@@ -142,25 +148,25 @@ class _Batch:
         if rendered is None:
             self._append(_alone(change), keys)
         elif by_insert:
-            self._join(_UPDATE, change, after, rendered, keys)
+            self._join(Verb.UPDATE, change, after, rendered, keys)
         else:
             if key_changed(plan, before, after):
-                self._join(_DELETE, change, before, _listed(plan, plan.key_values, before), keys)
-            self._join(_REPLACE, change, after, rendered, keys)
+                self._join(Verb.DELETE, change, before, _listed(plan, plan.key_values, before), keys)
+            self._join(Verb.REPLACE, change, after, rendered, keys)
 
-    def _join(self, verb: str, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
+    def _join(self, verb: Verb, change: RowChange, image: Row, rendered: bytes, keys: tuple[Key, ...]) -> None:
         last, plan = self._last, change.plan
         after = self._floor
         for key in keys:
             at = last.get(key, -1)
             after = at if at > after else after
-        if verb is _INSERT and not plan.keyed:
+        if verb is Verb.INSERT and not plan.keyed:
             after -= 1  # rows of a keyless table stay in order inside one INSERT as well
         signature = (id(plan), verb, change.safe)
         at = self._open.get(signature, -1)
         if at > after and at > self._floor:
-            group = self._done[at]
-            assert isinstance(group, _Group)
+            group = self.done[at]
+            assert isinstance(group, Group)
             if group.size + len(rendered) < self._limit and len(group.rows) < plan.statement_rows:
                 group.changes.append(change)
                 group.rows.append(rendered)
@@ -169,65 +175,76 @@ class _Batch:
                 for key in keys:
                     last[key] = at
                 return
-        self._done.append(_Group(verb, plan, change.safe, [change], [rendered], [image], len(rendered)))
-        at = len(self._done) - 1
+        self.done.append(Group(verb, plan, change.safe, [change], [rendered], [image], len(rendered)))
+        at = len(self.done) - 1
         self._open[signature] = at
         for key in keys:
             last[key] = at
 
     def _append(self, statements: list[ApplyStatement], keys: tuple[Key, ...]) -> None:
-        self._done.append(statements)
+        self.done.append(statements)
         for key in keys:
-            self._last[key] = len(self._done) - 1
+            self._last[key] = len(self.done) - 1
 
     def _fence(self) -> None:
-        self._floor = len(self._done) - 1
-
-    def statements(self) -> list[ApplyStatement]:
-        return _texts(self._done)
+        self._floor = len(self.done) - 1
 
 
 def grouped(changes: Sequence[RowChange], *, limit: int = DEFAULT_BYTES) -> list[ApplyStatement]:
     """The changes in as few statements as the rule allows, none much longer than `limit` bytes."""
-    native = accelerator.native
-    if native is not None:
-        found = native.grouped(changes, limit, RowChange, keys_of, _alone, ABSENT, WILD)
-        if found is not None:
-            return _texts([item if isinstance(item, list) else _Group(_VERBS[item[0]], *item[1:]) for item in found])
-    batch = _Batch(limit)
-    for change in changes:
-        batch.add(change)
-    return batch.statements()
-
-
-def _texts(done: Sequence[_Group | list[ApplyStatement]]) -> list[ApplyStatement]:
     result: list[ApplyStatement] = []
-    for item in done:
-        if isinstance(item, _Group):
+    for item in _TWINS()(changes, limit):
+        if isinstance(item, Group):
             result.append(_statement(item))
         else:
             result.extend(item)
     return result
 
 
-def _statement(group: _Group) -> ApplyStatement:
+class _GroupChanges(Protocol):
+    """The loop over a batch."""
+
+    def __call__(self, changes: Sequence[RowChange], limit: int, /) -> Sequence[Group | list[ApplyStatement]]:
+        """The groups in order; the statements of a change that is in none."""
+        ...
+
+
+def _group(changes: Sequence[RowChange], limit: int) -> Sequence[Group | list[ApplyStatement]]:
+    batch = _Batch(limit)
+    for change in changes:
+        batch.add(change)
+    return batch.done
+
+
+def _compiled(native: Native) -> _GroupChanges:
+    def group(changes: Sequence[RowChange], limit: int) -> Sequence[Group | list[ApplyStatement]]:
+        found = native.grouped(changes, limit, keys_of, _alone, ABSENT, WILD)
+        return _group(changes, limit) if found is None else found
+
+    return group
+
+
+_TWINS: Final[Pair[_GroupChanges]] = Pair(_group, _compiled)
+
+
+def _statement(group: Group) -> ApplyStatement:
     plan, changes, count = group.plan, tuple(group.changes), len(group.rows)
-    if group.verb is _NOTHING:
+    if group.verb is Verb.NOTHING:
         return ApplyStatement(_delete(group, plan.row_key), Expected(affected=0), changes)
-    if group.verb is _DELETE:
+    if group.verb is Verb.DELETE:
         expected = ANY if group.safe else Expected(affected=count)
         columns = plan.row_key + (plan.identity if group.safe else plan.verified)
         return ApplyStatement(_delete(group, columns), expected, changes)
-    head = insert_head(plan, b"REPLACE" if group.verb is _REPLACE else b"INSERT", plan.columns)
+    head = insert_head(plan, b"REPLACE" if group.verb is Verb.REPLACE else b"INSERT", plan.columns)
     sql = head + b",".join(group.rows)
-    if group.verb is _UPDATE:
+    if group.verb is Verb.UPDATE:
         return ApplyStatement(sql + _on_duplicate(plan), Expected(affected=2 * count), changes)
-    if group.verb is _REPLACE and (group.safe or plan.unique_indexes == 1):
+    if group.verb is Verb.REPLACE and (group.safe or plan.unique_indexes == 1):
         return ApplyStatement(sql, ANY, changes)
     return ApplyStatement(sql, Expected(affected=count), changes)
 
 
-def _delete(group: _Group, columns: tuple[MappedColumn, ...]) -> bytes:
+def _delete(group: Group, columns: tuple[MappedColumn, ...]) -> bytes:
     """DELETE of the rows that have the images' values in these columns, the row key's first."""
     plan = group.plan
     if len(group.images) == 1:

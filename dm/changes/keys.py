@@ -16,16 +16,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
+from dm.accelerator.structures import shared
 from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.fold import Fold, itself
 from dm.changes.row_change import RowChange
 from dm.ident import TableName
 
 Key = tuple[Hashable, ...]
-# A column's place in the row, and how its value folds: by a function, as it is (True), to one for all rows (None).
-Part = tuple[int, Fold | Literal[True] | None]
+
+
+@shared
+class KeyValue(NamedTuple):
+    """A column's place in the row, and how its value folds."""
+
+    at: int
+    fold: Fold | Literal[True] | None  # by a function, as it is (True), to one for all rows (None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +41,7 @@ class KeyFunction:
 
     read: Callable[[Row], Key | None]
     token: str
-    parts: tuple[Part, ...] | None  # None: it can't be told before
+    parts: tuple[KeyValue, ...] | None  # None: it can't be told before
 
 
 WILD: Final[Key] = ("*",)
@@ -68,7 +75,7 @@ def key_function(table: TableName, parts: Sequence[KeyPart]) -> KeyFunction:
     ordered = sorted(parts, key=lambda part: part.label)
     token = sys.intern(f"{table}({','.join(part.label for part in ordered)})")
     known = [(part.at, part.fold) for part in ordered if part.at is not None]
-    parts_told: tuple[Part, ...] = tuple([(at, True if fold is itself else fold) for at, fold in known])
+    parts_told = tuple([KeyValue(at, True if fold is itself else fold) for at, fold in known])
     if len(known) == len(ordered) == 1:
         at, fold = known[0]
         if fold is not None:

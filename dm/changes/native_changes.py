@@ -7,29 +7,62 @@ the way of `dm.syncer.apply.row_placing`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
 
-from dm import accelerator
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
 from dm.binlog.reader import Rows, TableMap
 from dm.binlog.rows import RowsKind
-from dm.changes.keys import Key
+from dm.changes.keys import Key, KeyValue
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
 
-DirectTable = tuple[
-    TableMap, dict[bytes, object], TablePlan, Mapping[RowsKind, ChangeKind | None], bool, tuple[tuple[str, object], ...]
-]
-"""A table for the loop: its decoder's layouts, its plan, kinds of events (None: not wanted), whether checked foreign
-keys join it, and what its keys are read from."""
+
+@shared
+class KeySource(NamedTuple):
+    """What a key is read from."""
+
+    token: str
+    parts: tuple[KeyValue, ...]
+
+
+@shared
+class DirectTable(NamedTuple):
+    """A table for the loop."""
+
+    table_map: TableMap
+    layouts: dict[bytes, object]  # its decoder's
+    plan: TablePlan
+    kinds: Mapping[RowsKind, ChangeKind | None]  # None: not wanted
+    linked: bool  # whether checked foreign keys join it
+    keys: tuple[KeySource, ...]
+
+
+@shared
+class MadeChanges(NamedTuple):
+    """What the loop made of events."""
+
+    changes: list[RowChange]
+    cost: int  # the memory they take
+    end: int  # the place of the first event that it declines
 
 
 Part = tuple[int, list[RowChange]]
 """Changes for one worker, in order."""
 
-Room = tuple[list[int], list[int], int, int, int, int, int]
-"""What workers have (changes, and their memory), the memory of each further change, how many changes make a batch that
-has grown and how many that takes, or memory, and how many may be given at most: see `dm.syncer.apply.placement`."""
+
+@shared
+class Room(NamedTuple):
+    """How much workers take: see `dm.syncer.apply.placement`."""
+
+    counts: list[int]  # the changes that each has
+    costs: list[int]  # and their memory
+    cost: int  # the memory of each further change
+    batch: int  # how many changes make a batch
+    full: int  # and how many one that has grown,
+    share: int  # or how much memory
+    most: int  # how many changes may be given
 
 
 class ChangeMaker(Protocol):
@@ -37,8 +70,8 @@ class ChangeMaker(Protocol):
 
     def __call__(
         self, items: Sequence[tuple[TableMap, Rows]], at: int, tables: dict[int, DirectTable], safe: bool, /
-    ) -> tuple[list[RowChange], int, int]:
-        """The changes of the events from a place on, the memory they take, and the place of the first it declines."""
+    ) -> MadeChanges:
+        """The changes of the events from a place on."""
         ...
 
     def spread(
@@ -57,10 +90,14 @@ class ChangeMaker(Protocol):
 
 def change_maker(factor: int, each: int) -> ChangeMaker | None:
     """The loop, which counts memory by the bytes of an event and by change; None without the accelerator."""
-    if accelerator.native is None:
-        return None
-    made: ChangeMaker = accelerator.native.ChangeMaker(RowChange, factor, each)
-    return made
+    return _TWINS()(factor, each)
+
+
+def _row_by_row(factor: int, each: int) -> ChangeMaker | None:
+    return None  # `dm.syncer.apply.row_placing` makes the changes of one event after the other
+
+
+_TWINS: Final[Pair[Callable[[int, int], ChangeMaker | None]]] = Pair(_row_by_row, lambda native: native.ChangeMaker)
 
 
 def direct_table(
@@ -72,7 +109,7 @@ def direct_table(
     """The table as the loop takes it; None for one that it can't take."""
     if layouts is None or plan.ordered or plan.constants or plan.order_key is not None:
         return None
-    keys = [(function.token, function.parts) for function in plan.key_functions if function.parts is not None]
+    keys = [KeySource(function.token, function.parts) for function in plan.key_functions if function.parts is not None]
     if len(keys) != len(plan.key_functions):
         return None
-    return table_map, layouts, plan, kinds, plan.linked, tuple(keys)
+    return DirectTable(table_map, layouts, plan, kinds, plan.linked, tuple(keys))

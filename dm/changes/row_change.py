@@ -6,12 +6,15 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from dm.accelerator.structures import shared
+
 if TYPE_CHECKING:
     from dm.binlog.value import Row
     from dm.changes.keys import Key
     from dm.changes.plan import TablePlan
 
 
+@shared
 class ChangeKind(IntEnum):
     """What happened to the row."""
 
@@ -21,6 +24,7 @@ class ChangeKind(IntEnum):
     NOTHING = 4  # an INSERT and the DELETE of its row, merged: `before` must not be there
 
 
+@shared
 @dataclass(slots=True)
 class RowChange:
     """A change with its images in the source's column order; the plan knows the target table and the mapping."""

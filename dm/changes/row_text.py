@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Final, Protocol
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
 from dm.binlog.value import Row
 from dm.changes.column_map import MappedColumn
+from dm.sql.literal import LiteralStep
 
 RowText = Callable[[Row], bytes]
 """Literals with commas between them; raises TypeError for a value that an image leaves out."""
@@ -14,16 +17,35 @@ RowText = Callable[[Row], bytes]
 
 def row_text(columns: Sequence[MappedColumn], opening: bytes = b"", closing: bytes = b"") -> RowText:
     """What writes these columns of a row, between two texts; compiled where that is possible."""
-    if accelerator.native is not None:
-        steps = tuple((column.at, *column.usual, column.encode) for column in columns)
-        compiled: RowText = accelerator.native.Literals(steps, opening, closing)
-        return compiled
+    return _TWINS()(columns, opening, closing)
+
+
+class _Maker(Protocol):
+    """Makes what writes columns."""
+
+    def __call__(self, columns: Sequence[MappedColumn], opening: bytes, closing: bytes, /) -> RowText:
+        """For rows of these columns."""
+        ...
+
+
+def _interpreted(columns: Sequence[MappedColumn], opening: bytes, closing: bytes) -> RowText:
     places = [(column.at, column.encode) for column in columns]
 
     def text(row: Row) -> bytes:
         return opening + b",".join([encode(row[at]) for at, encode in places]) + closing
 
     return text
+
+
+def _compiled(native: Native) -> _Maker:
+    def made(columns: Sequence[MappedColumn], opening: bytes, closing: bytes) -> RowText:
+        steps = tuple(LiteralStep(column.at, *column.usual, column.encode) for column in columns)
+        return native.Literals(steps, opening, closing)
+
+    return made
+
+
+_TWINS: Final[Pair[_Maker]] = Pair(_interpreted, _compiled)
 
 
 def listed_text(columns: Sequence[MappedColumn]) -> RowText:

@@ -21,15 +21,16 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import repeat
-from types import ModuleType
-from typing import Protocol, cast
+from typing import Final, NamedTuple, Protocol, cast
 
 import pyarrow
 import pymysql
 from pymysql.constants import COMMAND, CR
 from pymysql.err import raise_mysql_exception
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
 from dm.upstream.connection import Connection, grantee, server_error
 
 _BLOCK = 1 << 18
@@ -76,14 +77,30 @@ class BufferedIncoming(Protocol):
         ...
 
 
+@shared
+class TakenRows(NamedTuple):
+    """What a run has taken."""
+
+    at: int  # the place where it stopped
+    rows: int
+    size: int  # bytes on the wire
+
+
+@shared
+class ColumnBuffers(NamedTuple):
+    """A column as Arrow's buffers."""
+
+    nulls: int
+    valid: bytes | None  # a bit per value; None where all are there
+    offsets: bytes
+    values: bytes
+
+
 class RowColumns(Protocol):
     """Rows on their way into columns."""
 
-    def run(self, data: bytearray, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
-        """Take whole packets with a row each until there are so many rows or bytes, or something else comes.
-
-        Gives the place where it stopped, and how many rows and bytes it took.
-        """
+    def run(self, data: bytearray, start: int, end: int, rows: int, size: int, /) -> TakenRows:
+        """Take whole packets with a row each until there are so many rows or bytes, or something else comes."""
         ...
 
     def row(self, data: bytes, start: int, end: int, /) -> bool:
@@ -102,7 +119,7 @@ class ColumnLists:
         self._columns: list[list[bytes | None]] = [[] for _ in range(width)]
         self._appends = [column.append for column in self._columns]
 
-    def run(self, data: bytearray, start: int, end: int, rows: int, size: int, /) -> tuple[int, int, int]:
+    def run(self, data: bytearray, start: int, end: int, rows: int, size: int, /) -> TakenRows:
         """As the protocol has it."""
         known = bytes(memoryview(data)[start:end])  # whose slices are values that may be kept
         at, end, taken, total, appends = 0, len(known), 0, 0, self._appends
@@ -119,7 +136,7 @@ class ColumnLists:
             at = behind
             total += length
             taken += 1
-        return start + at, taken, total
+        return TakenRows(start + at, taken, total)
 
     def row(self, data: bytes, start: int, end: int, /) -> bool:
         """As the protocol has it."""
@@ -139,7 +156,7 @@ class ColumnLists:
 class CompiledColumns:
     """The columns as Arrow's buffers, filled by the extension."""
 
-    def __init__(self, native: ModuleType, width: int) -> None:
+    def __init__(self, native: Native, width: int) -> None:
         self._rows = native.TextRows(width)
         self.run = self._rows.run
         self.row = self._rows.row
@@ -147,16 +164,20 @@ class CompiledColumns:
     def arrays(self, rows: int) -> list[pyarrow.Array]:
         """As the protocol has it."""
         made = []
-        for nulls, valid, offsets, values in self._rows.take():
-            buffers = [None if valid is None else pyarrow.py_buffer(valid), *map(pyarrow.py_buffer, (offsets, values))]
-            made.append(pyarrow.Array.from_buffers(pyarrow.binary(), rows, buffers, nulls))
+        columns: list[ColumnBuffers] = self._rows.take()
+        for column in columns:
+            valid = None if column.valid is None else pyarrow.py_buffer(column.valid)
+            buffers = [valid, pyarrow.py_buffer(column.offsets), pyarrow.py_buffer(column.values)]
+            made.append(pyarrow.Array.from_buffers(pyarrow.binary(), rows, buffers, column.nulls))
         return made
 
 
 def row_columns(width: int) -> RowColumns:
     """Columns for rows of so many values."""
-    native = accelerator.native
-    return ColumnLists(width) if native is None else CompiledColumns(native, width)
+    return _TWINS()(width)
+
+
+_TWINS: Final[Pair[Callable[[int], RowColumns]]] = Pair(ColumnLists, lambda native: partial(CompiledColumns, native))
 
 
 def _is_word(first: int, length: int) -> bool:

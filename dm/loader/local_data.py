@@ -21,12 +21,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from typing import Any, Final, NamedTuple, Protocol
 
 import pyarrow
 from pyarrow import compute
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.literals import sliced
@@ -98,21 +100,47 @@ def packets(batch: pyarrow.RecordBatch, columns: Sequence[Column], most: int) ->
 
     `columns` are the first ones of the batch.
     """
-    native = accelerator.native
     step = min(2 * _PACKET, most)  # a packet of the protocol ends below 16 MiB
-    for data in _joined(batch, columns) if native is None else _compiled(native, batch, len(columns)):
+    for data in _TWINS()(batch, columns):
         for at in range(0, len(data), step):
             yield data[at : at + step]
 
 
-def _compiled(native: ModuleType, batch: pyarrow.RecordBatch, width: int) -> Iterator[bytes]:
+@shared
+class ArrowColumn(NamedTuple):
+    """A column's buffers."""
+
+    valid: Any  # a bit per value, or None
+    offsets: Any
+    values: Any
+    first: int  # where the column begins in them
+
+    @classmethod
+    def of(cls, column: pyarrow.Array) -> ArrowColumn:
+        """The buffers of a column of bytes."""
+        valid, offsets, values = column.buffers()
+        return cls(valid, offsets, values or b"", column.offset)
+
+
+class _Lines(Protocol):
+    """The loop over the rows."""
+
+    def __call__(self, batch: pyarrow.RecordBatch, columns: Sequence[Column], /) -> Iterator[bytes]:
+        """The lines, many at a time."""
+        ...
+
+
+def _compiled(native: Native) -> _Lines:
     """The lines, made by the extension of Arrow's buffers."""
-    columns = tuple((*column.buffers(), column.offset) for column in batch.columns[:width])
-    columns = tuple((valid, offsets, values or b"", first) for valid, offsets, values, first in columns)
-    row = 0
-    while row < batch.num_rows:
-        data, row = native.local_data(columns, row, batch.num_rows, _PACKET)
-        yield data
+
+    def lines(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[bytes]:
+        given = tuple(ArrowColumn.of(column) for column in batch.columns[: len(columns)])
+        row = 0
+        while row < batch.num_rows:
+            data, row = native.local_data(given, row, batch.num_rows, _PACKET)
+            yield data
+
+    return lines
 
 
 def _joined(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> Iterator[bytes]:
@@ -138,3 +166,6 @@ def _fields(values: pyarrow.Array, column: Column) -> pyarrow.Array:
         for character, escape in _ESCAPES:
             values = compute.replace_substring(values, pattern=character, replacement=escape)
     return compute.fill_null(values, pyarrow.scalar(b"\\N", pyarrow.binary()))
+
+
+_TWINS: Final[Pair[_Lines]] = Pair(_joined, _compiled)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import structlog
 
-from dm import accelerator
+from dm.accelerator import switch
 from dm.clock import Clock, SystemClock
 from dm.config.source import SourceConfig
 from dm.errors import DMError
@@ -176,7 +176,7 @@ class RelayUnit:
             "sourceAddress": self._addresses.current.address,
             "standbyInUse": self._addresses.on_standby,
             "recoveryReadBytes": 0 if self._puller is None else self._puller.recovery_bytes,
-            "accelerator": accelerator.state,
+            "accelerator": switch.state(),
             "storage": self._storage.status(),
             "stage": "Running",
             "result": {"isCanceled": False, "errors": errors, "detail": None},

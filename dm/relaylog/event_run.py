@@ -14,23 +14,36 @@ shown to the index.
 
 from __future__ import annotations
 
+from enum import IntEnum
 from struct import Struct
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from zlib import crc32
 
-from dm import accelerator
+from dm.accelerator.native import Native
+from dm.accelerator.structures import shared
+from dm.accelerator.switch import Pair
 from dm.binlog.boundary import INSIDE
 from dm.binlog.frame import CRC_RESIDUE
 from dm.binlog.header import HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, ROWS_AND_THEIR_TEXT, EventType
 from dm.relaylog.index_builder import ID, IndexBuilder
 
-_SHOWN, _ROWS, _TABLE_MAP, _UNUSUAL = range(4)
+
+@shared
+class Way(IntEnum):
+    """What is done with an event of a type."""
+
+    SHOWN = 0  # to the index
+    ROWS = 1  # shown between transactions only
+    TABLE_MAP = 2  # the same, where the table is known
+    UNUSUAL = 3  # it ends the run
+
+
 _WAYS: Final = bytearray(256)  # of the event types
 for _kind in ROWS_AND_THEIR_TEXT:
-    _WAYS[_kind] = _ROWS
-_WAYS[EventType.TABLE_MAP] = _TABLE_MAP
+    _WAYS[_kind] = Way.ROWS
+_WAYS[EventType.TABLE_MAP] = Way.TABLE_MAP
 for _kind in (EventType.FORMAT_DESCRIPTION, EventType.ROTATE, EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
-    _WAYS[_kind] = _UNUSUAL
+    _WAYS[_kind] = Way.UNUSUAL
 # Length and number of the packet, status; of the event's header its type, size, end and flags.
 _heads = Struct("<IB4xB4xIIH").unpack_from
 _HEADS_SIZE: Final = 5 + HEADER_SIZE
@@ -54,6 +67,17 @@ class Packets(Protocol):
         ...
 
 
+@shared
+class Cut(NamedTuple):
+    """What the compiled loop has cut."""
+
+    size: int  # of the events, which begin where the packets did
+    start: int  # the packets', behind it
+    sequence: int
+    offset: int  # the file's
+    failure: BaseException | None  # what ended it
+
+
 class EventRun:
     """Cuts runs of usual events; `parts` are their bytes, up to `offset` in the file.
 
@@ -66,15 +90,25 @@ class EventRun:
 
     def cut(self, packets: Packets, builder: IndexBuilder) -> None:
         """Take what is usual, and move the start of the packets behind it."""
-        if accelerator.native is None:
-            self._cut(packets, builder)
-            return
+        _TWINS()(self, packets, builder)
+
+
+class _CutRun(Protocol):
+    """The loop."""
+
+    def __call__(self, run: EventRun, packets: Packets, builder: IndexBuilder, /) -> None:
+        """Move what is usual from the packets to the run."""
+        ...
+
+
+def _compiled(native: Native) -> _CutRun:
+    def cut(run: EventRun, packets: Packets, builder: IndexBuilder) -> None:
         boundary, data, start = builder.boundary, packets.data, packets.start
-        size, packets.start, packets.sequence, self.offset, failure = accelerator.native.cut(
+        found: Cut = native.cut(
             data,
             start,
             packets.sequence,
-            self.offset,
+            run.offset,
             boundary.checksum,
             _WAYS,
             boundary,
@@ -82,45 +116,40 @@ class EventRun:
             builder.table_ids,
             builder.feed,
         )
-        if size:
-            self.parts.append(memoryview(data)[start : start + size])
-        if failure is not None:
-            raise failure
+        packets.start, packets.sequence, run.offset = found.start, found.sequence, found.offset
+        if found.size:
+            run.parts.append(memoryview(data)[start : start + found.size])
+        if found.failure is not None:
+            raise found.failure
 
-    def _cut(self, packets: Packets, builder: IndexBuilder) -> None:
-        # Slices of bytes are the cheapest way to cut.
-        data, at, number = bytes(packets.data), packets.start, packets.sequence << 24
-        end = min(len(data), at + _LONGEST)
-        boundary, table_ids, feed = builder.boundary, builder.table_ids, builder.feed
-        events: list[bytes] = []
-        append, offset, ways, residue = events.append, self.offset, _WAYS, CRC_RESIDUE
-        checksum, inside = boundary.checksum, boundary.state == INSIDE
-        try:
-            while end - at >= _HEADS_SIZE:
-                word, status, kind, size, log_pos, flags = _heads(data, at)
-                stop = at + 5 + size
-                following = offset + size
-                if (
-                    word != number + size + 1
-                    or log_pos != following & 0xFFFFFFFF
-                    or stop > end
-                    or size < HEADER_SIZE
-                    or status
-                    or flags & LOG_EVENT_ARTIFICIAL_F
-                ):
-                    break
-                event = data[at + 5 : stop]
-                way = ways[kind]
-                if way == _UNUSUAL or (checksum and crc32(event) != residue):
-                    break
-                append(event)
-                at, offset, number = stop, following, number + 0x1000000 & 0xFF000000
-                if not inside or way == _SHOWN or (way == _TABLE_MAP and event[ID] not in table_ids):
-                    feed(event, offset)
-                    inside = boundary.state == INSIDE
-        finally:
-            packets.start = at
-            packets.sequence = number >> 24
-            self.offset = offset
-            if events:
-                self.parts.append(b"".join(events))
+    return cut
+
+
+def _cut(run: EventRun, packets: Packets, builder: IndexBuilder) -> None:
+    data, at, sequence = bytes(packets.data), packets.start, packets.sequence
+    end = min(len(data), at + _LONGEST)
+    boundary = builder.boundary
+    events: list[bytes] = []
+    try:
+        while end - at >= _HEADS_SIZE:
+            head, status, kind, size, log_pos, flags = _heads(data, at)
+            stop, following = at + 5 + size, run.offset + size
+            if head != (sequence << 24) + size + 1 or status or stop > end or size < HEADER_SIZE:
+                break  # not one event in one packet
+            if log_pos != following & 0xFFFFFFFF or flags & LOG_EVENT_ARTIFICIAL_F:
+                break  # not from the place of the file
+            event, way = data[at + 5 : stop], _WAYS[kind]
+            if way == Way.UNUSUAL or (boundary.checksum and crc32(event) != CRC_RESIDUE):
+                break
+            events.append(event)
+            at, run.offset, sequence = stop, following, sequence + 1 & 0xFF
+            known = way == Way.ROWS or (way == Way.TABLE_MAP and event[ID] in builder.table_ids)
+            if boundary.state != INSIDE or not known:
+                builder.feed(event, run.offset)
+    finally:
+        packets.start, packets.sequence = at, sequence
+        if events:
+            run.parts.append(b"".join(events))
+
+
+_TWINS: Final[Pair[_CutRun]] = Pair(_cut, _compiled)

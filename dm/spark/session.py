@@ -36,7 +36,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dm import accelerator
+from dm.accelerator import switch
 from dm.errors import DMError, said
 from dm.spark.java import demand_java, find_java_home
 
@@ -175,8 +175,9 @@ class SparkProvider:
                 context = SparkContext(gateway=gateway, conf=configuration)
             if not self._local:
                 context.addPyFile(str(_package_archive(self._scratch)))
-                if accelerator.native is not None:
-                    context.addFile(str(accelerator.native.__file__))  # beside the archive, where it is looked for
+                library = switch.library()
+                if library is not None:
+                    context.addFile(library)  # beside the archive, where it is looked for
         except (Py4JError, OSError) as error:
             raise DMError("spark-start-failed", master=self.master, cause=self._last_words(said(error))) from error
         return context

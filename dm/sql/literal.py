@@ -18,9 +18,10 @@ import re
 from collections.abc import Callable
 from enum import IntEnum
 from ipaddress import IPv4Address, IPv6Address
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 from uuid import UUID
 
+from dm.accelerator.structures import shared
 from dm.binlog.value import Value
 
 
@@ -183,8 +184,9 @@ def encoder_for(column: LiteralColumn) -> Encoder:
     return _ADDRESSES.get(base) or _introduced(base, b"0x")
 
 
+@shared
 class Usual(IntEnum):
-    """What a column's values usually are: the kinds of `dm/accelerator/literals.c`, in its order."""
+    """What a column's values usually are."""
 
     CALL = 0
     INTEGER = 1
@@ -193,6 +195,16 @@ class Usual(IntEnum):
     DECIMAL = 4
     FLOATING = 5
     DIGITS = 6
+
+
+@shared
+class LiteralStep(NamedTuple):
+    """How the compiled encoder writes one column of a row."""
+
+    at: int  # where its value stands
+    usual: Usual
+    prefix: bytes  # before hexadecimal digits
+    encoder: Encoder  # for whatever is not the usual
 
 
 def usual_of(column: LiteralColumn) -> tuple[Usual, bytes]:

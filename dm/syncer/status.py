@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from dm import accelerator
+from dm.accelerator import switch
 from dm.binlog.event_source import EventSource
 from dm.clock import Clock
 from dm.position import Position
@@ -152,7 +152,7 @@ class SyncStatus:
             "binlogType": parts.source.status,
             "sourceAddress": parts.monitor.address,
             "standbyInUse": parts.monitor.on_standby,
-            "accelerator": accelerator.state,
+            "accelerator": switch.state(),
             "secondsBehindMaster": None if lag is None else round(lag, 3),
             "totalRows": rows,
             "totalRps": round(rows / elapsed),

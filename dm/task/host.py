@@ -26,7 +26,7 @@ from typing import BinaryIO, Protocol, cast
 
 import structlog
 
-from dm import accelerator
+from dm.accelerator import switch
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError, said
 from dm.stop_signal import StopSignal
@@ -96,7 +96,7 @@ class Host:
 
     def serve(self) -> bool:
         """Work until the commands end; True if every unit came to rest in time."""
-        self._log.info("ready", accelerator=accelerator.state)
+        self._log.info("ready", accelerator=switch.state())
         threading.Thread(target=self._report_regularly, name="status", daemon=True).start()
         for line in self._commands:
             self._obey(line)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from dm import accelerator
+from dm.accelerator import switch
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.loader.unit import LoadUnit
@@ -68,12 +68,12 @@ def test_checksums_are_those_of_one_machine_and_the_code_comes_with_the_job(
 
     def where(_item: int) -> tuple[bool, str]:
         import dm.dumper.chunk_group
-        from dm import accelerator
+        from dm.accelerator import switch
 
-        return ".zip" in str(dm.dumper.chunk_group.__file__), accelerator.state
+        return ".zip" in str(dm.dumper.chunk_group.__file__), switch.state()
 
     assert run_tasks(remote.context(), where, range(4), threading.Event(), places.append, "where")
-    assert places == [(True, accelerator.state)] * 4
+    assert places == [(True, switch.state())] * 4
     load = full_load(upstream, target, *TABLES, rows=20)
     load.spark = remote
     load.dump()

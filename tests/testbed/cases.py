@@ -16,6 +16,7 @@ A case passes when the task ends as expected and rows and structures are the sam
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
@@ -82,7 +83,10 @@ class Expectation:
 class Case:
     """One run of one case on servers of given flavours."""
 
-    def __init__(self, folder: Path, servers: str, park: ServerPark, directory: Path) -> None:
+    def __init__(
+        self, folder: Path, servers: str, park: ServerPark, directory: Path, environment: Mapping[str, str]
+    ) -> None:
+        self._environment = {**PASSWORDS, **environment}  # of the daemon
         self._folder = folder
         self._directory = directory
         self.expectation = Expectation.read(folder / "expect.yaml")
@@ -104,7 +108,7 @@ class Case:
                 self._run_before(f"upstream{name.removeprefix('source')}.sql", name)
         self._directory.mkdir(parents=True)
         files = self._write_files()
-        with Daemon(self._directory / "dm", PASSWORDS) as daemon:
+        with Daemon(self._directory / "dm", self._environment) as daemon:
             daemon.must("operate-source", "create", *files)
             started = daemon.dmctl("start-task", str(self._directory / "task.yaml"))
             assert started.status == self.expectation.start, str(started)

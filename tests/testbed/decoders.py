@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from types import ModuleType
+from collections.abc import Sequence
+from typing import cast
 
-from dm import accelerator
+from dm.accelerator import switch
+from dm.accelerator.native import Native
 from dm.binlog.check import WireColumn
 from dm.binlog.decode import RowDecoder, RowPair
 from dm.binlog.json_tree import TypedJson
@@ -15,28 +15,20 @@ from dm.binlog.table_map import TableMap
 from dm.errors import DMError
 
 
-def compiled() -> ModuleType | None:
+def compiled() -> Native | None:
     """The extension, also where DM_ACCELERATOR turns it off; None where it was not built."""
     try:
         from dm.accelerator import _native
     except ImportError:
         return None
-    return _native
+    return cast("Native", _native)
 
 
-@contextmanager
-def running(native: ModuleType | None) -> Iterator[None]:
-    """What is made inside uses this extension, or none."""
-    before = accelerator.native
-    accelerator.native = native
-    try:
-        yield
-    finally:
-        accelerator.native = before
+running = switch.using
 
 
 def outcome(
-    native: ModuleType | None, table_map: TableMap, columns: Sequence[WireColumn], rows: Rows
+    native: Native | None, table_map: TableMap, columns: Sequence[WireColumn], rows: Rows
 ) -> list[RowPair] | DMError:
     """What one decoder makes of rows."""
     with running(native):

@@ -2,6 +2,7 @@
 
 mysql, mariadb      shared servers of the session
 flavor              both flavours, one after the other
+twin                the compiled parts and, where they have twins, Python alone: what uses it runs twice
 upstream, target    shared servers of the current flavour; `upstreams` are two, `upstream` is the first of them
 server              factory of servers that the test may kill: server(flavor, gtid=False, binlog_row_metadata="FULL")
 schema              factory of fresh schemas: schema(upstream, target) creates one name on all these servers
@@ -18,6 +19,7 @@ import pytest
 from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import Option, ThrowawayServer
 from dm.ident import Ident
+from tests.testbed.decoders import compiled, running
 from tests.testbed.park import ServerPark
 
 
@@ -50,6 +52,16 @@ def mysql(park: ServerPark) -> ThrowawayServer:
 @pytest.fixture(scope="session")
 def mariadb(park: ServerPark) -> ThrowawayServer:
     return park.shared("mariadb", "upstream-1")
+
+
+# Of a module, because hypothesis takes the fixtures of a function for ones that each example would need anew.
+@pytest.fixture(params=["python", "compiled"], scope="module")
+def twin(request: pytest.FixtureRequest) -> Iterator[str]:
+    native = compiled() if request.param == "compiled" else None
+    if native is None and request.param == "compiled":
+        pytest.skip("the extension is not built: no C compiler, or no headers of Python")
+    with running(native):
+        yield request.param
 
 
 @pytest.fixture(params=FLAVORS)

@@ -63,7 +63,7 @@ class Placement:
     def room(self, cost: int) -> Room:
         """How much the lanes take of changes that need so much memory each, until one is `ready`."""
         most = max(1, -(-(self._most - self.cost) // max(cost, 1)))
-        return self._counts, self._costs, cost, self._batch, self._full, self._share, most
+        return Room(self._counts, self._costs, cost, self._batch, self._full, self._share, most)
 
     def add(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
         """Put changes, of so much memory together, into the lane's job of their transaction; whether one is `ready`."""

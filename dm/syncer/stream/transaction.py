@@ -8,12 +8,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol
 
+from dm.accelerator.structures import shared
 from dm.binlog.reader import Query, Rows, TableMap
 from dm.gtid import Gtid
 from dm.position import Position
 from dm.syncer.stream.memory_quota import MemoryQuota
 
 
+@shared
 class RowsItem(NamedTuple):
     """One row event with the table map it refers to."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from types import ModuleType
+from typing import cast
 
 import pytest
 
+from dm.accelerator.structures import hand_over
 from tests.testbed.decoders import compiled
 
 
@@ -15,4 +17,5 @@ def native() -> ModuleType:
     found = compiled()
     if found is None:
         pytest.skip("the extension is not built: no C compiler, or no headers of Python")
-    return found
+    hand_over(found)
+    return cast("ModuleType", found)

@@ -18,6 +18,7 @@ from types import ModuleType
 import pymysql
 
 from dm import accelerator
+from dm.accelerator.structures import hand_over
 from dm.binlog.frame import checked_events
 from dm.binlog.gtid_history import GtidHistory
 from dm.errors import DMError
@@ -152,6 +153,7 @@ def fuzz_transactions(native: ModuleType, flavor: Flavor, directory: Path, chanc
 def main() -> None:
     """Fuzz everything, the same for the same seed."""
     native, seed, count = loaded(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    hand_over(native)
     accelerator._native = native  # what every test helper takes from here on
     chance = random.Random(seed)
     for number in range(count):

@@ -30,7 +30,7 @@ BATCH, FULL, SHARE, COST = 3, 7, 50, 10
 
 def room(held: list[list[RowChange]], most: int) -> Room:
     counts = [len(changes) for changes in held]
-    return counts, [COST * count for count in counts], COST, BATCH, FULL, SHARE, most
+    return Room(counts, [COST * count for count in counts], COST, BATCH, FULL, SHARE, most)
 
 
 def placed(
@@ -95,7 +95,7 @@ def give_nonsense(native: ModuleType, chance: random.Random) -> None:
     def odd() -> int:
         return chance.choice((-1, 0, 1, 3, 7, 1 << 40, 1 << 70))
 
-    maker = native.ChangeMaker(RowChange, odd() & 7, 1)
+    maker = native.ChangeMaker(odd() & 7, 1)
     lanes = [odd() for _ in range(chance.randrange(5))]
     room = (
         lanes,

@@ -16,7 +16,6 @@ from tests.testbed.decoders import running
 from tests.unit.accelerator.batches_at_random import any_batch, copied, made
 from tests.unit.changes.plans import insert, key, number, plan
 
-_KINDS = tuple(ChangeKind)
 ONE = plan([number("a")], [key("PRIMARY", "a")])
 
 
@@ -34,15 +33,15 @@ def test_batches_of_any_changes(native: ModuleType) -> None:
         with running(native):
             left = compacted(copied(batch), limit=limit)
         merged += len(left) < len(batch)
-        answered += native.grouped(left, limit, RowChange, keys_of, lambda change: [], ABSENT, WILD) is not None
+        answered += native.grouped(left, limit, keys_of, lambda change: [], ABSENT, WILD) is not None
     assert min(answered, merged, failed) > 5, (seed, answered, merged, failed)
 
 
 def test_what_nothing_moves_over_is_left_to_python(native: ModuleType) -> None:
     keyless = plan([number("a")], [])
     for batch in ([insert(keyless, 1)], [insert(ONE, 1), insert(keyless, 1)], [SimpleNamespace(safe=False)]):
-        assert native.grouped(batch, 100, RowChange, keys_of, list, ABSENT, WILD) is None
-    assert native.compacted([SimpleNamespace(safe=False)], 100, RowChange, _KINDS, keys_of, ABSENT, WILD) is None
+        assert native.grouped(batch, 100, keys_of, list, ABSENT, WILD) is None
+    assert native.compacted([SimpleNamespace(safe=False)], 100, keys_of, ABSENT, WILD) is None
 
 
 def test_a_change_that_is_not_whole_is_left_to_python(native: ModuleType) -> None:
@@ -54,8 +53,8 @@ def test_a_change_that_is_not_whole_is_left_to_python(native: ModuleType) -> Non
         RowChange(ONE, ChangeKind.DELETE, (), None, False),
     ]
     for change in strange:
-        assert native.grouped([change], 100, RowChange, keys_of, list, ABSENT, WILD) is None
-        assert native.compacted([change], 100, RowChange, _KINDS, keys_of, ABSENT, WILD) is None
+        assert native.grouped([change], 100, keys_of, list, ABSENT, WILD) is None
+        assert native.compacted([change], 100, keys_of, ABSENT, WILD) is None
 
 
 def test_what_python_raises_on_the_way_comes_through(native: ModuleType) -> None:
@@ -71,7 +70,7 @@ def test_what_python_raises_on_the_way_comes_through(native: ModuleType) -> None
                 loop([change], limit=100)
 
 
-@pytest.mark.parametrize("arguments", [(), ([], 9, int, keys_of, list, 0, 0), ([], 9, 5, keys_of, list, 0, 0)])
+@pytest.mark.parametrize("arguments", [(), ([], 9, 5, list, 0, 0), ([], "9", keys_of, list, 0, 0)])
 def test_what_are_no_changes_is_refused(native: ModuleType, arguments: tuple[object, ...]) -> None:
     with pytest.raises((TypeError, AttributeError)):
         native.grouped(*arguments)

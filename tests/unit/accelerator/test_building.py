@@ -19,7 +19,7 @@ from tests.testbed.decoders import compiled
 def state(directory: Path, **environment: str) -> str:
     """What a process says that has this environment."""
     done = subprocess.run(
-        [sys.executable, "-c", "from dm import accelerator; print(accelerator.state)"],
+        [sys.executable, "-c", "from dm.accelerator import switch; print(switch.state())"],
         env={**os.environ, **environment},
         cwd=directory,
         capture_output=True,

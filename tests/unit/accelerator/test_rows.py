@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm.binlog.decode import RowDecoder
-from dm.binlog.native_rows import native_layout, native_step
+from dm.binlog.native_rows import NativeRows
 from dm.binlog.value import ABSENT
 from tests.testbed.decoders import outcome, running, told
 from tests.testbed.figures import record
@@ -25,8 +25,8 @@ thorough = settings(max_examples=80, deadline=None)
 def compiled_rows(native: ModuleType, given_sample: Sample) -> list[Any] | None:
     """What the compiled decoder alone says."""
     with running(native):
-        decoder = RowDecoder(given_sample.table_map, given_sample.columns)
-        return decoder._with_layouts(given_sample.rows)
+        RowDecoder(given_sample.table_map, given_sample.columns)  # raises where the two do not fit
+        return NativeRows(native, given_sample.table_map, given_sample.columns).learn(given_sample.rows)
 
 
 @thorough
@@ -124,5 +124,4 @@ def test_nothing_is_kept_of_what_was_decoded(native: ModuleType) -> None:
 
 def test_a_layout_has_a_step_for_each_column_that_is_held(native: ModuleType) -> None:
     found = sample(5, damage=False)
-    steps = [native_step(*pair) for pair in zip(found.table_map.columns, found.columns, strict=True)]
-    assert native_layout(native, steps, found.rows.present) is not None
+    assert NativeRows(native, found.table_map, found.columns).layout(found.rows.present) is not None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,6 @@ from dm.binlog.header import EventType
 from dm.errors import DMError
 from dm.relaylog.index import ANY_SIZE, read_index
 from dm.relaylog.writer import RelayWriter
-from tests.testbed.decoders import compiled, running
 from tests.unit.relaylog.binlog_bytes import (
     event,
     file_bytes,
@@ -32,16 +30,7 @@ from tests.unit.relaylog.binlog_bytes import (
 from tests.unit.relaylog.packets import Packets, packed
 from tests.unit.relaylog.writing import FIRST, SECOND, head, new_writer
 
-
-@pytest.fixture(params=["python", "compiled"], autouse=True)
-def _either(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Each test cuts runs in Python and with the extension."""
-    native = compiled() if request.param == "compiled" else None
-    if native is None and request.param == "compiled":
-        pytest.skip("the extension is not built")
-    with running(native):
-        yield
-
+pytestmark = pytest.mark.usefixtures("twin")
 
 both = pytest.mark.parametrize("checksums", [True, False])
 slow = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=40, deadline=None)

@@ -33,6 +33,8 @@ from tests.unit.relaylog.binlog_bytes import (
 )
 from tests.unit.relaylog.writing import FIRST, SECOND, head, new_writer, write
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 OTHER = "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 
 

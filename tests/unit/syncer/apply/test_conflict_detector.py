@@ -13,6 +13,8 @@ from dm.changes.keys import WILD, Key, keys_of
 from dm.syncer.apply.conflict_detector import CONFLICT, ConflictDetector
 from tests.unit.changes.plans import delete, insert, key, number, plan, update
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 A, B = number("a"), number("b")
 
 

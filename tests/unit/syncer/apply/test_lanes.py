@@ -15,6 +15,8 @@ from dm.syncer.apply.lanes import Lanes, Stopped
 from dm.syncer.stream.memory_quota import MemoryQuota
 from tests.unit.changes.plans import insert, key, number, plan
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 END = Position("a", "bin.000001", 4)
 TABLE = plan([number("a")], [key("PRIMARY", "a")])
 

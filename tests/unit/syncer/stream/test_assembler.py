@@ -21,6 +21,8 @@ from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.prepared import PreparedTransactions
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction, StatementItem
 
+pytestmark = pytest.mark.usefixtures("twin")
+
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
 FILE = "bin.000001"
 NO_XA = PreparedTransactions(Path("unused"))

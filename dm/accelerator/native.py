@@ -1,0 +1,157 @@
+"""What the extension offers. Mypy holds its stub (`_native.pyi`) against these protocols."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+Item = TypeVar("Item")
+
+
+class TextRows(Protocol):
+    """Rows of the text protocol on their way into columns."""
+
+    def run(self, data: bytes | bytearray, start: int, end: int, rows: int, size: int, /) -> Any:
+        """Take the rows of usual packets; TakenRows."""
+        ...
+
+    def row(self, data: bytes | bytearray, start: int, end: int, /) -> bool:
+        """Take one row; False when the bytes are none."""
+        ...
+
+    def take(self) -> list[Any]:
+        """The columns, each as ColumnBuffers; afterwards there are none."""
+        ...
+
+
+class ChangeMaker(Protocol):
+    """From row events to row changes, and on to workers."""
+
+    def __call__(self, items: Any, at: int, tables: Any, safe: bool, /) -> Any:
+        """MadeChanges of the items from a place on."""
+        ...
+
+    def spread(
+        self, holder: Any, changes: list[Any], at: int, free: int, limit: int, room: Any, /
+    ) -> tuple[list[tuple[int, list[Any]]], int]:
+        """The changes from a place on by worker, and the place of the first that was not given."""
+        ...
+
+
+class Native(Protocol):
+    """The extension."""
+
+    @property
+    def structures(self) -> dict[str, tuple[str, ...]]:
+        """The fields of every structure that C knows."""
+        ...
+
+    def adopt(self, name: str, made: type, fields: tuple[str, ...], members: tuple[Any, ...] | None, /) -> None:
+        """Take a class as the one of a structure; raises TypeError if its fields are others."""
+        ...
+
+    def declines(self) -> dict[str, int]:
+        """How often each loop has left something to Python, since the extension was loaded."""
+        ...
+
+    def Layout(self, steps: tuple[Any, ...], absent: object, /) -> Any:  # noqa: N802 (a class there)
+        """How to read the images that hold one set of columns."""
+        ...
+
+    def TextRows(self, width: int, /) -> TextRows:  # noqa: N802 (a class there)
+        """Rows of so many values."""
+        ...
+
+    def Literals(  # noqa: N802 (a class there)
+        self, steps: tuple[Any, ...], open: bytes, close: bytes, /
+    ) -> Callable[[tuple[Any, ...]], bytes]:
+        """What makes the literals of a row."""
+        ...
+
+    def ChangeMaker(self, factor: int, each: int, /) -> ChangeMaker:  # noqa: N802 (a class there)
+        """The loop, which counts memory by the bytes of an event and by change."""
+        ...
+
+    def compacted(
+        self,
+        changes: Sequence[Item],
+        limit: int,
+        keys_of: Callable[[Item], tuple[Any, ...]],
+        absent: object,
+        wild: object,
+        /,
+    ) -> Sequence[Item] | None:
+        """The changes, those of one row merged."""
+        ...
+
+    def grouped(
+        self,
+        changes: Sequence[Item],
+        limit: int,
+        keys_of: Callable[[Item], tuple[Any, ...]],
+        alone: Callable[[Item], list[Any]],
+        absent: object,
+        wild: object,
+        /,
+    ) -> list[Any] | None:
+        """The changes by the statements that they share: a Group, or the statements of one alone."""
+        ...
+
+    def decode_rows(self, layouts: dict[bytes, Any], rows: tuple[Any, ...], /) -> list[Any] | None:
+        """The row changes of an event; None where a layout is missing, too."""
+        ...
+
+    def frames(self, data: bytes, start: int, end: int, checksum: bool, place: int, /) -> tuple[Sequence[Any], int]:
+        """The events of a piece of a file, and their end."""
+        ...
+
+    def rows_event(
+        self, form: Any, handler: Callable[..., Any], data: bytes, start: int, end: int, header: Any, /
+    ) -> Any:
+        """The rows event of a body; what the handler says of an unusual one."""
+        ...
+
+    def table_map_event(
+        self, known: dict[bytes, Any], handler: Callable[..., Any], data: bytes, start: int, end: int, header: Any, /
+    ) -> Any:
+        """The table map of a known body; what the handler says of another."""
+        ...
+
+    def rows_of(self, events: Sequence[Any], at: int, state: Any, made: type[Item], /) -> Any:
+        """The rows events at a place of a list; FoundRows."""
+        ...
+
+    def transactions_of(
+        self, events: Sequence[Any], at: int, state: Any, largest: int, made: type[Item], /
+    ) -> tuple[list[Any], int]:
+        """The transactions at a place of a list, each a FoundTransaction, and their end."""
+        ...
+
+    def cut(
+        self,
+        data: bytearray | memoryview,
+        start: int,
+        sequence: int,
+        offset: int,
+        checksum: bool,
+        ways: bytearray,
+        boundary: object,
+        inside: int,
+        table_ids: set[bytes],
+        feed: Callable[[bytes, int], bool],
+        /,
+    ) -> Any:
+        """A run of usual events out of packets; Cut."""
+        ...
+
+    def local_data(self, columns: tuple[Any, ...], start: int, rows: int, size: int, /) -> tuple[bytes, int]:
+        """Rows of columns as the data of LOAD DATA, and the row behind."""
+        ...
+
+    def json_text(self, doc: bytes, /) -> str | None:
+        """The text of a stored document."""
+        ...
+
+    def crc32(self, data: bytes | bytearray | memoryview, /) -> int:
+        """The CRC-32 of bytes."""
+        ...
