@@ -51,7 +51,8 @@ from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
 from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid, uuid_texts
 from dm.errors import DMError
-from dm.gtid import Flavor, Gtid
+from dm.flavor import Flavor
+from dm.gtid import Gtid
 
 __all__ = [
     "Event",

@@ -14,9 +14,9 @@ from dm.binlog.value import Value
 from dm.changes.fold import TEXTS
 from dm.changes.members import label_of, renumbering
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
-from dm.sql.context import Flavor
 from dm.sql.json_expression import document_encoder
 from dm.sql.literal import Encoder, Usual, encoder_for, usual_of
 

@@ -27,8 +27,8 @@ from dm.binlog.value import ABSENT, Value
 from dm.changes.column_map import MappedColumn
 from dm.changes.fold import BYTES, CHARACTERS, TEXTS
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.sql.context import Flavor
 
 Comparison = Callable[[Value], bytes]
 

@@ -52,9 +52,9 @@ from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
-from dm.sql.context import Flavor
 
 # Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
 STATEMENT_ROWS: Final = 500

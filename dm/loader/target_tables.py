@@ -13,12 +13,13 @@ from dataclasses import dataclass
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.flavor import flavor_of
 from dm.ident import Ident, TableName
 from dm.rules.router import ExtractedColumn, table_missing
 from dm.schema.collation_text import with_collations
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
-from dm.sql.context import Flavor, SourceContext
+from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.upstream.facts import version_number
 
@@ -44,7 +45,7 @@ class TargetTables:
     def at(cls, connection: TargetConnection, *, strict_collations: bool = False) -> TargetTables:
         """For the server that the connection leads to."""
         text = str(connection.query("SELECT VERSION()")[0][0])
-        flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
+        flavor = flavor_of(text)
         engines = connection.query("SELECT engine FROM information_schema.engines WHERE transactions <> 'YES'")
         unsafe = frozenset(str(row[0]).lower() for row in engines)
         return cls(connection, SourceContext(flavor, version_number(text), ""), unsafe, strict_collations)

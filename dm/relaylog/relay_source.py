@@ -15,7 +15,8 @@ from pathlib import Path
 from dm.binlog.event_source import Origin, SourceEvent, SourceRun
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog import damage
 from dm.relaylog.change_watch import ChangeWatch

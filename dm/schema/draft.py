@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.charset import Collated
 from dm.schema.column_definition import Definition
 from dm.schema.index_definition import IndexDefinition, covers
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
-from dm.sql.context import Flavor
 from dm.sql.operation import Place
 
 # Engines that read a FOREIGN KEY clause, make the index for it and forget the rest.

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from dm.flavor import Flavor
 from dm.schema.charset import bytes_per_character
 from dm.schema.table import Column, Index, TableSchema
-from dm.sql.context import Flavor
 
 # A name that no target column has: who maps columns knows by it that there is nothing to copy.
 _HIDDEN: Final = "!hidden!DB_ROW_HASH_"

@@ -24,7 +24,7 @@ from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.undone import Undone, UndoneKeys

@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.syncer.stream.operators import Place, Request
 from dm.task.operators import operate
 from tests.live.syncer.test_follow import create, identical
