@@ -32,7 +32,8 @@ from dm.binlog.value import ABSENT, Row
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.statement import has_zero_enum, removes_others
+from dm.changes.row_statements import removes_others
+from dm.changes.statement import has_zero_enum
 
 _KINDS: Final = (ChangeKind.INSERT, ChangeKind.UPDATE, ChangeKind.DELETE, ChangeKind.NOTHING)
 

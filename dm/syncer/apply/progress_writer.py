@@ -21,7 +21,7 @@ from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
 from dm.progress.undone import TransactionKey, UndoneKeys, store_undone
 from dm.syncer.apply.completion import CompletionTracker
-from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.file_births import FileBirths
 from dm.syncer.stream.operators import Change, Operators, Request
@@ -36,7 +36,7 @@ class ProgressWriter:
         self,
         writer: CheckpointWriter,
         completions: CompletionTracker,
-        safe_mode: SafeMode,
+        safe_mode: SafeModeWindow,
         *,
         interval: float,
         clock: Clock,
