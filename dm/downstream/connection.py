@@ -239,7 +239,8 @@ class TargetConnection:
         except (pymysql.err.Error, OSError) as error:
             mapped = self._failed(error, b"COMMIT")
             if mapped.name == "connection-lost" or number_of(error) == ERROR_DURING_COMMIT:
-                raise DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause) from None
+                unknown = DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause)
+                raise unknown.numbered(mapped.server_errno) from None
             raise mapped from None
 
     def rollback(self) -> None:

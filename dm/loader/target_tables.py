@@ -25,11 +25,11 @@ from dm.upstream.facts import version_number
 
 Route = Callable[[TableName], TableName]
 
-_TABLE_EXISTS = "1050 "
-_DUPLICATE_MEMBER = "1291 "
-_KEY_DEMANDED = ("3750 ", "1173 ")  # MySQL, sql_require_primary_key; MariaDB, innodb_force_primary_key
+_TABLE_EXISTS = 1050
+_DUPLICATE_MEMBER = 1291
+_KEY_DEMANDED = (3750, 1173)  # MySQL, sql_require_primary_key; MariaDB, innodb_force_primary_key
 # Unknown collation, unknown character set, unknown type, syntax, collation that does not belong to the set.
-_NOT_UNDERSTOOD = ("1273 ", "1115 ", "4161 ", "1064 ", "1253 ")
+_NOT_UNDERSTOOD = (1273, 1115, 4161, 1064, 1253)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +92,16 @@ class TargetTables:
             try:
                 self._make(statement)
             except DMError as error:
-                if error.cause.startswith(_NOT_UNDERSTOOD):
+                if error.server_errno in _NOT_UNDERSTOOD:
                     raise DMError(
                         "load-collation-unknown", table=source.name, target_table=target, cause=error.cause
                     ) from error
-                if error.cause.startswith(_KEY_DEMANDED):
+                if error.server_errno in _KEY_DEMANDED:
                     raise DMError(
                         "load-key-demanded", table=target, source_table=source.name, cause=error.cause
                     ) from error
                 # Another source of the same task may have created it a moment ago.
-                if not error.cause.startswith(_TABLE_EXISTS):
+                if error.server_errno != _TABLE_EXISTS:
                     raise
                 new = False
         text = self.structure(target)
@@ -153,7 +153,7 @@ class TargetTables:
         try:
             self.connection.execute(statement)
         except DMError as error:
-            if not error.cause.startswith(_DUPLICATE_MEMBER):
+            if error.server_errno != _DUPLICATE_MEMBER:
                 raise
             mode = str(self.connection.query("SELECT @@sql_mode")[0][0])
             self.connection.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
