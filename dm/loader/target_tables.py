@@ -21,6 +21,7 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
+from dm.type_family import FLOATS, INTEGERS
 from dm.upstream.facts import version_number
 
 Route = Callable[[TableName], TableName]
@@ -189,7 +190,7 @@ def _kind(column: Column) -> tuple[object, ...]:
 
 
 # The length of these is a display width, which servers print or leave out.
-_DISPLAY_WIDTH = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "float", "double"})
+_DISPLAY_WIDTH = INTEGERS | FLOATS | {"year"}
 _JSON_TEXT = ("longtext", "json")
 
 
