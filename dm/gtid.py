@@ -12,9 +12,9 @@ Transaction ID".
 from __future__ import annotations
 
 import re
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-Flavor = Literal["mysql", "mariadb"]
+from dm.flavor import Flavor
 
 _UUID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
 _TAG = re.compile(r"^[a-z_][a-z0-9_]{0,31}$")

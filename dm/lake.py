@@ -49,6 +49,7 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import Column as Field
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
+from dm.type_family import FIXED_BYTES, MEMBERED, WITH_CHARSET
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -61,8 +62,7 @@ _UNSIGNED = {
 }  # fmt: skip
 _NUMBERS = {"float": "float", "double": "double", "year": "smallint"}
 _MOMENTS = {"date": "date", "datetime": "timestamp_ntz", "timestamp": "timestamp"}
-_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
-_ASCII = frozenset({"json", "uuid", "inet4", "inet6"})  # or UTF-8, which Spark's strings are
+_ASCII = frozenset(FIXED_BYTES) | {"json"}  # or UTF-8, which Spark's strings are
 _COMPLETE = frozenset({"utf8mb4", "utf8mb3", "utf8", "latin1", "binary"})  # whose stored bytes are all texts, or stay
 _MOST_DIGITS = 38
 _PATTERN = re.compile(r"[\\{}\[\]*?]")
@@ -169,7 +169,7 @@ def _may_be_invalid(field: Field) -> bool:
     if field.base in _MOMENTS:
         return True
     charset = field.charset or "utf8mb4"
-    if field.base not in _TEXTS or field.base in ("enum", "set"):  # whose members are texts
+    if field.base not in WITH_CHARSET or field.base in MEMBERED:  # whose members are texts
         return False
     return charset not in _COMPLETE and decoder_of(charset) is not None
 
@@ -193,7 +193,7 @@ def _typed(field: Field, raw: Column) -> Column:
         return _member(field, text)
     if field.base in _ASCII:
         return text
-    if field.base in _TEXTS:
+    if field.base in WITH_CHARSET:
         return _decoded(field, raw)
     return raw
 

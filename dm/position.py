@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from dm.errors import DMError
-from dm.gtid import Flavor, Gtid, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import Gtid, GtidSet
 
 # Asked several times for each transaction, of the same few files.
 _NUMBERS_KEPT = 256

@@ -15,6 +15,7 @@ from dm.binlog.charset import charset_of, decode_text, max_bytes, same_charset
 from dm.binlog.table_map import TableMap
 from dm.binlog.wire_type import NUMERIC, WireCode, WireType
 from dm.errors import DMError
+from dm.type_family import BYTES, FIXED_BYTES, GEOMETRIES, MEMBERED, TEXTS
 
 
 class WireColumn(Protocol):
@@ -68,16 +69,7 @@ _TIMES = {
 _BLOB_SIZES = {
     "tinytext": 1, "text": 2, "mediumtext": 3, "longtext": 4, "tinyblob": 1, "blob": 2, "mediumblob": 3, "longblob": 4,
 }  # fmt: skip
-GEOMETRY_BASES = frozenset(
-    (
-        "geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon",
-        "geometrycollection", "geomcollection",
-    )
-)  # fmt: skip
-FIXED_BINARY = {"uuid": 16, "inet6": 16, "inet4": 4}  # MariaDB; they travel as binary strings
 _STRINGS = (WireCode.STRING, WireCode.VARCHAR, WireCode.VARCHAR_COMPRESSED)
-_CHARACTER_BASES = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
-_BINARY_BASES = frozenset(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"))
 
 
 def _set_size(members: int) -> int:
@@ -89,7 +81,7 @@ def _byte_length(column: WireColumn) -> int | None:
     """The greatest byte length of a CHAR, VARCHAR, BINARY or VARBINARY; None when it can't be known."""
     if column.length is None:
         return None
-    if column.base in _BINARY_BASES:
+    if column.base in BYTES:
         return column.length
     return None if column.charset is None else column.length * max_bytes(column.charset)
 
@@ -101,9 +93,9 @@ def _expected_codes(base: str) -> tuple[int, ...] | None:
         return _TIMES[base]
     if base in _BLOB_SIZES:
         return (WireCode.BLOB, WireCode.BLOB_COMPRESSED)
-    if base in GEOMETRY_BASES:
+    if base in GEOMETRIES:
         return (WireCode.GEOMETRY,)
-    if base in FIXED_BINARY or base in ("char", "binary"):
+    if base in FIXED_BYTES or base in ("char", "binary"):
         return (WireCode.STRING,)
     return {
         "varchar": (WireCode.VARCHAR, WireCode.VARCHAR_COMPRESSED),
@@ -139,9 +131,9 @@ def _size_mismatch(wire: WireType, column: WireColumn) -> str | None:
     elif base == "set":
         if wire.size != _set_size(len(column.members)):
             return f"its {len(column.members)} members do not fit a mask of {wire.size} bytes"
-    elif base in FIXED_BINARY:
-        if wire.size != FIXED_BINARY[base]:
-            return f"it takes {FIXED_BINARY[base]} bytes and the binlog has {wire.size}"
+    elif base in FIXED_BYTES:
+        if wire.size != FIXED_BYTES[base]:
+            return f"it takes {FIXED_BYTES[base]} bytes and the binlog has {wire.size}"
     elif wire.code in _STRINGS and base != "vector":
         tracked_length = _byte_length(column)
         if tracked_length is not None and wire.code != WireCode.VARCHAR_COMPRESSED and tracked_length != wire.size:
@@ -171,12 +163,12 @@ def _metadata_mismatch(table_map: TableMap, index: int, column: WireColumn) -> s
             return f"it is {'un' if column.unsigned else ''}signed and the binlog's is not"
     if optional.collations is not None and (collation := optional.collations[index]) is not None:
         charset = charset_of(collation)
-        if column.base in _CHARACTER_BASES and charset is not None and column.charset is not None:
+        if column.base in TEXTS and charset is not None and column.charset is not None:
             if not same_charset(charset, column.charset):
                 return f"its character set is {column.charset} and the binlog's is {charset}"
-        elif column.base in _BINARY_BASES and charset not in (None, "binary"):
+        elif column.base in BYTES and charset not in (None, "binary"):
             return f"it is binary and the binlog has text in {charset}"
-    if column.base in ("enum", "set"):
+    if column.base in MEMBERED:
         return _members_mismatch(table_map, index, column)
     return None
 

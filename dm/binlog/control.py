@@ -8,7 +8,7 @@ from typing import Final
 
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.header import HEADER_SIZE, EventHeader, EventType
-from dm.gtid import Flavor
+from dm.flavor import Flavor, flavor_of
 
 _VERSION = re.compile(r"^(\d+)\.(\d+)\.(\d+)")
 _FIRST_CHECKSUM: Final = (5, 6, 1)  # MySQL source, checksum_version_split; MariaDB since 5.3
@@ -99,7 +99,7 @@ def parse_format_description(data: bytes) -> FormatDescription:
     if not match:
         raise Malformed(f"{text!r} is no server version")
     version = (int(match[1]), int(match[2]), int(match[3]))
-    flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
+    flavor = flavor_of(text)
     checksum = False
     if version >= (_FIRST_CHECKSUM_MARIADB if flavor == "mariadb" else _FIRST_CHECKSUM):
         # The algorithm byte and 4 checksum bytes end this event even when checksums are off.

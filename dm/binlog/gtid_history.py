@@ -23,7 +23,8 @@ from dm.binlog.header import (
 )
 from dm.binlog.transaction import parse_gtid_tagged, uuid_texts
 from dm.errors import DMError
-from dm.gtid import Flavor, Gtid, GtidFormatError, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import Gtid, GtidFormatError, GtidSet
 
 _UUID_AT: Final = HEADER_SIZE + 1  # behind the flags byte
 _plain = struct.Struct("<16sQ").unpack_from

@@ -15,13 +15,14 @@ from struct import Struct
 from typing import Any, Final, NamedTuple
 
 from dm.binlog import temporal
-from dm.binlog.check import FIXED_BINARY, WireColumn
+from dm.binlog.check import WireColumn
 from dm.binlog.decimal_text import decimal_decoder, decimal_size
 from dm.binlog.json_tree import json_value
 from dm.binlog.mariadb_compression import decompress_column
 from dm.binlog.value import ABSENT, Row, Value
 from dm.binlog.wire_type import WireCode, WireType
 from dm.errors import DMError
+from dm.type_family import FIXED_BYTES
 
 Append = Callable[[Value], None]
 Reader = Callable[[bytes, int, Append], int]
@@ -175,7 +176,7 @@ def step_of(wire: WireType, column: WireColumn) -> Step:
     if code == WireCode.STRING:
         # Trailing pad characters are not sent; for binary strings these are zero bytes (MySQL source,
         # Field_string::pack).
-        padded = size if column.base == "binary" else FIXED_BINARY.get(column.base)
+        padded = size if column.base == "binary" else FIXED_BYTES.get(column.base)
         return Sized(1 if size <= 255 else 2, _padded(padded) if padded else None)
     if code == WireCode.VARCHAR:
         return Sized(1 if size <= 255 else 2)

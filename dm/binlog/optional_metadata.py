@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.wire_type import CHARACTER, MARIADB_CHARACTER, NUMERIC, WireCode, WireType
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 
 
 @dataclass(slots=True)

@@ -61,7 +61,7 @@ from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
 from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
 from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 
 __all__ = [
     "Event",

@@ -12,7 +12,7 @@ from typing import Final
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.optional_metadata import OptionalMetadata, parse_optional_metadata
 from dm.binlog.wire_type import UnknownType, WireType, resolve
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 
 TABLE_ID_SIZE: Final = 6
 

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from dm.binlog.value import Value
-from dm.changes.fold import TEXTS
 from dm.changes.members import label_of, renumbering
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
-from dm.sql.context import Flavor
 from dm.sql.json_expression import document_encoder
 from dm.sql.literal import Encoder, Usual, encoder_for, usual_of
+from dm.type_family import MEMBERED, TEXTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def map_columns(
 def _encoder(source: Column, target: Column, flavor: Flavor) -> tuple[Encoder, tuple[Usual, bytes]]:
     if source.base == target.base == "json" and flavor == "mysql":
         return document_encoder(target.name), usual_of(source)
-    if source.base in ("enum", "set") and (target.base != source.base or source.members != target.members):
+    if source.base in MEMBERED and (target.base != source.base or source.members != target.members):
         if target.base == source.base:
             return _after(renumbering(source, target), encoder_for(source)), _CALLED
         if target.base in TEXTS:

@@ -33,7 +33,8 @@ from dm.binlog.value import ABSENT, Row
 from dm.changes.keys import WILD, Key, keys_of
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.statement import has_zero_enum, removes_others
+from dm.changes.row_statements import removes_others
+from dm.changes.statement import has_zero_enum
 
 
 def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:

@@ -25,20 +25,17 @@ from collections.abc import Callable, Sequence
 
 from dm.binlog.value import ABSENT, Value
 from dm.changes.column_map import MappedColumn
-from dm.changes.fold import BYTES, CHARACTERS, TEXTS
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.sql.context import Flavor
+from dm.type_family import BYTES, CHARACTERS, FIXED_BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
 Comparison = Callable[[Value], bytes]
 
 _NUMBERED = frozenset({"enum", "set", "bit"})
 _EXACT_BITS = 53  # of a double
 _LONG_DIGITS = len(str(1 << _EXACT_BITS))
-_SIMPLE = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "bit", "year", "enum"}
-    | {"date", "time", "datetime", "timestamp", "uuid", "inet4", "inet6"}
-)
+_SIMPLE = INTEGERS | TEMPORAL | frozenset(FIXED_BYTES) | {"decimal", "bit", "year", "enum"}
 
 
 def equal(column: MappedColumn, literal: bytes) -> bytes:
@@ -63,7 +60,7 @@ def exact(column: MappedColumn, flavor: Flavor, *, table: TableName, indexed: bo
     base = column.target.base
     if base in TEXTS and column.target.charset != "binary":
         return _null_safe(table, column, _text(column, indexed=indexed))
-    if base in ("float", "double"):
+    if base in FLOATS:
         return _null_safe(table, column, _floating(column, signed_zero=flavor == "mysql"))
     if base == "json":
         return _null_safe(table, column, _json(column))

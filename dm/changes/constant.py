@@ -16,13 +16,13 @@ from typing import Final
 
 from dm.binlog.decode import RowPair
 from dm.binlog.value import Row
-from dm.changes.fold import CHARACTERS, TEXTS
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules.router import ExtractedColumn
 from dm.schema.table import Column, TableSchema
+from dm.type_family import BLOB_BYTES, CHARACTERS, TEXTS
 
-_VARIABLE_BYTES: Final = frozenset({"varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_VARIABLE_BYTES: Final = frozenset(BLOB_BYTES) | {"varbinary"}
 
 
 @dataclass(frozen=True, slots=True)

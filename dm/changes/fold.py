@@ -19,17 +19,11 @@ from dm.binlog.value import Value
 from dm.changes.collation import ASCII_CHARSETS, UTF8_CHARSETS, Weights, coarser, fold_ascii, stripper
 from dm.changes.members import renumbering
 from dm.schema.table import Column
+from dm.type_family import BYTES, CHARACTERS, FIXED_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES, MEMBERED, MOMENTS, TEXTS
 
 Fold = Callable[[Value], Hashable]
 
-INTEGERS: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-CHARACTERS: Final = frozenset({"char", "varchar"})
-TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-BYTES: Final = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-MOMENTS: Final = frozenset({"datetime", "timestamp"})
-
 _LONG: Final = 64
-_TEXT_BYTES: Final = {"tinytext": 255, "text": 65_535, "mediumtext": 16_777_215, "longtext": 4_294_967_295}
 # A table's row has at most 65535 bytes, so has a VARCHAR.
 _CHARACTER_BYTES: Final = {"utf8mb4": 4, "utf8mb3": 3, "utf8": 3, "ascii": 1, "latin1": 1}
 _MULTI_BYTE: Final = frozenset({"gbk", "gb2312", "gb18030", "big5", "euckr", "ujis", "eucjpms"})
@@ -46,7 +40,7 @@ def faithful(source: Column, target: Column) -> bool:
         if to in INTEGERS:
             return not source.decimals
         return to == "decimal" and (target.decimals or 0) >= (source.decimals or 0)
-    if of in ("float", "double"):
+    if of in FLOATS:
         same = (source.length, source.decimals) == (target.length, target.decimals)
         if to == of:
             return same or target.decimals is None
@@ -70,8 +64,8 @@ def _long_enough(source: Column, target: Column) -> bool:
     if target.base in CHARACTERS:
         return False
     if source.base in CHARACTERS:
-        return (source.length or 1) * _CHARACTER_BYTES.get(target.charset or "", 4) <= _TEXT_BYTES[target.base]
-    return source.charset == target.charset and _TEXT_BYTES[target.base] >= _TEXT_BYTES[source.base]
+        return (source.length or 1) * _CHARACTER_BYTES.get(target.charset or "", 4) <= LONG_TEXT_BYTES[target.base]
+    return source.charset == target.charset and LONG_TEXT_BYTES[target.base] >= LONG_TEXT_BYTES[source.base]
 
 
 def fold_for(source: Column, target: Column, prefix: int | None, weights: Weights | None) -> Fold | None:
@@ -87,13 +81,13 @@ def fold_for(source: Column, target: Column, prefix: int | None, weights: Weight
         return _decimal
     if base in INTEGERS or base in ("bit", "year", "float", "double"):
         return itself
-    if base in ("date", "uuid", "inet4", "inet6"):
+    if base == "date" or base in FIXED_BYTES:
         return itself
     if base == "time" or base in MOMENTS:
         return _moment
     if base in BYTES:
         return _bytes_fold(prefix)
-    if base in ("enum", "set"):
+    if base in MEMBERED:
         return renumbering(source, target)
     return None
 

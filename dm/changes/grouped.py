@@ -43,6 +43,7 @@ from dm.changes.comparison import listed
 from dm.changes.keys import WILD, Key, keys_of, table_key
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_statements import removes_others, row_statements
 from dm.changes.row_text import RowText, listed_text
 from dm.changes.statement import (
     ANY,
@@ -53,8 +54,6 @@ from dm.changes.statement import (
     insert_head,
     key_changed,
     known,
-    removes_others,
-    row_statements,
 )
 from dm.ident import Ident
 

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from dm.changes.constant import constant_columns
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.target_table import TargetTable
+from dm.flavor import Flavor
 from dm.rules import ExtractedColumn
 from dm.schema.table import TableSchema
 from dm.schema.wire import wire_columns
-from dm.sql.context import Flavor
 
 
 def is_keyed(

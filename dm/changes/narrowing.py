@@ -22,19 +22,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from dm.changes.fold import BYTES, CHARACTERS, INTEGERS, TEXTS
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.charset import bytes_per_character
-from dm.schema.column_type import TEXT_SIZES
 from dm.schema.show import type_text
 from dm.schema.table import Column
+from dm.type_family import BYTES, CHARACTERS, FLOATS, GEOMETRIES, INTEGERS, LONG_TEXT_BYTES, MEMBERED, TEMPORAL, TEXTS
 
-_BYTES_OF: Final = {f"{prefix}text": size for prefix, size in TEXT_SIZES}
-_GEOMETRIES: Final = frozenset(
-    {"geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"}
-    | {"geometrycollection"}
-)
 _SHORT_INTEGERS: Final = frozenset({"tinyint", "smallint", "year"})
 _FLOAT_DIGITS: Final = 6  # of a FLOAT, of which a server prints no more
 _FLOAT_BITS: Final = 16  # fewer than six digits have
@@ -56,21 +50,21 @@ def keeps_values(source: Column, target: Column) -> bool:
         return _keeps_bits(source.length or 1, target)
     if of == "decimal":
         return _keeps_decimal(source, target)
-    if of in ("float", "double"):
+    if of in FLOATS:
         # A number of decimals rounds what has none, or another number of them.
         return (to == of and target.decimals == source.decimals) or (to in (of, "double") and target.decimals is None)
-    if of in ("date", "time", "datetime", "timestamp"):
+    if of in TEMPORAL:
         return _keeps_time(source, target)
     if of in TEXTS:
         return _keeps_text(source, target)
-    if of in ("enum", "set"):
+    if of in MEMBERED:
         return to == of or (source.charset != "binary" and to in TEXTS and _keeps_labels(source, target))
     if of == "json":  # sent as text, which ends in no white space
         return to == of or (to in TEXTS and _keeps_characters("utf8mb4", target.charset))
     if of in BYTES:
         return (to in BYTES and to != "binary") or (of == to and source.length == target.length)
-    if of in _GEOMETRIES:
-        return to in _GEOMETRIES
+    if of in GEOMETRIES:
+        return to in GEOMETRIES
     return to == of or (of in ("uuid", "inet4") and to in TEXTS)
 
 
@@ -180,7 +174,7 @@ def _keeps_labels(source: Column, target: Column) -> bool:
     if to in CHARACTERS:
         return all(len(text) <= (target.length or 1) for text in texts)
     width = bytes_per_character(charset)
-    return all((len(text.encode()) if charset in _UTF8 else len(text) * width) <= _BYTES_OF[to] for text in texts)
+    return all((len(text.encode()) if charset in _UTF8 else len(text) * width) <= LONG_TEXT_BYTES[to] for text in texts)
 
 
 def _keeps_characters(source: str | None, target: str | None) -> bool:
@@ -193,12 +187,12 @@ def _long_enough(source: Column, target: Column) -> bool:
     if to == "longtext":
         return True  # no packet is so long
     as_bytes = source.charset == target.charset or {source.charset, target.charset} <= _UTF8
-    if of in _BYTES_OF and to in _BYTES_OF and as_bytes:
-        return _BYTES_OF[of] <= _BYTES_OF[to]
-    characters = source.length or 1 if of in CHARACTERS else _BYTES_OF[of]
+    if of in LONG_TEXT_BYTES and to in LONG_TEXT_BYTES and as_bytes:
+        return LONG_TEXT_BYTES[of] <= LONG_TEXT_BYTES[to]
+    characters = source.length or 1 if of in CHARACTERS else LONG_TEXT_BYTES[of]
     if to in CHARACTERS:
         return characters <= (target.length or 1)
     width = bytes_per_character(target.charset)
     if as_bytes:
         width = min(width, bytes_per_character(source.charset))
-    return characters * width <= _BYTES_OF[to]
+    return characters * width <= LONG_TEXT_BYTES[to]

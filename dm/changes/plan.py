@@ -44,7 +44,7 @@ from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
 from dm.changes.constant import ConstantColumn
-from dm.changes.fold import INTEGERS, faithful, fold_for
+from dm.changes.fold import faithful, fold_for
 from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
 from dm.changes.narrowing import refuse_narrower
 from dm.changes.row_text import RowText, listed_text, row_text
@@ -52,13 +52,14 @@ from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
-from dm.sql.context import Flavor
+from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
 # Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
 STATEMENT_ROWS: Final = 500
-_LONG_TYPES: Final = frozenset({"text", "mediumtext", "longtext", "blob", "mediumblob", "longblob", "json"})
+_LONG_TYPES: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | {"json"}) - {"tinytext", "tinyblob"}
 # The beginning of a number or a string; functions and expressions begin with a word or a parenthesis.
 _LITERAL: Final = re.compile(r"[-+]?\.?\d|'|\"|_\w+\s*['\"]|[bxn]'|(?:true|false)$", re.IGNORECASE)
 
@@ -245,7 +246,7 @@ def _size(column: Column) -> tuple[int | None, int | None]:
     """What limits the column's values; a width that is only for display does not."""
     if column.base in INTEGERS or column.base == "year" or column.base in _LONG_TYPES:
         return None, None
-    if column.base in ("float", "double"):
+    if column.base in FLOATS:
         return column.length, column.decimals
     return column.length or (10 if column.base == "decimal" else 1), column.decimals or 0
 

@@ -1,15 +1,7 @@
-"""One row change as SQL, and the serial form of a list of changes: the reference that every grouping must equal.
+"""The statements that write one row at the target, each with what the server must report for it.
 
 Outside safe mode a statement says what the source did, and its count proves that the target was as the source was: an
-UPDATE must match one row and a DELETE must delete one (an INSERT proves itself by the unique keys). In safe mode the
-target may be anywhere between two positions, so a statement only says what the row shall be in the end:
-
-    INSERT    REPLACE
-    UPDATE    DELETE of the old row (only if a key column changed), REPLACE of the new one
-    DELETE    DELETE
-
-Tables that must not see a REPLACE (`plan.upsert`) get a small program instead, with the same end: rows that hold
-another unique key of the new row go, then the new row is updated, or the old one becomes it, or it is inserted.
+UPDATE must match one row and a DELETE must delete one (an INSERT proves itself by the unique keys).
 
 An ENUM's error value (number 0, which a lax sql_mode of the source let in) is refused by a strict target. Such a row is
 written by a statement of its own with a lax sql_mode, which must give exactly that many warnings.
@@ -17,8 +9,8 @@ written by a statement of its own with a lax sql_mode, which must give exactly t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from dm.binlog.value import ABSENT, Row, Value
@@ -55,45 +47,9 @@ class ApplyStatement:
     not_found: tuple[ApplyStatement, ...] = ()  # to be executed next if it matched none
 
 
-def statements(changes: Iterable[RowChange]) -> list[ApplyStatement]:
-    """The changes one after the other, row by row."""
-    return [statement for change in changes for statement in row_statements(change)]
-
-
-def row_statements(change: RowChange) -> list[ApplyStatement]:
-    """The statements of one change, in order."""
-    plan, before, after = change.plan, change.before, change.after
-    safe = change.safe and plan.keyed
-    if before is None:
-        assert after is not None
-        if plan.upsert and (safe or plan.insert_replaces):
-            return _upsert(change, None, after)
-        if safe or plan.insert_replaces:
-            return [_written(replace_row(plan, after), plan, after, ANY, change)]
-        return [_written(insert_row(plan, after), plan, after, ANY, change)]
-    if after is None:
-        return [ApplyStatement(delete_row(plan, before), ANY if safe else ONE_AFFECTED, (change,))]
-    if not safe:
-        return [_written(update_row(plan, before, after), plan, after, ONE_MATCHED, change)]
-    if any(value is ABSENT for value in after):
-        return _partial_update(change, before, after)
-    if plan.upsert:
-        return _upsert(change, before, after)
-    replaced = _written(replace_row(plan, after), plan, after, ANY, change)
-    if not key_changed(plan, before, after):
-        return [replaced]
-    return [ApplyStatement(delete_row(plan, before), ANY, (change,)), replaced]
-
-
 def key_changed(plan: TablePlan, before: Row, after: Row) -> bool:
     """Whether a column of a unique index has another value, byte by byte."""
     return any(after[at] != before[at] and after[at] is not ABSENT for at in plan.key_columns)
-
-
-def removes_others(change: RowChange) -> bool:
-    """Whether the change, outside safe mode, deletes rows whose keys it takes without the server telling how many."""
-    plan = change.plan
-    return plan.insert_replaces and plan.upsert and change.before is None and not change.safe
 
 
 def operation_of(change: RowChange) -> str:
@@ -167,7 +123,7 @@ def known(plan: TablePlan, column: MappedColumn, row: Row) -> bytes:
     """The literal of a key column, which must be in the image."""
     value = row[column.at]
     if value is ABSENT:
-        raise _partial(plan, column)
+        raise partial_row_image(plan, column)
     return column.encode(value)
 
 
@@ -186,72 +142,13 @@ def present(plan: TablePlan, row: Row) -> tuple[MappedColumn, ...]:
         if row[column.at] is not ABSENT:
             columns.append(column)
         elif column.at not in plan.defaults_agree:
-            raise _partial(plan, column)
+            raise partial_row_image(plan, column)
     return tuple(columns)
 
 
-def _partial(plan: TablePlan, column: MappedColumn) -> DMError:
+def partial_row_image(plan: TablePlan, column: MappedColumn) -> DMError:
+    """The error for an image that lacks a column."""
     return DMError("partial-row-image", table=plan.source, column=column.source.name)
-
-
-# ---- safe mode without REPLACE ----
-
-
-def _upsert(change: RowChange, before: Row | None, after: Row) -> list[ApplyStatement]:
-    """Make the row be `after`, whatever of the change is there already, keeping what the source doesn't know of it."""
-    plan = change.plan
-    insert = _written(insert_row(plan, after), plan, after, ANY, change)
-    update = _written(update_row(plan, after, after), plan, after, ANY, change)
-    others = _delete_holders(change, after, (after,))
-    if before is None or all(before[column.at] == after[column.at] for column in plan.row_key + plan.identity):
-        return [*others, replace(update, not_found=(insert,))]
-    # The row has moved. If the new one is there, it is the row of later, and the old one is a leftover.
-    leftover = ApplyStatement(_delete_old(plan, before, after), ANY, (change,))
-    move = _written(update_row(plan, before, after), plan, after, ANY, change, not_found=(insert,))
-    return [
-        ApplyStatement(
-            _touch(plan, after),
-            ANY,
-            (change,),
-            found=(leftover, *others, update),
-            not_found=(*_delete_holders(change, after, (after, before)), move),
-        )
-    ]
-
-
-def _touch(plan: TablePlan, row: Row) -> bytes:
-    """An UPDATE that changes nothing: it tells whether the row is there, and locks it."""
-    column = plan.row_key[0].sql
-    return b"UPDATE " + plan.target.sql.encode() + b" SET " + column + b"=" + column + b" WHERE " + find(plan, row)
-
-
-def _delete_old(plan: TablePlan, before: Row, after: Row) -> bytes:
-    """DELETE of the old row, unless the server takes old and new key for the same ("a" became "A")."""
-    where = find(plan, before) + b" AND NOT (" + find(plan, after) + b")"
-    return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
-
-
-def _delete_holders(change: RowChange, after: Row, but: Sequence[Row]) -> tuple[ApplyStatement, ...]:
-    """Delete the rows that hold another unique key of the new row, but not those found by these images."""
-    plan = change.plan
-    holders = [
-        b"(" + holds(plan, key, after) + b")"
-        for key in plan.other_keys
-        if all(after[column.at] is not None for column in key)
-    ]
-    if not holders:
-        return ()
-    conditions = [b"(" + b" OR ".join(holders) + b")", *(b"NOT (" + find(plan, image) + b")" for image in but)]
-    sql = b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + b" AND ".join(conditions)
-    return (ApplyStatement(sql, ANY, (change,)),)
-
-
-def _partial_update(change: RowChange, before: Row, after: Row) -> list[ApplyStatement]:
-    """Safe mode with an image that doesn't hold the whole row: exact as long as the row keeps its keys."""
-    plan = change.plan
-    if key_changed(plan, before, after):
-        raise _partial(plan, next(column for column in plan.columns if after[column.at] is ABSENT))
-    return [_written(update_row(plan, before, after), plan, after, ANY, change)]
 
 
 # ---- the error value of ENUM ----
@@ -262,7 +159,7 @@ def has_zero_enum(plan: TablePlan, row: Row) -> bool:
     return bool(plan.zero_enums) and any(row[at] == 0 for at in plan.zero_enums)
 
 
-def _written(
+def written(
     sql: bytes,
     plan: TablePlan,
     row: Row,
@@ -272,6 +169,7 @@ def _written(
     found: tuple[ApplyStatement, ...] = (),
     not_found: tuple[ApplyStatement, ...] = (),
 ) -> ApplyStatement:
+    """The statement that writes this row, made lenient if the row has the error value."""
     if has_zero_enum(plan, row):
         count = sum(row[at] == 0 for at in plan.zero_enums)
         sql = _LENIENT[plan.flavor](sql)

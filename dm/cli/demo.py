@@ -27,7 +27,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
 from dm.demo.workload import Tally, Writer
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 
 TASK = "demo"

@@ -14,10 +14,11 @@ from dm.config.event_filter import FilterRule
 from dm.config.problem import Problem
 from dm.config.scalar import Flag, Text, checked, decimal, duration, matching, one_of, whole, wrong, wrong_type
 from dm.config.section import Issue, LoadContext, Section
+from dm.flavor import Flavor
 from dm.gtid import GtidFormatError, GtidSet
 from dm.unit import JSON
 
-FlavorName = Literal["", "mysql", "mariadb"]
+SaidFlavor = Literal["", Flavor]
 RelaySync = Literal["always", "interval", "none"]
 
 # A standby without a key of one of these groups takes the group from `from`.
@@ -107,7 +108,7 @@ class SourceConfig(Section):
     source_id: SourceId
     enable: Flag = True
     enable_gtid: Flag = False
-    flavor: Annotated[FlavorName, one_of(FlavorName)] = ""  # empty: as the server says
+    flavor: Annotated[SaidFlavor, one_of(SaidFlavor)] = ""  # empty: as the server says
     enable_relay: Flag = False
     relay_dir: Text = ""  # empty: below the daemon's state directory
     relay_binlog_name: BinlogName = ""

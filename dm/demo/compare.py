@@ -26,8 +26,8 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor, SSCursor
 
 from dm.demo import structure
-from dm.demo.installation import Flavor
 from dm.demo.structure import ColumnFacts, Structure
+from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 
 Values = tuple[bytes | None, ...]

@@ -13,12 +13,9 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal
 
 from dm.errors import DMError
-
-Flavor = Literal["mysql", "mariadb"]
-FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
+from dm.flavor import Flavor
 
 _DEBIAN_PROGRAMS = (Path("/usr/sbin"), Path("/usr/bin"))
 

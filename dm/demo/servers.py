@@ -27,8 +27,9 @@ from pymysql.cursors import Cursor
 
 from dm.demo import datadir
 from dm.demo.guard import GuardedProcess
-from dm.demo.installation import Flavor, find
+from dm.demo.installation import find
 from dm.errors import DMError
+from dm.flavor import Flavor
 
 Option = str | int | bool | None
 

@@ -22,7 +22,7 @@ from typing import Any
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 
 Rename = Callable[[TableName], TableName]

@@ -26,7 +26,8 @@ from dm import faults
 from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
 from dm.changes.row_change import RowChange
-from dm.changes.statement import ApplyStatement, key_of, operation_of, row_statements
+from dm.changes.row_statements import row_statements
+from dm.changes.statement import ApplyStatement, key_of, operation_of
 from dm.downstream.connection import BEGIN, Outcome, TargetConnection
 from dm.errors import DMError
 

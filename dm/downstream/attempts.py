@@ -10,7 +10,7 @@ from typing import Final
 
 from dm.errors import DMError
 
-_AGAIN: Final = {"1213": 19, "1205": 2}
+_AGAIN: Final = {1213: 19, 1205: 2}
 
 
 class Attempts:
@@ -21,7 +21,7 @@ class Attempts:
 
     def again(self, error: DMError) -> bool:
         """Whether to try again after this error."""
-        number = error.cause.partition(" ")[0]
+        number = error.server_errno
         if error.name != "transaction-aborted" or not self._left.get(number):
             return False
         self._left[number] -= 1

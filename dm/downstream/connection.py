@@ -38,7 +38,7 @@ from dm.config.endpoint import Endpoint
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.downstream.session import CHARSET, COLLATION, RECORDED, session_statement
 from dm.errors import WHO, DMError, Grantee, nobody
-from dm.sql.context import Flavor
+from dm.flavor import Flavor, flavor_of
 from dm.tls import EncryptedConnection
 
 CONNECT_TIMEOUT: Final = 10
@@ -113,7 +113,7 @@ class TargetConnection:
                 " @@explicit_defaults_for_timestamp"
             )[0]
             self.version_text: str = str(version)
-            self.flavor: Flavor = "mariadb" if "mariadb" in self.version_text.lower() else "mysql"
+            self.flavor: Flavor = flavor_of(self.version_text)
             if self.flavor == "mysql" and self.version >= _GENERATED_KEYS:
                 # A key that the source has made by itself, and shows, is one here as well, and may be hidden.
                 self.execute("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -239,7 +239,8 @@ class TargetConnection:
         except (pymysql.err.Error, OSError) as error:
             mapped = self._failed(error, b"COMMIT")
             if mapped.name == "connection-lost" or number_of(error) == ERROR_DURING_COMMIT:
-                raise DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause) from None
+                unknown = DMError("commit-outcome-unknown", address=self.address, cause=mapped.cause)
+                raise unknown.numbered(mapped.server_errno) from None
             raise mapped from None
 
     def rollback(self) -> None:

@@ -120,6 +120,13 @@ def failure(
     who: Callable[[], Grantee] = nobody,
 ) -> DMError:
     """The error of this package for an error of the driver."""
+    found = _failure(error, address, sql, user=user, role=role, who=who)
+    return found.numbered(number_of(error))
+
+
+def _failure(
+    error: Exception, address: str, sql: bytes, *, user: str, role: str, who: Callable[[], Grantee]
+) -> DMError:
     number = number_of(error)
     cause = " ".join(str(part) for part in error.args) or type(error).__name__
     if is_lost(error):
@@ -154,5 +161,6 @@ def connect_failure(error: Exception, address: str, user: str, *, role: str = "t
     """The error for an attempt to connect that failed."""
     if is_lost(error):
         cause = " ".join(str(part) for part in error.args)
-        return DMError("connection-failed", role=role, address=address, user=user, cause=cause)
+        failed = DMError("connection-failed", role=role, address=address, user=user, cause=cause)
+        return failed.numbered(number_of(error))
     return failure(error, address, user=user, role=role)

@@ -22,7 +22,7 @@ from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 
 _T = TypeVar("_T")
-_ABSENT: Final = {"1146", "1049"}  # no such table, no such schema
+_ABSENT: Final = {1146, 1049}  # no such table, no such schema
 
 
 class TargetSchemas:
@@ -126,7 +126,7 @@ def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema 
     try:
         row = connection.query(f"SHOW CREATE TABLE {table.sql}")[0]
     except DMError as error:
-        if error.name in REFUSED_STATEMENT.values() and error.cause.split(" ", 1)[0] in _ABSENT:
+        if error.name in REFUSED_STATEMENT.values() and error.server_errno in _ABSENT:
             return None
         raise
     text = str(row[1])

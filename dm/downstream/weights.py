@@ -15,7 +15,7 @@ from dm.ident import Ident
 from dm.rules.texts import Question
 
 _REMEMBERED: Final = 100_000
-_UNKNOWN_COLLATION: Final = ("1273 ", "1253 ", "1115 ")  # the collation, or its character set
+_UNKNOWN_COLLATION: Final = {1273, 1253, 1115}  # the collation, or its character set
 _NAME: Final = re.compile(r"[a-z0-9_]+", re.IGNORECASE)
 
 
@@ -59,7 +59,7 @@ class ServerWeights(Weights):
         try:
             answer = self._ask(f"SELECT CAST(({left} {question} {right} COLLATE {collation}) AS BINARY)", text)
         except DMError as error:
-            if error.cause.startswith(_UNKNOWN_COLLATION):
+            if error.server_errno in _UNKNOWN_COLLATION:
                 return None
             raise
         return answer == b"1"

@@ -154,8 +154,6 @@ class GroupReader:
                 return self.reader.read_snapshot(snapshot, task)
         except DMError as error:
             if not is_changed(error):
-                raise DMError(
-                    error.name, position=error.position, cause=f"{error.cause} [{task}]", **error.details
-                ) from error
+                raise error.restated(cause=f"{error.cause} [{task}]") from error
             sessions.close()
             return ChunkResult(task.table, task.generation, task.chunk, changed=True, words=error.cause)

@@ -51,7 +51,7 @@ _IDLE_SECONDS = 2147483  # the largest value that every platform takes
 
 # What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
 # column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
-_CHANGED = ("1146:", "1049:", "1054:", "1176:", "1412:", "1814:", "1969:")
+_CHANGED = (1146, 1049, 1054, 1176, 1412, 1814, 1969)
 
 ROWS_ONLY = "(rows) "  # where all columns are generated; no column of a server ends with a space
 
@@ -108,7 +108,7 @@ def _is_refusal(error: DMError) -> bool:
 
 def is_changed(error: DMError) -> bool:
     """Whether the server's error means that the table is not the planned one any more."""
-    return _is_refusal(error) and error.cause.startswith(_CHANGED)
+    return _is_refusal(error) and error.server_errno in _CHANGED
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,10 @@ from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.rules import TableRules
 from dm.schema.table import TableSchema
-from dm.sql.context import Flavor
 
 
 class TargetKeys:

@@ -26,21 +26,16 @@ from itertools import pairwise
 
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, Index, TableSchema
+from dm.type_family import BYTES, FIXED_BYTES, FLOATS, INTEGERS, MEMBERED, TEMPORAL, TEXTS
 
 _SPARSEST = 2  # numbers per row
 
 Bound = tuple[str, ...]  # one SQL literal per key column
 
 _NUMBER = re.compile(rb"^-?[0-9]+(\.[0-9]*)?([eE][-+]?[0-9]+)?$")
-_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "decimal", "bit"})
-_WHOLE_NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_FLOATS = frozenset({"float", "double"})
-_TEMPORAL = frozenset({"date", "time", "datetime", "timestamp"})
-_PLAIN_TEXT = frozenset({"uuid", "inet6", "inet4"})
-_CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
+_EXACT = INTEGERS | {"year", "decimal", "bit"}
 _WIDE = frozenset({"ucs2", "utf16", "utf16le", "utf32"})  # no character has one byte
-_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_ORDERED = _INTEGERS | _FLOATS | _TEMPORAL | _PLAIN_TEXT | _CHARACTERS | _BYTES
+_ORDERED = _EXACT | FLOATS | TEMPORAL | frozenset(FIXED_BYTES) | TEXTS | BYTES
 
 
 def _columns_of(schema: TableSchema, index: Index) -> tuple[Column, ...] | None:
@@ -78,7 +73,7 @@ class WalkedKey:
     @property
     def whole_numbers(self) -> bool:
         """Whether the key is one column of them."""
-        return len(self.columns) == 1 and self.columns[0].base in _WHOLE_NUMBERS
+        return len(self.columns) == 1 and self.columns[0].base in INTEGERS
 
     @property
     def values(self) -> str:
@@ -102,7 +97,7 @@ def _has_one_order(column: Column, engine: str | None) -> bool:
     """
     if column.base not in _ORDERED:
         return False
-    if column.base not in _CHARACTERS:
+    if column.base not in TEXTS:
         return True
     if column.charset is None:
         return False
@@ -134,7 +129,7 @@ def counted(column: Column) -> bool:
     column's collation, which a lenient session once let pass, all read back as the first of them; whether letters
     beyond ASCII are equal only the server knows.
     """
-    if column.base not in ("enum", "set"):
+    if column.base not in MEMBERED:
         return False
     plain = all(member.isascii() and member.isprintable() for member in column.members)
     distinct = {member.casefold().rstrip(" ") for member in column.members}
@@ -144,7 +139,7 @@ def counted(column: Column) -> bool:
 def value_expression(column: Column) -> str:
     """How a column is selected so that its text is exact."""
     name = Ident(column.name).sql
-    if column.base in _FLOATS:
+    if column.base in FLOATS:
         # The text of a FLOAT has six digits, that of DOUBLE(M,D) has D decimals, and ZEROFILL puts zeros before a sign;
         # a product has all digits and no more (seen on MySQL 9.7, MariaDB 10.11). `+ 0e0` would lose the sign of -0.
         return f"{name} * 1e0"
@@ -157,17 +152,17 @@ def value_expression(column: Column) -> str:
 
 def bound_literal(column: Column, value: bytes) -> str:
     """A key value as the text that compares with the column exactly."""
-    if column.base in _INTEGERS or column.base in _FLOATS:
+    if column.base in _EXACT or column.base in FLOATS:
         if not _NUMBER.match(value):
             raise ValueError(f"column {column.name}: {value!r} is not a number")
         text = value.decode("ascii")
-        return text if column.base in _INTEGERS or "e" in text.lower() else f"{text}e0"
-    if column.base in _TEMPORAL or column.base in _PLAIN_TEXT:
+        return text if column.base in _EXACT or "e" in text.lower() else f"{text}e0"
+    if column.base in TEMPORAL or column.base in FIXED_BYTES:
         text = value.decode("ascii")
         if "'" in text or "\\" in text:
             raise ValueError(f"column {column.name}: {value!r} is not a {column.base}")
         return f"'{text}'"
-    if column.base in _BYTES or column.charset == "binary":
+    if column.base in BYTES or column.charset == "binary":
         return f"x'{value.hex()}'"
     return f"_{column.charset} x'{value.hex()}'"
 

@@ -86,7 +86,7 @@ def typed_tree(text: bytes, types: bytes) -> Tree:
     if "whole" in listed:
         (_, kind, shown), *_ = listed["whole"]
         return _leaf(tree, kind, shown)
-    places = _Places()
+    places = _ValuesInOrder()
     places.walk(tree)
     for found, where in (("members", places.members), ("elements", places.elements)):
         for number, kind, shown in listed[found] or ():
@@ -97,7 +97,7 @@ def typed_tree(text: bytes, types: bytes) -> Tree:
     return tree
 
 
-class _Places:
+class _ValuesInOrder:
     """All values of a tree in the server's order, each with how to replace it."""
 
     def __init__(self) -> None:

@@ -30,17 +30,14 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.json_expression import json_expression
+from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL, WITH_CHARSET
 
 _QUOTE: Final = ("'", "'")
 _BYTES: Final = ("_binary'", "'")
 _JSON: Final = ("CONVERT('", "' USING utf8mb4)")
 _ASCII: Final = ("_latin1'", "'")
 
-_UNESCAPED = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"}
-    | {"date", "time", "datetime", "timestamp", "uuid", "inet6", "inet4"}
-)
-_CHARACTERS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"})
+_UNESCAPED = NUMBERS | TEMPORAL | frozenset(FIXED_BYTES)
 
 # A row may be 1 GiB, an Arrow array of bytes must stay below 2 GiB also when it is escaped.
 _LARGEST_SLICE = 1 << 27
@@ -53,9 +50,9 @@ _TEXT_ESCAPES = ((b"\0", b"\\0"), (b"\n", b"\\n"), (b"\r", b"\\r"), (b"\x1a", b"
 def _wrapping(column: Column, text: bool, introduced: bool) -> tuple[str, str]:
     if column.base == "json":
         return _JSON
-    if column.base in ("uuid", "inet6", "inet4"):
+    if column.base in FIXED_BYTES:
         return _ASCII
-    if text or column.base in _UNESCAPED or (column.base in _CHARACTERS and not introduced):
+    if text or column.base in _UNESCAPED or (column.base in WITH_CHARSET and not introduced):
         return _QUOTE
     return _BYTES
 

@@ -9,7 +9,7 @@ must never hold a secret.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, TypedDict
+from typing import Final, Self, TypedDict
 
 from dm.errors.catalogue import CATALOGUE
 from dm.errors.kind import ErrorKind
@@ -37,6 +37,7 @@ class DMError(Exception):
         self.details = details
         self.position = None if position is None else str(position)
         self.place: Mapping[str, str | int | bool] | None = None  # of the event that failed, where one did
+        self.server_errno = 0  # the server's or its driver's number, where the error is theirs
         self._cause = cause
         super().__init__(name)
 
@@ -80,6 +81,20 @@ class DMError(Exception):
         if self._cause:
             return self._cause
         return "" if self.__cause__ is None else f"{type(self.__cause__).__name__}: {self.__cause__}"
+
+    def numbered(self, errno: int) -> Self:
+        """Itself, known by a server's number."""
+        self.server_errno = errno
+        return self
+
+    def restated(self, *, position: object = None, cause: str | None = None) -> DMError:
+        """The same error, with more said of where it happened."""
+        return DMError(
+            self.name,
+            position=self.position if position is None else position,
+            cause=self.cause if cause is None else cause,
+            **self.details,
+        ).numbered(self.server_errno)
 
     def report(self) -> ErrorReport:
         """DM's JSON object of this error."""

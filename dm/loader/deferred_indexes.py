@@ -49,7 +49,7 @@ from dm.spark.job import run_tasks
 from dm.spark.session import SparkProvider
 from dm.spark.task_group import grouped
 
-_TOO_MANY_NOTES: Final = "1799 "
+_TOO_MANY_NOTES: Final = 1799
 _FULL_BYTES = 1 << 26  # of rows: an index of them takes some seconds at most
 
 
@@ -163,7 +163,7 @@ def _add(connection: TargetConnection, statement: str) -> None:
     try:
         connection.execute(statement)
     except DMError as error:
-        if not error.cause.startswith(_TOO_MANY_NOTES):
+        if error.server_errno != _TOO_MANY_NOTES:
             raise
         connection.execute(f"{statement}, LOCK=SHARED")
 

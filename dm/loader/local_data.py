@@ -34,13 +34,10 @@ from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.literals import sliced
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
+from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL
 
-_TEXT_ONLY = ("uuid", "inet6", "inet4")
 _ESCAPES = ((b"\\", b"\\\\"), (b"\t", b"\\t"), (b"\n", b"\\n"))
-_NEVER_ESCAPED = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "year"}
-    | {"date", "time", "datetime", "timestamp", *_TEXT_ONLY}
-)
+_NEVER_ESCAPED = NUMBERS | TEMPORAL | frozenset(FIXED_BYTES)
 _PACKET = 1 << 20
 
 
@@ -88,7 +85,7 @@ def _converted(column: Column, variable: str) -> str | None:
     """The expression that makes the value of what was read; None where the column takes it as it is."""
     if column.base == "json":
         return f"CONVERT({variable} USING utf8mb4)"
-    if column.base in _TEXT_ONLY:
+    if column.base in FIXED_BYTES:
         return f"CONVERT({variable} USING latin1)"
     if counted(column):
         return f"CAST({variable} AS UNSIGNED)"

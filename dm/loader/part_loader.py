@@ -79,9 +79,7 @@ class PartLoader:
                 results.append(self._load_whole(connection, task))
         except DMError as error:
             failed = tasks[len(results)]
-            raise DMError(
-                error.name, position=error.position, cause=f"{error.cause} [{failed}]", **error.details
-            ) from error
+            raise error.restated(cause=f"{error.cause} [{failed}]") from error
         finally:
             # Also what rolls back: the server does it when the session ends, whatever went wrong with it.
             connection.close()

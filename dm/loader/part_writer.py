@@ -26,7 +26,7 @@ Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 _STATEMENT_BYTES = 1 << 18  # the fastest of 64 KiB, 256 KiB and 1 MiB
 _PACKET_MARGIN = 1 << 10
 # By the server's setting, by its way of being built, or by MariaDB's words for the first.
-_LOCAL_REFUSED: Final = ("1148 ", "3948 ", "4166 ")
+_LOCAL_REFUSED: Final = (1148, 3948, 4166)
 
 
 def statement_frame(
@@ -98,7 +98,7 @@ class PartWriter:
         try:
             outcome = self.connection.send_data(statement, pieces())
         except DMError as error:
-            if error.cause.startswith(_LOCAL_REFUSED):
+            if error.server_errno in _LOCAL_REFUSED:
                 return False
             raise
         tally.sent(outcome, sent)

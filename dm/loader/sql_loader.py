@@ -236,7 +236,7 @@ class _Sender:
             self.tally.insert(statement)
         except DMError as error:
             place = f"statement at byte {offset} of {self.path}"
-            raise DMError(error.name, position=place, cause=error.cause, **error.details) from error
+            raise error.restated(position=place) from error
 
     def _frame(self, columns: tuple[str, ...]) -> tuple[bytes, bytes]:
         if columns not in self._frames:

@@ -13,22 +13,24 @@ from dataclasses import dataclass
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.flavor import flavor_of
 from dm.ident import Ident, TableName
 from dm.rules.router import ExtractedColumn, table_missing
 from dm.schema.collation_text import with_collations
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
-from dm.sql.context import Flavor, SourceContext
+from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
+from dm.type_family import FLOATS, INTEGERS
 from dm.upstream.facts import version_number
 
 Route = Callable[[TableName], TableName]
 
-_TABLE_EXISTS = "1050 "
-_DUPLICATE_MEMBER = "1291 "
-_KEY_DEMANDED = ("3750 ", "1173 ")  # MySQL, sql_require_primary_key; MariaDB, innodb_force_primary_key
+_TABLE_EXISTS = 1050
+_DUPLICATE_MEMBER = 1291
+_KEY_DEMANDED = (3750, 1173)  # MySQL, sql_require_primary_key; MariaDB, innodb_force_primary_key
 # Unknown collation, unknown character set, unknown type, syntax, collation that does not belong to the set.
-_NOT_UNDERSTOOD = ("1273 ", "1115 ", "4161 ", "1064 ", "1253 ")
+_NOT_UNDERSTOOD = (1273, 1115, 4161, 1064, 1253)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ class TargetTables:
     def at(cls, connection: TargetConnection, *, strict_collations: bool = False) -> TargetTables:
         """For the server that the connection leads to."""
         text = str(connection.query("SELECT VERSION()")[0][0])
-        flavor: Flavor = "mariadb" if "mariadb" in text.lower() else "mysql"
+        flavor = flavor_of(text)
         engines = connection.query("SELECT engine FROM information_schema.engines WHERE transactions <> 'YES'")
         unsafe = frozenset(str(row[0]).lower() for row in engines)
         return cls(connection, SourceContext(flavor, version_number(text), ""), unsafe, strict_collations)
@@ -91,16 +93,16 @@ class TargetTables:
             try:
                 self._make(statement)
             except DMError as error:
-                if error.cause.startswith(_NOT_UNDERSTOOD):
+                if error.server_errno in _NOT_UNDERSTOOD:
                     raise DMError(
                         "load-collation-unknown", table=source.name, target_table=target, cause=error.cause
                     ) from error
-                if error.cause.startswith(_KEY_DEMANDED):
+                if error.server_errno in _KEY_DEMANDED:
                     raise DMError(
                         "load-key-demanded", table=target, source_table=source.name, cause=error.cause
                     ) from error
                 # Another source of the same task may have created it a moment ago.
-                if not error.cause.startswith(_TABLE_EXISTS):
+                if error.server_errno != _TABLE_EXISTS:
                     raise
                 new = False
         text = self.structure(target)
@@ -152,7 +154,7 @@ class TargetTables:
         try:
             self.connection.execute(statement)
         except DMError as error:
-            if not error.cause.startswith(_DUPLICATE_MEMBER):
+            if error.server_errno != _DUPLICATE_MEMBER:
                 raise
             mode = str(self.connection.query("SELECT @@sql_mode")[0][0])
             self.connection.execute("SET SESSION sql_mode = 'ALLOW_INVALID_DATES'")
@@ -188,7 +190,7 @@ def _kind(column: Column) -> tuple[object, ...]:
 
 
 # The length of these is a display width, which servers print or leave out.
-_DISPLAY_WIDTH = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year", "float", "double"})
+_DISPLAY_WIDTH = INTEGERS | FLOATS | {"year"}
 _JSON_TEXT = ("longtext", "json")
 
 

@@ -31,7 +31,7 @@ from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed
 
-Place = tuple[str, str, int]
+TransactionKey = tuple[str, str, int]
 """Server, file and offset of a transaction's end."""
 
 _MOST_CHARACTERS: Final = 400_000  # of the record: it is one statement, at any target
@@ -58,30 +58,30 @@ class UndoneKeys:
 class Undone:
     """What earlier runs did not do, by transaction; `taken` are those that this run has come to."""
 
-    transactions: dict[Place, UndoneKeys] = field(default_factory=dict)
-    taken: set[Place] = field(default_factory=set)
+    transactions: dict[TransactionKey, UndoneKeys] = field(default_factory=dict)
+    taken: set[TransactionKey] = field(default_factory=set)
 
     def of(self, end: Position) -> UndoneKeys | None:
         """What was not done of the transaction that ends here; None where nothing is known."""
         if not self.transactions:
             return None
-        place = place_of(end)
+        place = transaction_key(end)
         found = self.transactions.get(place)
         if found is not None:
             self.taken.add(place)
         return found
 
-    def left(self, position: Position) -> dict[Place, UndoneKeys]:
+    def left(self, position: Position) -> dict[TransactionKey, UndoneKeys]:
         """What this run has not come to, and what lies beyond a checkpoint."""
 
-        def beyond(place: Place) -> bool:
+        def beyond(place: TransactionKey) -> bool:
             end = Position(*place)
             return not (end.same_files(position) and end.order <= position.order)
 
         return {place: keys for place, keys in self.transactions.items() if place not in self.taken and beyond(place)}
 
 
-def place_of(end: Position) -> Place:
+def transaction_key(end: Position) -> TransactionKey:
     """By what a transaction is known again."""
     return end.server_uuid, end.file, end.offset
 
@@ -111,7 +111,9 @@ def take_undone(connection: TargetConnection, claim: LaneClaim) -> Undone:
     )
 
 
-def store_undone(connection: TargetConnection, claim: LaneClaim, transactions: Mapping[Place, UndoneKeys]) -> None:
+def store_undone(
+    connection: TargetConnection, claim: LaneClaim, transactions: Mapping[TransactionKey, UndoneKeys]
+) -> None:
     """Store the record; of too many transactions the first ones. Raises DMError."""
     size, kept = 0, []
     for (uuid, file, offset), keys in sorted(transactions.items(), key=lambda item: Position(*item[0]).order):

@@ -20,7 +20,7 @@ from dm.atomic_file import sync_directory
 from dm.binlog.header import EventType
 from dm.clock import Clock
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.position import MAGIC_SIZE
 from dm.relaylog import damage
 from dm.relaylog.continuity import end_is_proven, follows

@@ -43,7 +43,7 @@ _unpack = HEADER.unpack_from
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RelayPlace:
     """A byte in the relay's files."""
 
     sub: SubDirectory
@@ -51,17 +51,17 @@ class Place:
     offset: int
 
 
-def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> Place | None:
+def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> RelayPlace | None:
     """The start of the file that comes after this one, if the writer has created it."""
     number = file_number(file)
     later = next((name for name in sub.files() if file_number(name) > number), None)
     if later is not None:
-        return Place(sub, later, MAGIC_SIZE)
+        return RelayPlace(sub, later, MAGIC_SIZE)
     following_sub = directory.after(sub)
     while following_sub is not None:
         files = following_sub.files()
         if files:
-            return Place(following_sub, files[0], MAGIC_SIZE)
+            return RelayPlace(following_sub, files[0], MAGIC_SIZE)
         following_sub = directory.after(following_sub)
     return None
 
@@ -69,7 +69,7 @@ def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> Place 
 class FileReader:
     """One pass over the relay's files, from a place on, without end."""
 
-    def __init__(self, directory: RelayDirectory, place: Place, clock: Clock, idle_seconds: float) -> None:
+    def __init__(self, directory: RelayDirectory, place: RelayPlace, clock: Clock, idle_seconds: float) -> None:
         self._directory = directory
         self._place = place
         self._clock = clock
@@ -80,7 +80,7 @@ class FileReader:
     def runs(self, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
         """Every event from the place on; None whenever there is nothing more at the moment."""
         watch = ChangeWatch(self._clock)
-        place: Place | None = self._place
+        place: RelayPlace | None = self._place
         try:
             with told(stop, watch.stop):
                 while place is not None and not stop.is_set():
@@ -91,8 +91,8 @@ class FileReader:
             watch.close()
 
     def _one_file(
-        self, file: CheckedFile, place: Place, watch: ChangeWatch, stop: threading.Event
-    ) -> Generator[SourceEvent | SourceRun | None, None, Place | None]:
+        self, file: CheckedFile, place: RelayPlace, watch: ChangeWatch, stop: threading.Event
+    ) -> Generator[SourceEvent | SourceRun | None, None, RelayPlace | None]:
         uuid, name = place.sub.server_uuid, place.file
         offset = place.offset
         described = offset <= MAGIC_SIZE or self._opened == (place.sub, name)
@@ -115,12 +115,12 @@ class FileReader:
                     if file.read(offset):
                         continue
                     if file.replaced:
-                        return Place(place.sub, name, offset)
+                        return RelayPlace(place.sub, name, offset)
                     file.closed_at(offset)
                     if continues(place.sub, name, after.sub, after.file):
                         return after
                 if file.replaced:
-                    return Place(place.sub, name, offset)
+                    return RelayPlace(place.sub, name, offset)
                 yield None
                 yield from self._sleep(file, place, offset, watch)
                 continue
@@ -130,7 +130,7 @@ class FileReader:
             offset = end
         return None
 
-    def _sleep(self, file: CheckedFile, place: Place, offset: int, watch: ChangeWatch) -> Iterator[SourceEvent]:
+    def _sleep(self, file: CheckedFile, place: RelayPlace, offset: int, watch: ChangeWatch) -> Iterator[SourceEvent]:
         """Wait for a change; a change that brought no bytes was the writer's heartbeat."""
         size = file.size
         change = watch.wait(self._idle)

@@ -26,7 +26,8 @@ from typing import NamedTuple
 from zlib import crc32
 
 from dm.atomic_file import write_atomically
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.unit import JSON
 
 FORMAT = 2

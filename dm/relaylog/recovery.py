@@ -15,7 +15,8 @@ from pathlib import Path
 from dm.binlog.gtid_history import empty_history
 from dm.binlog.header import EventType
 from dm.errors import DMError
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog import damage
 from dm.relaylog.event_file import EventFile

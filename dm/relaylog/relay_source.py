@@ -15,12 +15,13 @@ from pathlib import Path
 from dm.binlog.event_source import Origin, SourceEvent, SourceRun
 from dm.clock import Clock, SystemClock
 from dm.errors import DMError
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog import damage
 from dm.relaylog.change_watch import ChangeWatch
 from dm.relaylog.checked_file import CheckedFile
-from dm.relaylog.file_reader import FileReader, Place
+from dm.relaylog.file_reader import FileReader, RelayPlace
 from dm.relaylog.layout import RelayDirectory, SubDirectory, base_name, file_number
 from dm.relaylog.recovery import gtids_at, gtids_before_file
 from dm.stop_signal import told
@@ -108,14 +109,14 @@ class RelayEventSource:
                 watch.close()
         yield from FileReader(self._directory, place, self._clock, self._idle).runs(stop)
 
-    def _locate(self, start: Position) -> Place | None:
+    def _locate(self, start: Position) -> RelayPlace | None:
         """Where `start` is; None while the relay has not come that far."""
         subs = self._directory.sub_directories()
         if start.file:
             named = [sub for sub in subs if start.server_uuid in ("", sub.server_uuid)]
             for sub in reversed(named):
                 if start.file in sub.files():
-                    return Place(sub, start.file, start.offset)
+                    return RelayPlace(sub, start.file, start.offset)
             if not subs or (named and not self._renamed(start, named)):
                 return self._not_yet(start, named)
         if not start.gtid_set:
@@ -150,13 +151,13 @@ class RelayEventSource:
         return True
 
     @staticmethod
-    def _locate_gtids(gtid_set: GtidSet, subs: list[SubDirectory]) -> Place | None:
+    def _locate_gtids(gtid_set: GtidSet, subs: list[SubDirectory]) -> RelayPlace | None:
         oldest = ""
         for sub in reversed(subs):
             for name in reversed(sub.files()):
                 before = gtids_before_file(sub, name)
                 if before is not None and gtid_set >= before:
-                    return Place(sub, name, MAGIC_SIZE)
+                    return RelayPlace(sub, name, MAGIC_SIZE)
                 oldest = name if before is not None else oldest
         if oldest:
             raise DMError("relay-file-missing", file=f"for the GTID set {gtid_set}", first=oldest)

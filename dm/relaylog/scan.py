@@ -18,7 +18,7 @@ from dm.binlog.frame import CRC_RESIDUE
 from dm.binlog.gtid_history import GtidHistory, format_has_checksum
 from dm.binlog.header import EventType
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.relaylog.block_crcs import BlockCrcs
 from dm.relaylog.event_file import EventFile
 from dm.relaylog.index import BLOCK, FileIndex, read_index

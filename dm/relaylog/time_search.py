@@ -14,7 +14,7 @@ from __future__ import annotations
 from dm.binlog.gtid_history import format_has_checksum
 from dm.binlog.time_boundary import TimeBoundary
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.position import MAGIC_SIZE, Position, TimePlace
 from dm.relaylog.event_file import EventFile
 from dm.relaylog.index import ANY_SIZE, FileIndex, read_index

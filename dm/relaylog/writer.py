@@ -38,7 +38,8 @@ from dm.binlog.header import (
 )
 from dm.clock import Clock
 from dm.errors import DMError
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.position import MAGIC_SIZE, Position
 from dm.relaylog.block_crcs import BlockCrcs
 from dm.relaylog.durability import Durability

@@ -34,11 +34,8 @@ from dm.rules.compiled import NUMBERS, Compiled, Function, InexactError, Result,
 from dm.rules.moments import full_datetime, microseconds, temporal_constant
 from dm.rules.texts import COMPARISONS, TextOracle, like_judge, text_judge
 from dm.schema.table import Column
+from dm.type_family import BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
-_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
-_TEXTS = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
-_MOMENTS = ("date", "datetime", "timestamp", "time")
 _YEARS = range(1901, 2156)  # what a YEAR holds besides 0; a smaller constant would be read as a year of two digits
 _MIRRORED: dict[Comparison, Comparison] = {
     "=": "=",
@@ -110,7 +107,7 @@ class _Compiler:
             found = plain(row)
             return None if found is None else Decimal(str(found))
 
-        if column.base in _INTEGERS:
+        if column.base in INTEGERS:
             return Compiled("integer", plain, column, unsigned=column.unsigned)
         if column.base == "bit":
             return Compiled("integer", plain, column, unsigned=True)
@@ -118,7 +115,7 @@ class _Compiler:
             return Compiled("year", plain, column)
         if column.base == "decimal":
             return Compiled("decimal", decimal, column)
-        if column.base in ("float", "double"):
+        if column.base in FLOATS:
             return Compiled("float", plain, column)
         if column.base == "date":
             return Compiled("date", plain, column)
@@ -136,7 +133,7 @@ class _Compiler:
                 return members[found].encode() if isinstance(found, int) else None
 
             return Compiled("text", member, column)
-        if column.base in _TEXTS | _BYTES:
+        if column.base in TEXTS | BYTES:
             return Compiled("text", plain, column)
         return Compiled("other", plain, column)
 
@@ -175,13 +172,13 @@ class _Compiler:
             return left.function, right.function
         if kinds <= set(NUMBERS):
             return as_float(left), as_float(right)
-        if left.kind in _MOMENTS and right.kind == "constant text":
+        if left.kind in TEMPORAL and right.kind == "constant text":
             text = str(right.constant)
             value = temporal_constant(left.kind, text, self._zone)
             if left.kind == "date" and isinstance(value, str) and len(value) > 10:
                 return (lambda row: full_datetime(left.function(row))), lambda row: value
             return left.function, lambda row: value
-        if left.kind == right.kind and left.kind in (*_MOMENTS, "year"):
+        if left.kind == right.kind and left.kind in (*TEMPORAL, "year"):
             return left.function, right.function
         if kinds == {"year", "integer"}:
             number = right if left.kind == "year" else left

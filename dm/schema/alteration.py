@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from dm.schema.charset import Collated, bytes_per_character
 from dm.schema.column_definition import Definition, read_default, read_definition, with_implicit_timestamps
-from dm.schema.column_type import CHARACTER_TYPES, TEXT_SIZES, sized
+from dm.schema.column_type import sized
 from dm.schema.current_timestamp import with_its_digits
 from dm.schema.draft import Refused, TableDraft
 from dm.schema.index_definition import IndexDefinition, read_foreign_key, read_index
@@ -45,6 +45,7 @@ from dm.sql.operation import (
     RenameTable,
     TableOptions,
 )
+from dm.type_family import LONG_TEXT_BYTES, WITH_CHARSET
 
 
 def _column(draft: TableDraft, name: str) -> Column:
@@ -167,19 +168,19 @@ def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
 
 def recoded(column: Column, text: Collated) -> Column:
     """A column in another character set, if it is of characters."""
-    if column.base not in CHARACTER_TYPES:
+    if column.base not in WITH_CHARSET:
         return column
     return replace(column, charset=text.charset, collation=text.collation)
 
 
 def converted(column: Column, text: Collated) -> Column:
     """A column after CONVERT TO CHARACTER SET: TEXT types grow so that no character is lost."""
-    if column.base not in CHARACTER_TYPES:
+    if column.base not in WITH_CHARSET:
         return column
     base = column.base
     before, after = bytes_per_character(column.charset), bytes_per_character(text.charset)
     if base.endswith("text") and after > before:
-        base = sized("text", dict(TEXT_SIZES)[base.removesuffix("text")] * after // before)
+        base = sized("text", LONG_TEXT_BYTES[base] * after // before)
     return recoded(replace(column, base=base), text)
 
 

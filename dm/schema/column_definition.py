@@ -7,13 +7,14 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from dm.schema.charset import Collated, binary_collation, bytes_per_character, collated
-from dm.schema.column_type import CHARACTER_TYPES, DataType, read_type, sized
+from dm.schema.column_type import DataType, read_type, sized
 from dm.schema.current_timestamp import NAMES as CURRENT_TIMESTAMP
 from dm.schema.current_timestamp import with_its_digits
 from dm.schema.index_definition import IndexDefinition, read_references
 from dm.schema.moment import with_its_zone
 from dm.schema.table import Column, ForeignKey, IndexKind, IndexPart
 from dm.sql.cursor import Clause, Cursor, NameRef
+from dm.type_family import MEMBERED, WITH_CHARSET
 
 _WITH_VALUE = (
     "COMMENT", "COLUMN_FORMAT", "STORAGE", "SRID", "REF_SYSTEM_ID", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE",
@@ -184,12 +185,12 @@ def _text_of(
             return None, None
         data_type.base = "longtext"  # an alias in MariaDB
         return "utf8mb4", "utf8mb4_bin"
-    if data_type.base not in CHARACTER_TYPES:
+    if data_type.base not in WITH_CHARSET:
         return None, None
     text = collated(data_type.charset, found.collation or data_type.collation, inherited, cursor.context)
     if data_type.binary:
         text = Collated(text.charset, binary_collation(text.charset))
-    if text.charset == "binary" and data_type.base not in ("enum", "set"):
+    if text.charset == "binary" and data_type.base not in MEMBERED:
         data_type.to_binary()
         return None, None
     return text.charset, text.collation

@@ -10,11 +10,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from dm.sql.cursor import Cursor
+from dm.type_family import LONG_SIZES
 
-CHARACTER_TYPES: Final = frozenset(
-    {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"},
-)
-TEXT_SIZES: Final = (("tiny", 255), ("", 65535), ("medium", 16777215), ("long", 4294967295))
 _BINARY_OF: Final = {
     "char": "binary",
     "varchar": "varbinary",
@@ -64,7 +61,7 @@ class DataType:
 
 def sized(kind: str, size: int) -> str:
     """The smallest of the four BLOB or TEXT types that holds so many bytes."""
-    for prefix, limit in TEXT_SIZES:
+    for prefix, limit in LONG_SIZES:
         if size <= limit:
             return prefix + kind
     return "long" + kind

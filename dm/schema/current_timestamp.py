@@ -15,9 +15,9 @@ from dm.errors import DMError
 from dm.schema.table import Column
 from dm.sql.context import SourceContext
 from dm.sql.token import Token, tokenize
+from dm.type_family import MOMENTS
 
 NAMES: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
-_CLOCKED: Final = frozenset({"timestamp", "datetime"})
 
 
 def digits_of(tokens: Sequence[Token]) -> int | None:
@@ -47,7 +47,7 @@ def _filled_in(text: str | None, decimals: int, context: SourceContext) -> str |
 
 def with_its_digits(column: Column, context: SourceContext) -> Column:
     """The column with the digits that its server gives the function."""
-    if context.flavor != "mariadb" or column.base not in _CLOCKED:
+    if context.flavor != "mariadb" or column.base not in MOMENTS:
         return column
     decimals = column.decimals or 0
     return replace(

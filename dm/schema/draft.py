@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.charset import Collated
 from dm.schema.column_definition import Definition
 from dm.schema.index_definition import IndexDefinition, covers
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
-from dm.sql.context import Flavor
-from dm.sql.operation import Place
+from dm.sql.operation import ColumnPlace
 
 # Engines that read a FOREIGN KEY clause, make the index for it and forget the rest.
 _WITHOUT_FOREIGN_KEYS = frozenset({"myisam", "aria", "memory", "csv", "archive", "blackhole", "mrg_myisam", "rocksdb"})
@@ -103,14 +103,14 @@ class TableDraft:
             raise Refused(f"there is no column {name}")
         return at
 
-    def _insert(self, column: Column, place: Place, default: int) -> None:
+    def _insert(self, column: Column, place: ColumnPlace, default: int) -> None:
         if place.first:
             default = 0
         elif place.after is not None:
             default = self._at(place.after) + 1
         self.columns.insert(default, column)
 
-    def insert_column(self, column: Column, place: Place) -> None:
+    def insert_column(self, column: Column, place: ColumnPlace) -> None:
         """A new column."""
         if self.position(column.name) is not None:
             raise Refused(f"there is a column {column.name} already")
@@ -144,7 +144,7 @@ class TableDraft:
                 kept.append(replace(index, parts=parts))
         self.indexes = kept
 
-    def move_column(self, name: str, place: Place) -> None:
+    def move_column(self, name: str, place: ColumnPlace) -> None:
         """FIRST or AFTER of a column that is there."""
         if not place.first and place.after is None:
             return

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.alteration import alter
 from dm.schema.charset import Collated
 from dm.schema.draft import Refused, TableDraft, renamed
 from dm.schema.parse import charset_options, options_of, read_create, server_collation
 from dm.schema.table import TableSchema
-from dm.sql.context import Flavor
 from dm.sql.cursor import Clause, Cursor
 from dm.sql.operation import (
     AlterDatabase,

@@ -18,14 +18,11 @@ from dm.schema.current_timestamp import digits_of
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.token import Token, tokenize
+from dm.type_family import FIXED_BYTES, FLOATS, INTEGERS, NUMBERS, TEMPORAL
 
 _PLAIN: Final = SourceContext("mysql", 90700, "")
-_NUMBERS: Final = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double", "bit", "year"},
-)
-_WITHOUT_LENGTH: Final = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "year"})
-_TEMPORAL: Final = frozenset({"date", "time", "datetime", "timestamp"})
-_ADDRESSES: Final = frozenset({"inet4", "inet6", "uuid"})
+_NUMBERS: Final = NUMBERS | {"bit"}
+_WITHOUT_LENGTH: Final = INTEGERS | {"year"}
 # The longest part of an index: InnoDB by row format, MyISAM, Aria (handler::max_key_part_length of both servers).
 _PART_BYTES: Final = (3072, 767, 1000, 2000, 2300)
 _TINY: Final = 255
@@ -87,7 +84,7 @@ def _number(column: Column, text: str) -> str:
         value = Decimal(text)
         if column.base == "decimal":
             value = value.quantize(Decimal(1).scaleb(-(column.decimals or 0)), ROUND_HALF_UP)
-        elif column.base in ("float", "double"):
+        elif column.base in FLOATS:
             value = Decimal(repr(float(value)))
         elif column.base != "bit":
             value = value.quantize(Decimal(1), ROUND_HALF_UP)
@@ -122,14 +119,14 @@ def _default(column: Column) -> str | None:
         literal = bits.to_bytes(size, "big").decode("utf-8", "surrogateescape")
     if column.base in _NUMBERS:
         return _number(column, literal)
-    if column.base in _TEMPORAL:
+    if column.base in TEMPORAL:
         parts = [int(part) for part in re.findall(r"\d+", literal)]
         while parts and parts[-1] == 0:
             parts.pop()
         if column.base == "timestamp" and parts:
             return _INSTANT  # written and printed in the time zone of whoever asks
         return ("-" if literal.startswith("-") else "") + ":".join(map(str, parts))
-    if column.base in _ADDRESSES:
+    if column.base in FIXED_BYTES:
         return _address(literal)
     if column.base == "binary":
         return literal.rstrip("\0")

@@ -10,11 +10,9 @@ from typing import Final
 
 from dm.ident import Ident
 from dm.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
+from dm.type_family import CHARACTERS, FLOATS, FRACTIONAL, INTEGERS
 
-_WITH_LENGTH: Final = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "bit", "char", "varchar", "binary", "varbinary", "vector"},
-)
-_WITH_FRACTION: Final = frozenset({"time", "datetime", "timestamp"})
+_WITH_LENGTH: Final = INTEGERS | CHARACTERS | {"bit", "binary", "varbinary", "vector"}
 _KINDS: Final = {"unique": "UNIQUE KEY", "index": "KEY", "fulltext": "FULLTEXT KEY", "spatial": "SPATIAL KEY"}
 
 
@@ -32,9 +30,9 @@ def type_text(column: Column) -> str:
     base = column.base
     if column.members:
         base += f"({','.join(_member(member) for member in column.members)})"
-    elif base in ("decimal", "float", "double") and column.length is not None:
+    elif (base == "decimal" or base in FLOATS) and column.length is not None:
         base += f"({column.length},{column.decimals or 0})"
-    elif (base in _WITH_LENGTH and column.length is not None) or (base in _WITH_FRACTION and column.decimals):
+    elif (base in _WITH_LENGTH and column.length is not None) or (base in FRACTIONAL and column.decimals):
         base += f"({column.length if base in _WITH_LENGTH else column.decimals})"
     return base + (" unsigned" if column.unsigned else "")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.charset import Collated, collated
 from dm.schema.draft import Refused, renamed
@@ -17,7 +18,7 @@ from dm.schema.interpretation import Surroundings, interpret, untrackable
 from dm.schema.parse import server_collation
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
-from dm.sql.context import Flavor, SourceContext
+from dm.sql.context import SourceContext
 from dm.sql.operation import CreateDatabase, CreateTable, DropDatabase, DropTable, RenameTable
 from dm.sql.piece import Piece
 

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Final
 
 from dm.schema.charset import bytes_per_character
-from dm.schema.column_type import TEXT_SIZES
 from dm.schema.table import Column
+from dm.type_family import BLOB_BYTES, FRACTIONAL, INTEGERS, INTEGERS_BY_SIZE, LONG_TEXT_BYTES, MEMBERED
 
-_INTEGERS: Final = ("tinyint", "smallint", "mediumint", "int", "bigint")
-_TEMPORAL: Final = frozenset({"time", "datetime", "timestamp"})
-_SIZES: Final = {f"{prefix}{kind}": size for prefix, size in TEXT_SIZES for kind in ("text", "blob")}
+_SIZES: Final = LONG_TEXT_BYTES | BLOB_BYTES
 # Whose characters are the same bytes in the other.
 _PART_OF: Final = frozenset({("ascii", "utf8mb3"), ("ascii", "utf8mb4"), ("utf8mb3", "utf8mb4")})
 
@@ -32,15 +30,15 @@ def widens(before: Column, after: Column) -> bool:
     of, to = before.base, after.base
     if before.unsigned != after.unsigned or not _same_characters(before, after):
         return False
-    if of in _INTEGERS and to in _INTEGERS:
-        return _INTEGERS.index(of) <= _INTEGERS.index(to)
+    if of in INTEGERS and to in INTEGERS:
+        return INTEGERS_BY_SIZE.index(of) <= INTEGERS_BY_SIZE.index(to)
     if of == to == "decimal":
         return _whole(before) <= _whole(after) and (before.decimals or 0) <= (after.decimals or 0)
-    if of == to and of in _TEMPORAL:
+    if of == to and of in FRACTIONAL:
         return (before.decimals or 0) <= (after.decimals or 0)
     if of == to and of in ("char", "varchar", "varbinary", "bit"):
         return (before.length or 1) <= (after.length or 1)
-    if of == to and of in ("enum", "set"):
+    if of == to and of in MEMBERED:
         return after.members[: len(before.members)] == before.members
     if to in _SIZES:
         return of in _long_ones(to) and _bytes(before, after) <= _SIZES[to]
@@ -48,7 +46,7 @@ def widens(before: Column, after: Column) -> bool:
 
 
 def _type(column: Column) -> tuple[object, ...]:
-    length = None if column.base in _INTEGERS else column.length
+    length = None if column.base in INTEGERS else column.length
     return column.base, length, column.decimals or 0, column.unsigned, column.charset, column.members
 
 

@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from typing import Final
 
+from dm.flavor import Flavor
 from dm.schema.charset import bytes_per_character
 from dm.schema.table import Column, Index, TableSchema
-from dm.sql.context import Flavor
+from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES, MEMBERED
 
 # A name that no target column has: who maps columns knows by it that there is nothing to copy.
 _HIDDEN: Final = "!hidden!DB_ROW_HASH_"
 _LARGEST_KEY: Final = 3072  # bytes of an InnoDB index entry (row formats DYNAMIC and COMPRESSED)
 # A POINT has one: its 25 bytes.
-_WITHOUT_LIMIT: Final = frozenset(
-    {"tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob"}
-    | {"geometry", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon", "geometrycollection"},
-)
+_WITHOUT_LIMIT: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | GEOMETRIES) - {"point"}
 _HASH_ENGINES: Final = frozenset({"memory", "heap"})
 
 
@@ -33,7 +31,7 @@ def _too_long(index: Index, schema: TableSchema) -> bool:
         if part.prefix is None and column.base in _WITHOUT_LIMIT:
             return True
         characters = part.prefix or column.length or 0
-        if column.charset is not None and column.base not in ("enum", "set"):
+        if column.charset is not None and column.base not in MEMBERED:
             size += characters * bytes_per_character(column.charset)
         elif column.base in ("binary", "varbinary"):
             size += characters

@@ -50,16 +50,18 @@ class TaskFailure:
     details: dict[str, object]
     position: str | None
     cause: str
+    server_errno: int
 
     @classmethod
     def of(cls, error: DMError) -> TaskFailure:
         """What is left of the error when its traceback stays behind."""
         details = {key: value if isinstance(value, int | float) else str(value) for key, value in error.details.items()}
-        return cls(error.name, cast("dict[str, object]", details), error.position, error.cause)
+        return cls(error.name, cast("dict[str, object]", details), error.position, error.cause, error.server_errno)
 
     def error(self) -> DMError:
         """The error again."""
-        return DMError(self.name, position=self.position, cause=self.cause, **self.details)
+        failed = DMError(self.name, position=self.position, cause=self.cause, **self.details)
+        return failed.numbered(self.server_errno)
 
 
 _armed_by: str | None = None
@@ -101,7 +103,7 @@ class _Worker(Generic[ItemT, ResultT]):
         except Exception as error:
             trace = "".join(traceback.format_exception(error))
             return Outcome(
-                None, TaskFailure("internal-error", {"what": f"a Spark task failed: {error!r}"}, None, trace)
+                None, TaskFailure("internal-error", {"what": f"a Spark task failed: {error!r}"}, None, trace, 0)
             )
 
 

@@ -24,6 +24,7 @@ from dm.sql.operation import (
     AlterOperation,
     AlterVisibility,
     ChangeColumn,
+    ColumnPlace,
     ConvertCharset,
     DropColumn,
     DropConstraint,
@@ -33,7 +34,6 @@ from dm.sql.operation import (
     ExchangePartition,
     ModifyColumn,
     OtherAlter,
-    Place,
     RenameColumn,
     RenameIndex,
     RenameTable,
@@ -92,18 +92,18 @@ def _is_primary(cursor: Cursor) -> bool:
     return "PRIMARY" in (cursor.word(), cursor.word(1), cursor.word(2))
 
 
-def _place(definition: Clause) -> tuple[Clause, Place]:
+def _place(definition: Clause) -> tuple[Clause, ColumnPlace]:
     """Take FIRST or AFTER column off the end of a column definition."""
     tokens = definition.tokens
     # This comes first: a column may be called first.
     if len(tokens) > 2 and tokens[-2].upper == "AFTER" and tokens[-1].kind in ("word", "name"):
-        return Clause(definition.text, tokens[:-2]), Place(after=tokens[-1].text)
+        return Clause(definition.text, tokens[:-2]), ColumnPlace(after=tokens[-1].text)
     if len(tokens) > 1 and tokens[-1].upper == "FIRST":
-        return Clause(definition.text, tokens[:-1]), Place(first=True)
-    return definition, Place()
+        return Clause(definition.text, tokens[:-1]), ColumnPlace(first=True)
+    return definition, ColumnPlace()
 
 
-def _definition(cursor: Cursor) -> tuple[Clause, Place]:
+def _definition(cursor: Cursor) -> tuple[Clause, ColumnPlace]:
     if cursor.done:
         cursor.fail("expected a column definition")
     return _place(cursor.rest())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
-Flavor = Literal["mysql", "mariadb"]
+from dm.flavor import Flavor
 
 # sql_mode bits as they stand in the binlog's query events, alike in both flavours (sql/sql_class.h).
 _REAL_AS_FLOAT: Final = 1

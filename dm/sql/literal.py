@@ -23,6 +23,7 @@ from uuid import UUID
 
 from dm.accelerator.structures import shared
 from dm.binlog.value import Value
+from dm.type_family import FLOATS, INTEGERS, MEMBERED, TEMPORAL, TEXTS
 
 
 class LiteralColumn(Protocol):
@@ -40,11 +41,7 @@ class LiteralColumn(Protocol):
 Encoder = Callable[[Value], bytes]
 
 _UTF8_CHARSETS: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
-_INTEGERS: Final = frozenset(
-    {"tinyint", "smallint", "mediumint", "int", "bigint", "bit", "year", "enum", "set"},
-)
-_TEXTS: Final = frozenset({"char", "varchar", "tinytext", "text", "mediumtext", "longtext"})
-_TEMPORALS: Final = frozenset({"date", "time", "datetime", "timestamp"})
+_AS_INTEGERS: Final = INTEGERS | MEMBERED | {"bit", "year"}
 _DECIMAL: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
 
 
@@ -168,18 +165,18 @@ _ADDRESSES: Final[dict[str, Encoder]] = {
 def encoder_for(column: LiteralColumn) -> Encoder:
     """The encoder of the values of one column; make it once, call it per row."""
     base = column.base
-    if base in _INTEGERS:
+    if base in _AS_INTEGERS:
         return _integer(base)
-    if base in _TEXTS:
+    if base in TEXTS:
         charset = column.charset or "utf8mb4"
         if charset in _UTF8_CHARSETS:
             return _utf8_text(base)
         return _introduced(base, _introducer(charset))
-    if base in _TEMPORALS or base == "json":
+    if base in TEMPORAL or base == "json":
         return _printed(base)
     if base == "decimal":
         return _decimal(base)
-    if base in ("float", "double"):
+    if base in FLOATS:
         return _floating(base)
     return _ADDRESSES.get(base) or _introduced(base, b"0x")
 
@@ -213,16 +210,16 @@ def usual_of(column: LiteralColumn) -> tuple[Usual, bytes]:
     Only for columns that have the encoder of `encoder_for`; it is asked for everything else.
     """
     base = column.base
-    if base in _INTEGERS:
+    if base in _AS_INTEGERS:
         return Usual.INTEGER, b""
-    if base in _TEXTS:
+    if base in TEXTS:
         charset = column.charset or "utf8mb4"
         return (Usual.UTF8, b"") if charset in _UTF8_CHARSETS else (Usual.DIGITS, _introducer(charset))
-    if base in _TEMPORALS or base == "json":
+    if base in TEMPORAL or base == "json":
         return Usual.PRINTED, b""
     if base == "decimal":
         return Usual.DECIMAL, b""
-    if base in ("float", "double"):
+    if base in FLOATS:
         return Usual.FLOATING, b""
     return (Usual.CALL, b"") if base in _ADDRESSES else (Usual.DIGITS, b"0x")
 

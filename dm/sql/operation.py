@@ -73,7 +73,7 @@ class RenameTable:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ColumnPlace:
     """Where a column goes: first, after another, or (neither) at the end or where it was."""
 
     first: bool = False
@@ -86,7 +86,7 @@ class AddColumn:
 
     column: str
     definition: Clause
-    place: Place
+    place: ColumnPlace
     if_not_exists: bool
 
 
@@ -104,7 +104,7 @@ class ModifyColumn:
 
     column: str
     definition: Clause
-    place: Place
+    place: ColumnPlace
     if_exists: bool
 
 
@@ -115,7 +115,7 @@ class ChangeColumn:
     column: str
     name: str
     definition: Clause
-    place: Place
+    place: ColumnPlace
     if_exists: bool
 
 

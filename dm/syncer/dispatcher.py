@@ -19,7 +19,7 @@ from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.ddl.barrier import DdlBarrier
-from dm.syncer.stream.operators import Operators, Place, first_byte
+from dm.syncer.stream.operators import EventPlace, Operators, first_byte
 from dm.syncer.stream.reader import OF_THE_RUN
 from dm.syncer.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
 
@@ -61,17 +61,17 @@ class Dispatcher:
                 error.position = str(Position(place.server_uuid, place.file, place.offset))
             raise
 
-    def _place(self, transaction: SourceTransaction) -> Place:
+    def _place(self, transaction: SourceTransaction) -> EventPlace:
         """Where the event under way begins; of rows, where their transaction does."""
         end, begin = transaction.end, first_byte(transaction)
         if self._injecting is not None:
             statement = any(isinstance(item, StatementItem) for item in transaction.items)
-            return Place(end.server_uuid, end.file, self._injecting.offset, statement)
+            return EventPlace(end.server_uuid, end.file, self._injecting.offset, statement)
         start = self._statement
         if start is None:
-            return Place(end.server_uuid, end.file, begin)
+            return EventPlace(end.server_uuid, end.file, begin)
         # That of an XA transaction stands somewhere else.
-        return Place(end.server_uuid, end.file, start if begin <= start < end.offset else begin, statement=True)
+        return EventPlace(end.server_uuid, end.file, start if begin <= start < end.offset else begin, statement=True)
 
     def _prepare(self, operators: Sequence[Operator], transaction: SourceTransaction) -> Mapping[int, Operator]:
         """Do what is to be done before the transaction; gives the other operators by the numbers of their items."""

@@ -15,7 +15,7 @@ from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.row_placing import RowPlacing
-from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.prepared_watch import PreparedWatch
@@ -39,7 +39,7 @@ class RunningParts:
     reader: Reader
     completions: CompletionTracker
     lanes: Lanes
-    safe_mode: SafeMode
+    safe_mode: SafeModeWindow
     progress: ProgressWriter
     monitor: SourceMonitor
     ddl: DdlBarrier

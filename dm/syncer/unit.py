@@ -45,7 +45,7 @@ from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.ordered_tables import OrderedTables
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.apply.row_placing import RowPlacing
-from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.structures import Structures
 from dm.syncer.apply.target_names import TargetNames
 from dm.syncer.apply.target_sessions import TargetSessions
@@ -289,7 +289,7 @@ class SyncUnit:
         start = checkpoint.position
         rules = TableRules(subtask)
         completions = CompletionTracker(start)
-        safe_mode = SafeMode(
+        safe_mode = SafeModeWindow(
             checkpoint.bound,
             always=settings.safe_mode,
             seconds=settings.safe_mode_duration or 0.0,

@@ -16,14 +16,14 @@ from dm.progress.operators import change_operators, read_operators
 from dm.progress.restart import no_other_run
 from dm.progress.tables import create_tables
 from dm.sql.context import SourceContext
-from dm.syncer.stream.operators import Change, Place, Request, checked, decide, report
+from dm.syncer.stream.operators import Change, EventPlace, Request, checked, decide, report
 from dm.task.progress import key_of
 from dm.unit import JSON
 from dm.upstream.connection import connect
 from dm.upstream.facts import read_facts
 
 
-def operate(config: SubtaskConfig, request: Request, failing: Place | None) -> JSON:
+def operate(config: SubtaskConfig, request: Request, failing: EventPlace | None) -> JSON:
     """Carry out a request; gives the operators of a list. Raises DMError."""
     if request.verb in ("replace", "inject"):
         statements = checked(request.statements, plain_context(config.source), config.task)
@@ -39,7 +39,9 @@ def operate(config: SubtaskConfig, request: Request, failing: Place | None) -> J
         return report(change, request.task)
 
 
-def _decided(config: SubtaskConfig, connection: TargetConnection, request: Request, failing: Place | None) -> Change:
+def _decided(
+    config: SubtaskConfig, connection: TargetConnection, request: Request, failing: EventPlace | None
+) -> Change:
     key = key_of(config)
     checkpoint = read_checkpoint(connection, key)
     if checkpoint is None:

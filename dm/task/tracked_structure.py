@@ -29,7 +29,7 @@ from dm.upstream.connection import connect
 from dm.upstream.facts import read_structure
 
 Origin = Literal["file", "source", "target"]
-_NO_SUCH_TABLE = ("1146:", "1049:")
+_NO_SUCH_TABLE = (1146, 1049)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ def _at_source(config: SubtaskConfig, table: TableName) -> str:
         try:
             return read_structure(connection, table)
         except DMError as error:
-            if not error.cause.startswith(_NO_SUCH_TABLE):
+            if error.server_errno not in _NO_SUCH_TABLE:
                 raise
             raise DMError("structure-not-there", role="source", table=table) from error
 

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, NamedTuple, TypeAlias, cast
 
 import pymysql
 from pymysql.constants import CR
@@ -141,7 +141,23 @@ def server_error(
 ) -> DMError:
     """The DMError that says what a driver's exception means; the caller raises it from `error`."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
-    address = f"{host}:{port}"
+    login = _Login(role, f"{host}:{port}", user)
+    found = _server_error(error, code, login, statement=statement, connecting=connecting, who=who)
+    return found.numbered(code)
+
+
+class _Login(NamedTuple):
+    """Who talks to which server."""
+
+    role: str
+    address: str
+    user: str
+
+
+def _server_error(
+    error: BaseException, code: int, login: _Login, *, statement: str, connecting: bool, who: Callable[[], Grantee]
+) -> DMError:
+    role, address, user = login
     words = ": ".join(str(arg) for arg in error.args)[:LONGEST_WORDS] or type(error).__name__
     if isinstance(error, AnswerTooLongError) or (isinstance(error, GARBLED) and not connecting):
         return DMError("server-answer-garbled", address=address, what=words)

@@ -30,7 +30,8 @@ from pymysqlreplication.binlogstream import ReportSlave
 
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError, grant
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor, flavor_of
+from dm.gtid import GtidSet
 from dm.upstream.connection import (
     GARBLED,
     LONGEST_WORDS,
@@ -102,7 +103,7 @@ class DumpStream:
             # A second descriptor of the socket: shutting it down wakes a blocked read, TLS or not, and can't race
             # with it.
             self._breaker = socket.socket(fileno=os.dup(raw._sock.fileno()))
-        flavor: Flavor = "mariadb" if "mariadb" in raw.get_server_info().lower() else "mysql"
+        flavor = flavor_of(raw.get_server_info())
         self._introduce(connection, flavor)
         self._register(raw)
         self._command(raw, self._dump_command(flavor))

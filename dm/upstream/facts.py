@@ -9,7 +9,8 @@ from functools import wraps
 from typing import Concatenate, Final, ParamSpec, TypeVar
 
 from dm.errors import DMError
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor, flavor_of
+from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.upstream.connection import Connection, fetch
@@ -109,13 +110,9 @@ def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
     return {str(name).lower(): str(value) for name, value in rows}
 
 
-def _flavor(version: str) -> Flavor:
-    return "mariadb" if "mariadb" in version.lower() else "mysql"
-
-
 def _uuid(found: Mapping[str, str]) -> str:
     """What a server is known by."""
-    if _flavor(found["version"]) == "mariadb":
+    if flavor_of(found["version"]) == "mariadb":
         # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
         return f"{int(found['gtid_domain_id'])}-{int(found['server_id'])}"
     uuid = found["server_uuid"].lower()
@@ -136,7 +133,7 @@ def read_facts(connection: Connection) -> ServerFacts:
     found = _variables(connection, _WANTED)
     text = found["version"]
     version = version_number(text)
-    flavor = _flavor(text)
+    flavor = flavor_of(text)
     return ServerFacts(
         flavor=flavor,
         version_text=text,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dm.binlog.gtid_history import empty_history
 from dm.binlog.header import EventType
 from dm.config.endpoint import Endpoint
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.upstream.connection import connect, fetch
 from dm.upstream.dump_stream import DumpStream
 from dm.upstream.replica_identity import ReplicaIdentity

@@ -84,7 +84,7 @@ def explained(error: DMError, addresses: SourceAddresses, ours: GtidSet | None) 
             return found
         sets = f"read so far: {ours}; what {endpoint.address} has can't be asked: {found.message}"
     details = {**error.details, key: f"{error.details[key]}; {sets}"}
-    return DMError(error.name, position=error.position, cause=error.cause, **details)
+    return DMError(error.name, position=error.position, cause=error.cause, **details).numbered(error.server_errno)
 
 
 def can_follow(first: Endpoint, current: Endpoint, identity: ReplicaIdentity) -> bool:

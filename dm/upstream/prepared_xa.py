@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.upstream.connection import Connection, fetch
 
 

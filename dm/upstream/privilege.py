@@ -22,7 +22,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts

@@ -42,6 +42,8 @@ LOCK_SECONDS = 120.0
 XA_SECONDS = 60.0
 _LOCK_WAIT_TIMEOUT = 1205
 _DEADLOCK = 1213
+_XA_REFUSED = 1401
+_SYNTAX = 1064
 
 Connect = Callable[[], Connection]
 
@@ -62,7 +64,7 @@ def _gtids_at(connection: Connection, file: str, offset: int) -> GtidSet:
 
 
 def _busy(error: DMError) -> bool:
-    return error.name == "statement-failed" and error.cause.startswith((f"{_LOCK_WAIT_TIMEOUT}:", f"{_DEADLOCK}:"))
+    return error.name == "statement-failed" and error.server_errno in (_LOCK_WAIT_TIMEOUT, _DEADLOCK)
 
 
 def _locked(
@@ -161,11 +163,11 @@ def wait_for_no_prepared_xa(
         try:
             prepared = fetch(connection, "XA RECOVER CONVERT XID")
         except DMError as error:
-            if error.name == "privilege-missing" or error.cause.startswith("1401:"):
+            if error.name == "privilege-missing" or error.server_errno == _XA_REFUSED:
                 # MySQL answers ER_XAER_RMERR (1401) to who lacks XA_RECOVER_ADMIN; the reason stands in its log only.
                 statement = grant(("XA_RECOVER_ADMIN",), "*.*", grantee(connection).account)
                 raise DMError("dump-xa-unknown", user=user, grant=statement, cause=error.cause) from error
-            if not error.cause.startswith("1064:"):
+            if error.server_errno != _SYNTAX:
                 raise
             prepared = fetch(connection, "XA RECOVER")  # MariaDB has `FORMAT = 'SQL'` instead
         if not prepared:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
-from dm.syncer.stream.operators import Place, Request, Verb
+from dm.syncer.stream.operators import EventPlace, Request, Verb
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.worker.loop import Loop
@@ -32,7 +32,7 @@ class ProgressAtTarget:
 
     demand_sole_run: Callable[[SubtaskConfig], None]  # raises where another daemon runs the subtask
 
-    operate_binlog: Callable[[SubtaskConfig, Request, Place | None], JSON]
+    operate_binlog: Callable[[SubtaskConfig, Request, EventPlace | None], JSON]
     operate_structure: Callable[[SubtaskConfig, StructureRequest], str]
 
 
@@ -85,9 +85,9 @@ class BinlogVerbs:
         return {"result": True, "msg": "", "taskName": task, "sources": lines}
 
     def _operators(self, job: Job, request: Request) -> JSON:
-        def ask() -> tuple[int | None, SubtaskConfig, Place | None]:
+        def ask() -> tuple[int | None, SubtaskConfig, EventPlace | None]:
             config = self._config(job)
-            failing = None if job.failing is None else Place.from_json(job.failing)
+            failing = None if job.failing is None else EventPlace.from_json(job.failing)
             return job.ask("binlog", request.to_json()), config, failing
 
         asked, config, failing = self._loop.call(ask)

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import beside, follow
 from tests.testbed.random_workload import RandomWorkload

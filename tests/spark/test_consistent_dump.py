@@ -11,7 +11,6 @@ from pyarrow import parquet
 from pydantic import SecretStr
 
 from dm import faults
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_reader import ChunkReader, question_session, row_session, shared_marker
 from dm.dumper.snapshot_slots import SlotReader, SlotTask
@@ -19,6 +18,7 @@ from dm.dumpfiles.dump_directory import SLOTS_DIRECTORY
 from dm.dumpfiles.dump_files import load_plan
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.spark.session import SparkProvider
 from dm.upstream.connection import Connection, fetch

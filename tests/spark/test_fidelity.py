@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import rows
 

@@ -6,10 +6,10 @@ import random
 
 import pytest
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.chunk_group import GroupWalker
 from dm.dumper.chunk_reader import KeyWalk, row_session
+from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from tests.spark.full_load import endpoint
 from tests.spark.key_walks import chunk_sizes, key_of

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.sql_file import read_trailer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.sql_loader import FileLoader, FileTask

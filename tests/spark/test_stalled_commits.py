@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from pyarrow import parquet
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import Flavor
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, follow, rows
 from tests.testbed.fixtures import ServerFactory

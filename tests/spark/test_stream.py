@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from dm import lake
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.dump_files import load_plan
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.spark import job
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, follow, rows

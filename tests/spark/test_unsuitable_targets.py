@@ -6,7 +6,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import rows

@@ -27,9 +27,9 @@ from ruamel.yaml import YAML
 
 from dm.demo.compare import Origin, TablePair, compare, pair_tables
 from dm.demo.compare import Server as ComparedServer
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors.catalogue import CATALOGUE
+from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
 from tests.testbed.daemon import Daemon
 from tests.testbed.park import ServerPark

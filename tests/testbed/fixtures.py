@@ -16,8 +16,8 @@ from typing import Protocol
 
 import pytest
 
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import Option, ThrowawayServer
+from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident
 from tests.testbed.decoders import compiled, running
 from tests.testbed.park import ServerPark

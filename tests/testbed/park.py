@@ -7,8 +7,8 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import Option, ThrowawayServer
+from dm.flavor import Flavor
 
 ROOT_PASSWORD = "root-of-the-test-bed"
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 from dm.ident import Ident
 from tests.testbed.random_table import (
     KEY_TYPES,

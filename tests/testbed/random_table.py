@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 from dm.ident import Ident
 from tests.live.binlog.types import MARIADB_TYPES, MYSQL_TYPES, TYPES
 

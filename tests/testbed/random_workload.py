@@ -11,7 +11,7 @@ from typing import Any, TextIO
 import pymysql
 from pymysql.cursors import Cursor
 
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 from dm.ident import Ident
 from tests.testbed.random_ddl import RandomDdl
 from tests.testbed.random_rows import RandomRows

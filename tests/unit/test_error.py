@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import pymysql
+
+from dm.downstream.failure import failure
 from dm.errors import DMError
+from dm.spark.job import TaskFailure
+from dm.upstream.connection import server_error
 
 
 def test_a_long_statement_is_shown_by_its_beginning() -> None:
@@ -11,3 +16,22 @@ def test_a_long_statement_is_shown_by_its_beginning() -> None:
     assert statement[:400] in error.message
     assert len(error.message) < 700
     assert error.details["statement"] == statement
+
+
+def test_an_error_keeps_the_servers_number() -> None:
+    error = failure(pymysql.err.IntegrityError(1062, "Duplicate entry '1' for key 'PRIMARY'"), "target:4000", b"INSERT")
+    assert (error.name, error.server_errno) == ("duplicate-key", 1062)
+    again = error.restated(cause=f"{error.cause} [chunk 3]")
+    assert (again.name, again.server_errno, again.details) == (error.name, 1062, error.details)
+    assert again.cause.endswith("[chunk 3]")
+    assert TaskFailure.of(again).error().server_errno == 1062
+
+
+def test_an_error_of_the_source_has_the_servers_number_too() -> None:
+    refused = pymysql.err.ProgrammingError(1146, "Table 'a.b' doesn't exist")
+    error = server_error(refused, role="source", host="a", port=1, user="u", statement="SELECT 1")
+    assert (error.name, error.server_errno) == ("query-failed", 1146)
+
+
+def test_what_no_server_said_has_no_number() -> None:
+    assert DMError("target-table-unsuitable", table="a.b", table_sql="a.b", reason="it is a view").server_errno == 0

@@ -25,7 +25,7 @@ from dm.syncer.apply.lane import ChangeQueue, LaneJob
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.operators import Place
+from dm.syncer.stream.operators import EventPlace
 
 # A deadlock or a lock wait ended the transaction on the server; it is tried again, from the second time on alone. What
 # is still in the way then belongs to somebody else (another subtask on the same table, a stranger): that is waited for
@@ -158,7 +158,7 @@ class ApplyLane:
                     self._apply(before)
                 self._blamed = ticket
                 if begin is not None:
-                    error.place = Place(begin.server_uuid, begin.file, begin.offset).to_json()
+                    error.place = EventPlace(begin.server_uuid, begin.file, begin.offset).to_json()
                     error.position = error.position or str(begin)
             raise
         self._completions.committed([(job.ticket, len(job.changes) or 1) for job in jobs])

@@ -19,9 +19,9 @@ from dm.progress.intent import Intent, write_intent, write_refusal
 from dm.progress.online import OnlineRecord
 from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
-from dm.progress.undone import Place, UndoneKeys, store_undone
+from dm.progress.undone import TransactionKey, UndoneKeys, store_undone
 from dm.syncer.apply.completion import CompletionTracker
-from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.file_births import FileBirths
 from dm.syncer.stream.operators import Change, Operators, Request
@@ -36,7 +36,7 @@ class ProgressWriter:
         self,
         writer: CheckpointWriter,
         completions: CompletionTracker,
-        safe_mode: SafeMode,
+        safe_mode: SafeModeWindow,
         *,
         interval: float,
         clock: Clock,
@@ -129,7 +129,7 @@ class ProgressWriter:
             done = None if injected is None else self._operators.injected(injected)
             self._store(position, tables, gone, clear_intent=True, injected=done, online=online)
 
-    def write_undone(self, transactions: Mapping[Place, UndoneKeys]) -> None:
+    def write_undone(self, transactions: Mapping[TransactionKey, UndoneKeys]) -> None:
         """Store what the run leaves behind undone, and the mark before it."""
         self.write()
         with self._lock:

@@ -24,7 +24,7 @@ from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.undone import Undone, UndoneKeys
@@ -36,7 +36,7 @@ from dm.syncer.apply.change_stream import PART_COST, ChangeStream
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.ordered_tables import OrderedTables
-from dm.syncer.apply.safe_mode import SafeMode
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.source_table import KINDS, SourceTable
 from dm.syncer.apply.structures import Structures
 from dm.syncer.apply.target_names import TargetNames
@@ -55,7 +55,7 @@ class RowPlacing:
         structures: Structures,
         targets: TargetSchemas,
         lanes: Lanes,
-        safe_mode: SafeMode,
+        safe_mode: SafeModeWindow,
         names: TargetNames,
         *,
         flavor: Flavor,

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dm.binlog.check import mismatch
 from dm.binlog.reader import TableMap
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.position import Position
 from dm.schema.table import TableSchema

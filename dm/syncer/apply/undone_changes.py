@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dm.changes.keys import keys_of
-from dm.progress.undone import Place, UndoneKeys, digests, place_of
+from dm.progress.undone import TransactionKey, UndoneKeys, digests, transaction_key
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lane import LaneJob
 
 
-def undone_changes(jobs: Iterable[LaneJob]) -> dict[Place, UndoneKeys]:
+def undone_changes(jobs: Iterable[LaneJob]) -> dict[TransactionKey, UndoneKeys]:
     """The changes of these jobs by transaction, in the source's order.
 
     A change that was to be applied in safe mode may have been done by a run before: it is left out.
@@ -28,7 +28,7 @@ def undone_changes(jobs: Iterable[LaneJob]) -> dict[Place, UndoneKeys]:
     found = {}
     for number, (ticket, keys) in held.items():
         if not ticket.begun and number not in replayed:
-            found[place_of(ticket.end)] = UndoneKeys(None)
+            found[transaction_key(ticket.end)] = UndoneKeys(None)
         elif keys and not ticket.divided:
-            found[place_of(ticket.end)] = UndoneKeys(frozenset(keys))
+            found[transaction_key(ticket.end)] = UndoneKeys(frozenset(keys))
     return found

@@ -47,7 +47,7 @@ _SWAPS = (RenameTable, ExchangePartition)
 _NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
 # 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
 _HARMLESS = (0, 1051)
-_DUPLICATE = "1062 "
+_DUPLICATE = 1062
 _WITH_TEMPORARY = {"model": "it copies a temporary table", "some": "it renames a temporary table along with others"}
 _NAMES_KEPT = 10_000
 
@@ -375,7 +375,7 @@ class DdlBarrier:
         try:
             self.execution.run(step, number, end, intent)
         except DMError as error:
-            alone = error.name == "ddl-failed" and not error.cause.startswith(_DUPLICATE)
+            alone = error.name == "ddl-failed" and error.server_errno != _DUPLICATE
             if number > 0 or step.whole is None or not alone:
                 raise
             try:

@@ -155,7 +155,8 @@ class DdlExecution:
             if error.name == "privilege-missing":
                 error.position = str(end)
                 raise
-            raise DMError("ddl-failed", statement=routed, position=end, cause=error.cause) from error
+            failed = DMError("ddl-failed", statement=routed, position=end, cause=error.cause)
+            raise failed.numbered(error.server_errno) from error
         self.executed += 1
         faults.hit("syncer.after_ddl")
 

@@ -20,7 +20,7 @@ from dm.binlog.cursor import ByteCursor
 from dm.binlog.query import Query, QuerySession
 from dm.binlog.rows import Rows, RowsKind
 from dm.binlog.table_map import TableMap, parse_table_map
-from dm.gtid import Flavor
+from dm.flavor import FLAVORS
 from dm.syncer.stream.spool_file import SpoolWriter
 from dm.syncer.stream.transaction import Item, RowsItem, StatementItem
 
@@ -28,7 +28,6 @@ _MAP = Struct("<cIB")  # M, number, flavour
 _ROWS = Struct("<cBBHIQI")  # R, kind, partial, flags, table map, table id, columns
 _STATEMENT = Struct("<cIIIHIIQ")  # S, time, thread, seconds, error, bytes of session and schema, start
 _KINDS: Final[tuple[RowsKind, ...]] = ("insert", "update", "delete")
-_FLAVORS: Final[tuple[Flavor, ...]] = ("mysql", "mariadb")
 
 
 class ItemWriter:
@@ -57,7 +56,7 @@ class ItemWriter:
         if number is None:
             number = self._numbers[id(table_map)] = len(self.maps)
             self.maps.append(table_map)
-            self._writer.append(_MAP.pack(b"M", number, _FLAVORS.index(table_map.flavor)), table_map.body)
+            self._writer.append(_MAP.pack(b"M", number, FLAVORS.index(table_map.flavor)), table_map.body)
         return number
 
     def _statement(self, item: StatementItem) -> None:
@@ -74,7 +73,7 @@ class ItemWriter:
 def read_maps(records: Iterable[bytes]) -> list[TableMap]:
     """The table maps of one transaction, for a reader that needs the same objects each time it reads the items."""
     return [
-        parse_table_map(ByteCursor(record, _MAP.size), _FLAVORS[_MAP.unpack_from(record)[2]])
+        parse_table_map(ByteCursor(record, _MAP.size), FLAVORS[_MAP.unpack_from(record)[2]])
         for record in records
         if record[0] == 0x4D  # M
     ]
@@ -97,7 +96,7 @@ def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> 
         elif what == 0x4D:  # M
             if maps is None:
                 _, _, flavor = _MAP.unpack_from(record)
-                known.append(parse_table_map(ByteCursor(record, _MAP.size), _FLAVORS[flavor]))
+                known.append(parse_table_map(ByteCursor(record, _MAP.size), FLAVORS[flavor]))
         else:
             yield _statement(record, sessions)
 

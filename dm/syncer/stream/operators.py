@@ -33,7 +33,7 @@ _RELAY_SUFFIX = re.compile(r"\|\d{6}(?=\.)")  # DM writes mysql-bin|000001.00000
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class EventPlace:
     """Where an event begins."""
 
     server_uuid: str
@@ -51,7 +51,7 @@ class Place:
         }  # fmt: skip
 
     @classmethod
-    def from_json(cls, wire: Mapping[str, str | int | bool]) -> Place:
+    def from_json(cls, wire: Mapping[str, str | int | bool]) -> EventPlace:
         """The inverse of `to_json`."""
         return cls(str(wire["server_uuid"]), str(wire["file"]), int(wire["offset"]), statement=bool(wire["statement"]))
 
@@ -99,7 +99,7 @@ class Change:
     listed: tuple[Operator, ...] = ()
 
 
-def decide(request: Request, known: Sequence[Operator], passed: Position, failing: Place | None) -> Change:
+def decide(request: Request, known: Sequence[Operator], passed: Position, failing: EventPlace | None) -> Change:
     """What the request changes, where everything up to `passed` is applied or under way; raises DMError."""
     if request.verb == "list" and not request.binlog_pos:
         return Change(listed=tuple(known))
@@ -119,11 +119,13 @@ def decide(request: Request, known: Sequence[Operator], passed: Position, failin
     return Change(put=operator)
 
 
-def _place_of(request: Request, passed: Position, failing: Place | None) -> Place:
+def _place_of(request: Request, passed: Position, failing: EventPlace | None) -> EventPlace:
     if request.binlog_pos:
         file, offset = parse_place(request.binlog_pos)
         same_server = failing is not None and failing.file == file
-        return Place(failing.server_uuid if failing is not None and same_server else passed.server_uuid, file, offset)
+        return EventPlace(
+            failing.server_uuid if failing is not None and same_server else passed.server_uuid, file, offset
+        )
     if failing is None:
         raise DMError("no-failing-event", source=request.source, task=request.task)
     if not failing.statement and request.verb in ("skip", "replace"):

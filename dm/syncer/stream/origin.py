@@ -52,7 +52,7 @@ from dm.upstream.locate import place_behind
 from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
 
-_NO_SUCH_TABLE = ("1146:", "1049:")
+_NO_SUCH_TABLE = (1146, 1049)
 
 
 class Origin:
@@ -272,7 +272,7 @@ class Origin:
 
 
 def _absent(error: DMError) -> bool:
-    return error.cause.startswith(_NO_SUCH_TABLE)
+    return error.server_errno in _NO_SUCH_TABLE
 
 
 def open_origin(subtask: SubtaskConfig, relay_directory: Path | None, clock: Clock) -> Origin:

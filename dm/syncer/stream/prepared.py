@@ -46,7 +46,7 @@ from dm.gtid import Gtid
 from dm.ident import TableName
 from dm.position import Position
 from dm.syncer.stream.item_record import ItemWriter, read_items, read_maps
-from dm.syncer.stream.prepared_list import HeldXa, Place, PreparedDirectory
+from dm.syncer.stream.prepared_list import HeldXa, PreparedDirectory, TransactionEnd
 from dm.syncer.stream.spool_file import SpoolReader, SpoolWriter
 from dm.syncer.stream.transaction import Item, RowsItem, TransactionItems
 
@@ -158,7 +158,7 @@ class PreparedTransactions:
         left_out: frozenset[TableName] = frozenset(),
     ) -> None:
         """Take the rows of a PREPARE that ends at `end`; raises DMError when they can't be written."""
-        place = Place.of(end, gtid)
+        place = TransactionEnd.of(end, gtid)
         held = HeldXa(self._next, xid, place, timestamp, left_out=left_out)
         self._next += 1
         if len(items):
@@ -220,7 +220,7 @@ class PreparedTransactions:
         with self._lock:
             held = self._undecided.pop(xid, None)
             if held is not None:
-                held.verdict = Place.of(end, gtid)
+                held.verdict = TransactionEnd.of(end, gtid)
             return held
 
     def settle(self, position: Position) -> None:

@@ -36,14 +36,14 @@ _GONE: Final = ".gone"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TransactionEnd:
     """The end of one transaction of the source, with its GTID."""
 
     end: Position  # without its GTID set, which would be large
     gtid: Gtid | None
 
     @classmethod
-    def of(cls, end: Position, gtid: Gtid | None) -> Place:
+    def of(cls, end: Position, gtid: Gtid | None) -> TransactionEnd:
         """The place of the transaction `gtid` that ends at `end`."""
         return cls(Position(end.server_uuid, end.file, end.offset), gtid)
 
@@ -58,7 +58,7 @@ class Place:
         return [end.server_uuid, end.file, end.offset, gtid]
 
     @classmethod
-    def from_json(cls, found: list[Any]) -> Place:
+    def from_json(cls, found: list[Any]) -> TransactionEnd:
         """What `to_json` gave."""
         uuid, file, offset, gtid = found
         end = Position(uuid, file, offset)
@@ -71,13 +71,13 @@ class HeldXa:
 
     number: int
     xid: str
-    prepared: Place
+    prepared: TransactionEnd
     timestamp: int  # of the PREPARE, the source's clock
     items: int = 0
     records: int = 0
     bytes: int = 0
     left_out: frozenset[TableName] = frozenset()  # tables it changed whose rows the rules left out
-    verdict: Place | None = None
+    verdict: TransactionEnd | None = None
     durable: bool = False
     passed: bool = False  # the stored checkpoint is behind the PREPARE, and so is every later one, on any server
     maps: list[TableMap] | None = field(default=None, repr=False)  # None: they are read from the file
@@ -219,7 +219,7 @@ def _covers(reach: Position, stored: Position) -> bool:
         return False
 
 
-def _lies_in(place: Place, stored: Position) -> bool:
+def _lies_in(place: TransactionEnd, stored: Position) -> bool:
     try:
         return place.lies_in(stored)
     except DMError:
@@ -232,13 +232,13 @@ def _entry(found: dict[str, Any]) -> HeldXa:
     return HeldXa(
         found["number"],
         found["xid"],
-        Place.from_json(found["prepared"]),
+        TransactionEnd.from_json(found["prepared"]),
         found["timestamp"],
         items=found["items"],
         records=found["records"],
         bytes=found["bytes"],
         left_out=frozenset(TableName(schema, table) for schema, table in found["left_out"]),
-        verdict=None if found["verdict"] is None else Place.from_json(found["verdict"]),
+        verdict=None if found["verdict"] is None else TransactionEnd.from_json(found["verdict"]),
         durable=True,
         passed=found["passed"],
     )

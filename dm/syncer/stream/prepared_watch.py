@@ -113,7 +113,7 @@ def _ask(connection: Connection, facts: ServerFacts) -> _Answer:
         return _Answer(prepared_xids(connection, facts.flavor))
     except DMError as error:
         # MySQL: 1401 to who lacks the privilege; the reason stands in its log only.
-        if error.cause.startswith("1401:"):
+        if error.server_errno == 1401:
             return _Answer(None, grant(("XA_RECOVER_ADMIN",), "*.*", grantee(connection).account))
         return _Answer(None, error.message)
 

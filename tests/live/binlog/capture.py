@@ -10,8 +10,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import FLAVORS, Flavor
 from tests.live.binlog.recording import flush
 
 SAMPLES = Path(__file__).parents[2] / "unit" / "binlog" / "samples"

@@ -19,11 +19,11 @@ from typing import Any
 from pymysqlreplication import BinLogStreamReader
 from pymysqlreplication.row_event import WriteRowsEvent
 
-from dm.binlog.check import GEOMETRY_BASES
 from dm.binlog.mariadb_compression import decompress_column
 from dm.binlog.value import Value
 from dm.demo.servers import ThrowawayServer
 from dm.schema.table import Column
+from dm.type_family import GEOMETRIES
 from tests.live.binlog.recorded import Recorded
 from tests.live.binlog.types import CASES
 
@@ -57,7 +57,7 @@ def mysqlbinlog_disagrees(column: Column, ours: Value, theirs: bytes, *, compres
     """Whether the program's text means another value than ours; it prints a COMPRESSED column as it is stored."""
     base = column.base
     if theirs.startswith(b"!! Don't know how to handle column type"):
-        return base not in GEOMETRY_BASES
+        return base not in GEOMETRIES
     if ours is None:
         return theirs != b"NULL"
     if base == "vector":

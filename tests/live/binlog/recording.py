@@ -95,7 +95,7 @@ def _columns(server: ThrowawayServer, condition: str, *values: str) -> dict[str,
         found[table].append(
             Column(
                 name=name,
-                base="geomcollection" if base == "geometrycollection" else base,
+                base="geometrycollection" if base == "geomcollection" else base,
                 length=length if length is not None else precision,
                 decimals=scale if scale is not None else fraction,
                 unsigned="unsigned" in full,

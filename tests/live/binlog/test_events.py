@@ -21,9 +21,9 @@ from dm.binlog.reader import (
     Xid,
 )
 from dm.binlog.value import ABSENT
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidSet
 from dm.schema.table import Column
 from tests.live.binlog.recording import Recording, columns_of, recording

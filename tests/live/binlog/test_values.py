@@ -11,7 +11,7 @@ from dm.binlog.json_text import opaque_text
 from dm.binlog.json_tree import Opaque, TypedJson
 from dm.binlog.value import Value
 from dm.binlog.wire_type import WireCode
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 from tests.live.binlog.oracles import mysqlbinlog_disagrees, mysqlbinlog_values, replication_disagrees
 from tests.live.binlog.recorded import Recorded
 from tests.live.binlog.types import CASES

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 
 _TIMES = (
     "'00:00:00'",

@@ -8,9 +8,9 @@ from dm.binlog.value import Row
 from dm.changes.grouped import grouped
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.demo.installation import FLAVORS, Flavor
 from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights
+from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from dm.schema.table import Column
 from tests.live.changes.tables import Shape, endpoint_of, primary, unique

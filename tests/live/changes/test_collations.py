@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from dm.changes.collation import ASCII_CHARSETS
 from dm.changes.fold import fold_for
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights
+from dm.flavor import FLAVORS, Flavor
 from dm.schema.table import Column
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.park import ServerPark

@@ -12,12 +12,12 @@ import pytest
 from dm.binlog.value import Value
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
+from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
 from tests.live.changes.tables import endpoint_of

@@ -14,10 +14,10 @@ import pytest
 
 from dm.changes.collation import ASCII_CHARSETS
 from dm.changes.fold import fold_for
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights
+from dm.flavor import FLAVORS, Flavor
 from dm.schema.table import Column
 from tests.live.changes.collation_points import UTF8, BulkWeights, CharacterSetTable, code_points, collations
 from tests.live.changes.tables import endpoint_of

@@ -21,13 +21,13 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.statement import insert_head, key_of, operation_of
 from dm.config.syncer import InsertMode, MissingRow
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_batch, apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.errors import DMError
+from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from tests.live.changes.tables import contents, endpoint_of
 from tests.testbed.figures import record

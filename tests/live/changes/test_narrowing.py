@@ -14,19 +14,19 @@ from typing import Final
 import pytest
 
 from dm.binlog.value import Value
-from dm.changes.fold import BYTES, INTEGERS, TEXTS
 from dm.changes.narrowing import keeps_values
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.apply import apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.literal import encode
+from dm.type_family import BYTES, INTEGERS, TEXTS
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory
 

@@ -7,10 +7,10 @@ import pytest
 from dm.binlog.value import Row, Value
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.demo.installation import FLAVORS, Flavor
 from dm.downstream.apply import Applied, apply_batch, apply_serially
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
+from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.fixtures import SchemaFactory

@@ -14,11 +14,11 @@ from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.changes.target_table import TargetTable
 from dm.config.syncer import InsertMode
-from dm.demo.installation import FLAVORS, Flavor
 from dm.downstream.apply import apply_batch
 from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
+from dm.flavor import FLAVORS, Flavor
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
 from tests.live.changes.tables import Shape, contents, endpoint_of, fill, primary, unique

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import FLAVORS, Flavor
 from tests.live.cli.newcomer import AT_SOURCE, AT_TARGET, BAD_USAGE, FAILED, OK, PRECHECK_FAILED, Newcomer
 from tests.testbed.park import ServerPark
 from tests.testbed.proxy import FaultProxy

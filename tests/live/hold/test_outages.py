@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from dm.demo.installation import FLAVORS, Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import FLAVORS, Flavor
 from tests.live.hold.replica import Replica
 from tests.testbed.park import ServerPark
 

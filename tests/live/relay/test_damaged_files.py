@@ -9,9 +9,9 @@ import pytest
 
 from dm.binlog.header import EventType
 from dm.config.task import StartPoint
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.position import Position
 from dm.relaylog import damage
 from dm.relaylog.index import ANY_SIZE, read_index

@@ -10,7 +10,7 @@ from zlib import crc32
 import pytest
 
 from dm.binlog.header import HEADER, LOG_EVENT_IGNORABLE_F, EventType
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 from dm.position import Position
 from dm.relaylog.index import ANY_SIZE, read_index
 from dm.relaylog.layout import RelayDirectory

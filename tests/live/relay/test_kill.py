@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import Flavor
 from dm.position import Position
 from dm.relaylog.layout import RelayDirectory
 from dm.relaylog.relay_source import RelayEventSource

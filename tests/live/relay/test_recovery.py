@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from dm.config.source import SourceConfig
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.relaylog.hold import Hold

@@ -10,9 +10,9 @@ import pytest
 from pydantic import SecretStr
 
 from dm.config.endpoint import Endpoint
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.upstream.connection import connect, fetch

@@ -9,8 +9,8 @@ import pytest
 
 from dm.binlog.event_source import EventSource
 from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import Flavor
 from dm.gtid import GtidSet
 from dm.position import Position
 from dm.relaylog.relay_source import RelayEventSource

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 
 _FOLDER: Final = Path(__file__).parent / "corpus_sql"
 

@@ -11,8 +11,8 @@ from collections import Counter
 
 import pytest
 
-from dm.demo.installation import Flavor
 from dm.demo.servers import Option
+from dm.flavor import Flavor
 from dm.unit import JSON
 from tests.live.schema.follower import follower
 from tests.live.schema.mysqltest import statements_of

@@ -10,7 +10,7 @@ from dm.binlog.check import mismatch
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
 from dm.binlog.reader import EventParser, TableMap
-from dm.demo.installation import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns

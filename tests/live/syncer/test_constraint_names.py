@@ -8,7 +8,7 @@ from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.sql.context import Flavor
+from dm.flavor import Flavor
 from dm.syncer.stream.operators import Request
 from dm.task.operators import operate
 from tests.live.syncer.test_operators import place

@@ -9,7 +9,7 @@ import pytest
 from dm.changes.plan import TablePlan, build_plan
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.syncer.apply import row_placing as row_lane
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for

@@ -17,7 +17,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import Option, ThrowawayServer
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from tests.live.changes.tables import endpoint_of
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

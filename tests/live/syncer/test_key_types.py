@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from tests.live.binlog.types import CASES
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.compare import compare, pair_tables
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 

@@ -11,7 +11,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.syncer.stream.operators import Place, Request, Verb
+from dm.syncer.stream.operators import EventPlace, Request, Verb
 from dm.task.operators import operate
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import SyncProcess, running_sync, subtask_for
@@ -127,7 +127,7 @@ def test_what_fails_while_a_statement_is_read_or_executed_tells_its_place_and_ca
     assert isinstance(error, DMError)
     assert error.place is not None
     assert f", at ({error.place['file']}, {error.place['offset']})" in error.message
-    operate(subtask, Request("skip", name, subtask.source_id), Place.from_json(error.place))
+    operate(subtask, Request("skip", name, subtask.source_id), EventPlace.from_json(error.place))
     with running_sync(subtask) as sync:
         sync.wait_synced()
     assert target.query(f"SHOW TABLES FROM {name} LIKE 'behind'") == (("behind",),)

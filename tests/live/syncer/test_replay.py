@@ -12,8 +12,8 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from dm.demo.compare import compare, pair_tables
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import Flavor
 from dm.ident import Ident
 from dm.position import Position
 from dm.progress.tables import SubtaskKey

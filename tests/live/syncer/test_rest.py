@@ -11,8 +11,8 @@ from pymysql.cursors import Cursor
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.gtid import Flavor
-from dm.syncer.stream.operators import Place, Request
+from dm.flavor import Flavor
+from dm.syncer.stream.operators import EventPlace, Request
 from dm.task.operators import operate
 from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
@@ -175,7 +175,7 @@ def test_what_a_person_does_in_place_of_a_statement_is_not_overwritten_by_what_s
     assert target.query(f"SELECT COUNT(*) FROM {name}.keyed") == ((100,),)
     target.execute(statement)
     assert error.place is not None
-    operate(subtask, Request("skip", name, subtask.source_id, "", ()), Place.from_json(error.place))
+    operate(subtask, Request("skip", name, subtask.source_id, "", ()), EventPlace.from_json(error.place))
     with running_sync(subtask) as resumed:
         assert resumed.wait_synced()["safeModeRows"] == 0
     identical(upstream, target, name)

@@ -9,7 +9,7 @@ from dm.config.route import RouteRule
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.sql.context import Flavor
+from dm.flavor import Flavor
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, running_sync, subtask_for

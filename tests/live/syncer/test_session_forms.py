@@ -9,9 +9,9 @@ import pytest
 
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.compare import compare, pair_tables
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import RunningSync, running_sync, subtask_for

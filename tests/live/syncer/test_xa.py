@@ -14,7 +14,7 @@ from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.position import Position
 from dm.syncer.stream import prepared_watch
-from dm.syncer.stream.prepared_list import HeldXa, Place
+from dm.syncer.stream.prepared_list import HeldXa, TransactionEnd
 from dm.syncer.stream.prepared_watch import ASK_SECONDS, UNDECIDED_SECONDS, PreparedWatch
 from dm.unit import JSON
 from dm.upstream.connection import connect
@@ -286,7 +286,7 @@ def test_the_source_is_asked_again_and_may_not_know_or_not_tell(
 ) -> None:
     name = schema(upstream)
     xid = f"X'{name.encode().hex()}',X'',1"
-    place = Place.of(Position("u", "bin.000001", 400), Gtid("mariadb", "0", 7))
+    place = TransactionEnd.of(Position("u", "bin.000001", 400), Gtid("mariadb", "0", 7))
     held = HeldXa(1, xid, place, 1000, items=3, bytes=99)
     clock = FakeClock()
     let_go: list[HeldXa] = []
@@ -340,7 +340,7 @@ def test_a_source_that_does_not_tell_its_prepared_transactions_says_why(mysql: T
     user = f"low_{time.time_ns():x}"
     mysql.create_user(user, "secret", "REPLICATION CLIENT ON *.*")
     low = pymysql.connect(host=mysql.host, port=mysql.port, user=user, password="secret")
-    held = HeldXa(1, "X'61',X'',1", Place.of(Position("u", "bin.000001", 400), None), 1000)
+    held = HeldXa(1, "X'61',X'',1", TransactionEnd.of(Position("u", "bin.000001", 400), None), 1000)
     nowhere = Position("u", "bin.000001")
     watch = PreparedWatch(lambda: [held], FakeClock(), read=lambda: nowhere, let_go=lambda _: False)
     try:

@@ -16,7 +16,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.faults import POINTS
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from tests.live.syncer.test_follow import identical
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import pytest
 
 from dm.demo.compare import Origin, Report, TablePair, compare, pair_tables
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
+from dm.flavor import Flavor
 from dm.ident import TableName
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.park import ServerPark

@@ -14,9 +14,10 @@ import pymysql
 import pytest
 
 from dm.demo import datadir
-from dm.demo.installation import Flavor, cache_directory, find
+from dm.demo.installation import cache_directory, find
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 
 pytestmark = pytest.mark.live

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dm.config.subtask import SubtaskConfig
-from dm.demo.installation import Flavor
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.position import TimePlace
 from dm.task.progress import forget_progress
 from dm.task.start_time import StartTime, begin_at, place_of

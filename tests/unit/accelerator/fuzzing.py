@@ -22,7 +22,8 @@ from dm.accelerator.structures import hand_over
 from dm.binlog.frame import checked_events
 from dm.binlog.gtid_history import GtidHistory
 from dm.errors import DMError
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.relaylog.event_run import EventRun
 from dm.relaylog.index import FileIndex
 from dm.relaylog.index_builder import IndexBuilder

@@ -18,7 +18,7 @@ from dm.changes.grouped import grouped
 from dm.changes.native_changes import change_maker, direct_table
 from dm.changes.row_change import ChangeKind, RowChange
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.syncer.apply.source_table import KINDS
 from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running

@@ -15,13 +15,12 @@ from dm.binlog.frame import checked_events
 from dm.binlog.header import EventHeader
 from dm.binlog.reader import EventParser, Rows, TableMap, TransactionPayload
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import FLAVORS, Flavor
 from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.binlog.mutation import Mutator
 from tests.unit.binlog.sample import SAMPLES, raw_events
 
-FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
 thorough = settings(max_examples=80, deadline=None)
 
 

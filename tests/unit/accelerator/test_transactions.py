@@ -10,13 +10,11 @@ import pytest
 
 from dm.binlog.event import CheckedEvent, RawEvent
 from dm.binlog.reader import EventParser, TableMap
-from dm.gtid import Flavor
+from dm.flavor import FLAVORS, Flavor
 from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.transactions_at_random import BEGINS, agree, format_description, groups, stamped
 from tests.unit.binlog.mutation import Mutator
-
-FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

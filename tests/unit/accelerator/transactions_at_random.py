@@ -12,7 +12,8 @@ from dm.binlog.event_source import SourceRun
 from dm.binlog.frame import checked_events
 from dm.binlog.header import HEADER_SIZE, EventType, parse_header
 from dm.errors import DMError
-from dm.gtid import Flavor, GtidSet
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
 from dm.position import Position
 from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.memory_quota import MemoryQuota

@@ -19,7 +19,7 @@ from dm.binlog.event import InnerEvent, RawEvent
 from dm.binlog.header import HEADER_SIZE, EventType, parse_header
 from dm.binlog.reader import Event, EventParser, Query, Rows, TableMap, TransactionPayload
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from tests.testbed.decoders import decoded
 from tests.unit.binlog.sample import TABLES, raw_events
 

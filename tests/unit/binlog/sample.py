@@ -10,7 +10,7 @@ from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
 from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.schema.table import Column
 from tests.testbed.decoders import decoded as decoded_by_both
 

@@ -12,7 +12,7 @@ from dm.binlog.event import RawEvent
 from dm.binlog.header import EventType, parse_header
 from dm.binlog.reader import EventParser, Rows, TableMap
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import FLAVORS, Flavor
 from tests.testbed.decoders import decoded
 from tests.testbed.figures import record
 from tests.unit.binlog.mutation import Mutator
@@ -20,7 +20,6 @@ from tests.unit.binlog.sample import TABLES, outcome, raw_events
 
 SEED = 20261121
 MANY = 500_000
-FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
 fuzzed = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 edits = st.lists(st.tuples(st.integers(0, 1 << 16), st.integers(0, 255)), min_size=1, max_size=6)

@@ -8,7 +8,7 @@ from dm.binlog.header import EventType
 from dm.binlog.reader import EventParser, FormatDescription, Query, RowsQuery, XaPrepare
 from dm.binlog.value import ABSENT, Value
 from dm.errors import DMError
-from dm.gtid import Flavor
+from dm.flavor import FLAVORS, Flavor
 from tests.unit.binlog.sample import decoded, raw_events, typed_events
 
 FIRST: tuple[Value, ...] = (
@@ -20,7 +20,6 @@ JSON: dict[Flavor, str] = {
     "mysql": '{"b": 12345678901, "k": [1, 2.5, "s", null, true, {"n": -1}]}',
     "mariadb": '{"k": [1, 2.5, "s", null, true, {"n": -1}], "b": 12345678901}',
 }
-FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

@@ -8,7 +8,7 @@ from dm.changes.constant import constant_columns, with_constants
 from dm.changes.keys import keys_of
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.row_change import ChangeKind, RowChange
-from dm.changes.statement import row_statements
+from dm.changes.row_statements import row_statements
 from dm.changes.target_table import TargetTable
 from dm.errors import DMError
 from dm.ident import TableName

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dm.sql.context import Flavor, SourceContext
+from dm.flavor import Flavor
+from dm.sql.context import SourceContext
 from dm.sql.inline_references import without_ignored_references
 from dm.sql.piece import split
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.sql.context import SourceContext
-from dm.sql.operation import AddColumn, ModifyColumn, Place
+from dm.sql.operation import AddColumn, ColumnPlace, ModifyColumn
 from dm.sql.piece import Piece, separate, split
 
 _CONTEXT = SourceContext("mysql", 90704, "d")
@@ -146,7 +146,7 @@ def test_a_parent_without_a_schema_is_in_that_of_its_child() -> None:
 def test_a_column_may_be_called_first(word: str) -> None:
     pieces = split(f"ALTER TABLE t ADD COLUMN a INT AFTER {word}, MODIFY b BIGINT FIRST", _CONTEXT)
     places = [piece.operation.place for piece in pieces if isinstance(piece.operation, AddColumn | ModifyColumn)]
-    assert places == [Place(after=word.strip("`")), Place(first=True)]
+    assert places == [ColumnPlace(after=word.strip("`")), ColumnPlace(first=True)]
 
 
 def test_lower_case_servers_name_tables_in_lower_case() -> None:

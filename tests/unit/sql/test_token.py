@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.errors import DMError
+from dm.flavor import Flavor
 from dm.ident import Ident
-from dm.sql.context import Flavor, SourceContext
+from dm.sql.context import SourceContext
 from dm.sql.lexeme import scan
 from dm.sql.token import tokenize
 

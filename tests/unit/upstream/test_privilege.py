@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.upstream.privilege import Grants
 

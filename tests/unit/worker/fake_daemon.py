@@ -16,7 +16,7 @@ from typing import Any
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.position import Position, TimePlace
-from dm.syncer.stream.operators import Place, Request
+from dm.syncer.stream.operators import EventPlace, Request
 from dm.task.precheck.result import CheckResult
 from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE
@@ -74,7 +74,7 @@ def demand_sole_run(config: SubtaskConfig) -> None:
         raise DMError("task-runs-elsewhere", task=config.task, source=config.source_id, connection=7)
 
 
-def operate_binlog(config: SubtaskConfig, request: Request, failing: Place | None) -> JSON:
+def operate_binlog(config: SubtaskConfig, request: Request, failing: EventPlace | None) -> JSON:
     asked = {"failing": None if failing is None else str(failing), **request.to_json()}
     (Path(os.environ["DM_HOME"]) / f"operated-{config.task}").write_text(json.dumps(asked))
     if "no_operator" in answers():

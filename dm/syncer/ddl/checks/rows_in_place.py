@@ -32,9 +32,9 @@ from dm.sql.operation import ChangeColumn, ConvertCharset, ModifyColumn, Operati
 from dm.sql.own_values import OwnValues, own_values
 from dm.sql.piece import Piece
 from dm.syncer.ddl.session import DdlSession
+from dm.type_family import INTEGERS
 
 _KINDS: tuple[RowEvent, ...] = ("insert", "update", "delete")
-_INTEGERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint"})
 
 
 def refuse_other_values(
@@ -161,5 +161,5 @@ def _stands_in(index: Index, schema: TableSchema) -> bool:
 
 
 def _compared(column: Column) -> tuple[object, ...]:
-    kind = "integer" if column.base in _INTEGERS else column.base
+    kind = "integer" if column.base in INTEGERS else column.base
     return kind, column.collation, column.members

@@ -11,7 +11,7 @@ from dm.binlog.query import QuerySession
 from dm.binlog.reader import Query
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.sql.context import Flavor
+from dm.flavor import Flavor
 from dm.syncer.ddl.session import DdlSession
 from tests.unit.upstream.test_address import MARIADB, MYSQL
 

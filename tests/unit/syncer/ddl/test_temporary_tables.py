@@ -6,7 +6,7 @@ import pytest
 
 import dm.syncer.ddl.temporary_tables
 from dm.binlog.query import Query, QuerySession
-from dm.gtid import Flavor
+from dm.flavor import Flavor
 from dm.sql.context import SourceContext
 from dm.syncer.ddl.temporary_tables import Share, TemporaryTables
 

@@ -10,7 +10,17 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.operators import Operator
 from dm.sql.context import SourceContext
-from dm.syncer.stream.operators import Change, Operators, Place, Request, Verb, checked, decide, parse_place, report
+from dm.syncer.stream.operators import (
+    Change,
+    EventPlace,
+    Operators,
+    Request,
+    Verb,
+    checked,
+    decide,
+    parse_place,
+    report,
+)
 from dm.syncer.stream.transaction import SourceTransaction
 
 SERVER = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -58,12 +68,12 @@ def test_what_is_no_place_is_refused_with_dms_code(text: str) -> None:
 
 
 def test_without_a_place_the_failing_event_is_meant() -> None:
-    change = decide(request("skip"), [], at(100), Place(SERVER, FILE, 150, statement=True))
+    change = decide(request("skip"), [], at(100), EventPlace(SERVER, FILE, 150, statement=True))
     assert change.put == operator(150)
 
 
 def test_rows_are_not_skipped_but_may_be_preceded() -> None:
-    failing = Place(SERVER, FILE, 150)
+    failing = EventPlace(SERVER, FILE, 150)
     for verb in ("skip", "replace"):
         with pytest.raises(DMError) as caught:
             decide(request(verb), [], at(100), failing)

@@ -9,7 +9,7 @@ from dm.clock import Clock
 from dm.position import Position
 
 
-class SafeMode:
+class SafeModeWindow:
     """The reasons for safe mode that are in force; the dispatcher, the progress writer and the status share it."""
 
     def __init__(self, bound: Position | None, *, always: bool, seconds: float, clock: Clock) -> None:

@@ -7,7 +7,8 @@ import pytest
 from dm.binlog.value import ABSENT
 from dm.changes.plan import PlanOptions
 from dm.changes.row_change import RowChange
-from dm.changes.statement import ONE_AFFECTED, ONE_MATCHED, row_statements
+from dm.changes.row_statements import row_statements
+from dm.changes.statement import ONE_AFFECTED, ONE_MATCHED
 from dm.changes.target_table import TargetTable
 from dm.errors import DMError
 from dm.schema.table import Column, TableSchema

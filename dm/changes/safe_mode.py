@@ -1,0 +1,119 @@
+"""Safe mode: an INSERT becomes a REPLACE, an UPDATE becomes a DELETE and a REPLACE.
+
+In safe mode the target may be anywhere between two positions, so a statement only says what the row shall be in the
+end:
+
+    INSERT    REPLACE
+    UPDATE    DELETE of the old row (only if a key column changed), REPLACE of the new one
+    DELETE    DELETE
+
+Tables that must not see a REPLACE (`plan.upsert`) get a small program instead, with the same end: rows that hold
+another unique key of the new row go, then the new row is updated, or the old one becomes it, or it is inserted.
+
+`dm.changes.grouped` and its compiled twin put the same statements of many rows together. When safe mode is on, and why,
+is `dm.syncer.apply.safe_mode_window`'s to say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import RowChange
+from dm.changes.statement import (
+    ANY,
+    ApplyStatement,
+    delete_row,
+    find,
+    holds,
+    insert_row,
+    key_changed,
+    partial_row_image,
+    replace_row,
+    update_row,
+    written,
+)
+
+
+def safe_insert(change: RowChange, after: Row) -> list[ApplyStatement]:
+    """INSERT as REPLACE: the row is `after` then, whoever held a key of it."""
+    if change.plan.upsert:
+        return _upsert(change, None, after)
+    return [written(replace_row(change.plan, after), change.plan, after, ANY, change)]
+
+
+def safe_update(change: RowChange, before: Row, after: Row) -> list[ApplyStatement]:
+    """UPDATE as DELETE of the old row, where a key changed, and REPLACE of the new one."""
+    plan = change.plan
+    if any(value is ABSENT for value in after):
+        return _partial_update(change, before, after)
+    if plan.upsert:
+        return _upsert(change, before, after)
+    replaced = written(replace_row(plan, after), plan, after, ANY, change)
+    if not key_changed(plan, before, after):
+        return [replaced]
+    return [safe_delete(change, before), replaced]
+
+
+def safe_delete(change: RowChange, before: Row) -> ApplyStatement:
+    """DELETE of a row that may be gone already."""
+    return ApplyStatement(delete_row(change.plan, before), ANY, (change,))
+
+
+def _upsert(change: RowChange, before: Row | None, after: Row) -> list[ApplyStatement]:
+    """Make the row be `after`, whatever of the change is there already, keeping what the source doesn't know of it."""
+    plan = change.plan
+    insert = written(insert_row(plan, after), plan, after, ANY, change)
+    update = written(update_row(plan, after, after), plan, after, ANY, change)
+    others = _delete_holders(change, after, (after,))
+    if before is None or all(before[column.at] == after[column.at] for column in plan.row_key + plan.identity):
+        return [*others, replace(update, not_found=(insert,))]
+    # The row has moved. If the new one is there, it is the row of later, and the old one is a leftover.
+    leftover = ApplyStatement(_delete_old(plan, before, after), ANY, (change,))
+    move = written(update_row(plan, before, after), plan, after, ANY, change, not_found=(insert,))
+    return [
+        ApplyStatement(
+            _touch(plan, after),
+            ANY,
+            (change,),
+            found=(leftover, *others, update),
+            not_found=(*_delete_holders(change, after, (after, before)), move),
+        )
+    ]
+
+
+def _touch(plan: TablePlan, row: Row) -> bytes:
+    """An UPDATE that changes nothing: it tells whether the row is there, and locks it."""
+    column = plan.row_key[0].sql
+    return b"UPDATE " + plan.target.sql.encode() + b" SET " + column + b"=" + column + b" WHERE " + find(plan, row)
+
+
+def _delete_old(plan: TablePlan, before: Row, after: Row) -> bytes:
+    """DELETE of the old row, unless the server takes old and new key for the same ("a" became "A")."""
+    where = find(plan, before) + b" AND NOT (" + find(plan, after) + b")"
+    return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
+
+
+def _delete_holders(change: RowChange, after: Row, but: Sequence[Row]) -> tuple[ApplyStatement, ...]:
+    """Delete the rows that hold another unique key of the new row, but not those found by these images."""
+    plan = change.plan
+    holders = [
+        b"(" + holds(plan, key, after) + b")"
+        for key in plan.other_keys
+        if all(after[column.at] is not None for column in key)
+    ]
+    if not holders:
+        return ()
+    conditions = [b"(" + b" OR ".join(holders) + b")", *(b"NOT (" + find(plan, image) + b")" for image in but)]
+    sql = b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + b" AND ".join(conditions)
+    return (ApplyStatement(sql, ANY, (change,)),)
+
+
+def _partial_update(change: RowChange, before: Row, after: Row) -> list[ApplyStatement]:
+    """Safe mode with an image that doesn't hold the whole row: exact as long as the row keeps its keys."""
+    plan = change.plan
+    if key_changed(plan, before, after):
+        raise partial_row_image(plan, next(column for column in plan.columns if after[column.at] is ABSENT))
+    return [written(update_row(plan, before, after), plan, after, ANY, change)]
