@@ -40,7 +40,7 @@ from dm.syncer.apply.apply_lane import ApplyLane
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.gate import Gate
 from dm.syncer.apply.lane import ChangeQueue
-from dm.syncer.apply.lanes import Lanes, Stopped
+from dm.syncer.apply.lanes import BatchSizes, Lanes, Stopped
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.ordered_tables import OrderedTables
 from dm.syncer.apply.progress_writer import ProgressWriter
@@ -63,9 +63,10 @@ from dm.syncer.stream.operators import Change, Operators, Request, checked, repo
 from dm.syncer.stream.origin import Origin, open_origin
 from dm.syncer.stream.prepared import PreparedTransactions
 from dm.syncer.stream.prepared_watch import PreparedWatch
-from dm.syncer.stream.reader import Reader, TransactionQueue
+from dm.syncer.stream.reader import Reader
 from dm.syncer.stream.source_monitor import SourceMonitor
 from dm.syncer.stream.spool import Spool
+from dm.syncer.stream.transaction_queue import TransactionQueue
 from dm.unit import JSON, UnitName
 
 STOP_SECONDS = 8.0  # of the 10 s a unit may take to come to rest
@@ -200,10 +201,6 @@ class SyncUnit:
             self._lanes.end_before(ticket)
         self._ending.set()
         self._queue.close()
-
-    def _batch_ended(self) -> None:
-        if self._lanes is not None and self._lanes.starving:
-            self._queue.nudge()
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is None and not self._sessions.were_cut:
@@ -433,7 +430,7 @@ class SyncUnit:
         monitor.start()
         reader.start()
         try:
-            while (transaction := self._queue.take(lanes.rest)) is not None:
+            while (transaction := self._queue.take(lanes.source_rests)) is not None:
                 dispatcher.dispatch(transaction)
             reader.stop()
             if self._failure is None:
@@ -506,18 +503,17 @@ class SyncUnit:
                 chance=random.Random(name),
                 position_of=exact if ordered else above_checkpoint,
                 failed=self._lane_failed,
-                ended=self._batch_ended,
+                ended=self._queue.rest.batch_ended,
             )
 
         count = 0 if atomic else settings.worker_count
         return Lanes(
             [lane(worker_lane(number), ordered=False) for number in range(count)],
             lane(ATOMIC if atomic else KEYLESS, ordered=True),
-            batch=batch,
-            largest=largest,
+            self._queue.rest,
+            sizes=BatchSizes(batch, largest, key_bytes=settings.memory_quota // 4),
             conflict_policy=settings.conflict_policy,
             memory=self._changes,
-            key_bytes=settings.memory_quota // 4,
         )
 
 
