@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from dm.accelerator import switch
-from dm.binlog.event_source import EventSource
 from dm.clock import Clock
 from dm.position import Position
-from dm.syncer.apply.completion import CompletionTracker
-from dm.syncer.apply.lanes import Lanes
-from dm.syncer.apply.missing_rows import MissingRows
-from dm.syncer.apply.progress_writer import ProgressWriter
-from dm.syncer.apply.row_placing import RowPlacing
-from dm.syncer.apply.safe_mode_window import SafeModeWindow
-from dm.syncer.ddl.barrier import DdlBarrier
-from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.prepared_watch import PreparedWatch
-from dm.syncer.stream.reader import Reader
-from dm.syncer.stream.source_monitor import SourceMonitor
-from dm.syncer.stream.spool import Spool
+from dm.syncer.parts import Parts
 from dm.syncer.time_shares import TimeShares
 from dm.unit import JSON
 
@@ -31,27 +18,7 @@ RECENT_SECONDS = 10.0
 LONG_SECONDS = 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class RunningParts:
-    """What a run consists of."""
-
-    source: EventSource
-    reader: Reader
-    completions: CompletionTracker
-    lanes: Lanes
-    safe_mode: SafeModeWindow
-    progress: ProgressWriter
-    monitor: SourceMonitor
-    ddl: DdlBarrier
-    rows: RowPlacing
-    memory_quota: int
-    reading: MemoryQuota  # of what was read
-    spool: Spool
-    prepared: PreparedWatch
-    missing: MissingRows
-
-
-def _waits(parts: RunningParts) -> str:
+def _waits(parts: Parts) -> str:
     """What the run waits for that is not its own."""
     trouble = parts.source.trouble or parts.monitor.trouble
     if trouble is not None:
@@ -62,7 +29,7 @@ def _waits(parts: RunningParts) -> str:
     return f"target {parts.progress.target} has not finished a transaction that it was given {seconds:.0f} s ago"
 
 
-def _doing(parts: RunningParts) -> dict[str, float]:
+def _doing(parts: Parts) -> dict[str, float]:
     """What each part of the run does at the moment."""
     reader, lanes = parts.reader, parts.lanes
     for_memory = parts.reading.waited_for
@@ -81,7 +48,7 @@ def _doing(parts: RunningParts) -> dict[str, float]:
     }
 
 
-def _at_rest(parts: RunningParts) -> bool:
+def _at_rest(parts: Parts) -> bool:
     """Whether nothing is under way; asked in the order in which work moves on, so that it can't slip past."""
     reader, lanes = parts.reader, parts.lanes
     if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.execution.running:
@@ -95,7 +62,7 @@ class SyncStatus:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._began = clock.monotonic()
-        self._parts: RunningParts | None = None
+        self._parts: Parts | None = None
         self._waiting = ""
         self.target_session: Mapping[str, str] = {}  # of a lane, as the server has it
         self._samples: deque[tuple[float, ...]] = deque()  # time, transactions, rows, bytes
@@ -105,7 +72,7 @@ class SyncStatus:
         """The run waits for something before it can start."""
         self._waiting = what
 
-    def attach(self, parts: RunningParts) -> None:
+    def attach(self, parts: Parts) -> None:
         """The run has started with these parts."""
         self._parts = parts
         self._waiting = ""

@@ -35,26 +35,33 @@ RETRY_SECONDS = 0.02
 LONGEST_RETRY_SECONDS = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class LaneSession:
+    """The session of a lane, the row that it holds, and the form of a position in that row."""
+
+    connection: TargetConnection
+    claim: LaneClaim
+    position_of: Callable[[Position], Position]
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSurroundings:
+    """What all lanes of a run share."""
+
+    completions: CompletionTracker
+    gate: Gate
+    memory: MemoryQuota  # of the changes that are with the lanes
+    missing: MissingRows
+    clock: Clock
+    failed: Callable[[BaseException, Ticket | None], None]  # called once with the error that ended a lane
+    ended: Callable[[], None]  # called behind every batch
+
+
 class ApplyLane:
-    """The thread of one lane; `failed` is called once with the error that ended it."""
+    """The thread of one lane."""
 
     def __init__(
-        self,
-        connection: TargetConnection,
-        claim: LaneClaim,
-        queue: ChangeQueue,
-        completions: CompletionTracker,
-        *,
-        batch: int,
-        ordered: bool,
-        gate: Gate,
-        memory: MemoryQuota,
-        missing: MissingRows,
-        clock: Clock,
-        chance: random.Random,
-        position_of: Callable[[Position], Position],
-        failed: Callable[[BaseException, Ticket | None], None],
-        ended: Callable[[], None],
+        self, session: LaneSession, queue: ChangeQueue, around: LaneSurroundings, *, batch: int, ordered: bool
     ) -> None:
         self.queue = queue
         self.tables = TableCounters()
@@ -63,19 +70,20 @@ class ApplyLane:
         self.compacted = 0
         self.batches = 0
         self.retries = 0
-        self._connection = connection
+        claim = session.claim
+        self._connection = session.connection
         self._claim = claim
-        self._completions = completions
+        self._position_of = session.position_of
+        self._completions = around.completions
         self._batch = batch
         self._ordered = ordered
-        self._gate = gate
-        self._memory = memory
-        self._missing = missing
-        self._clock = clock
-        self._chance = chance
-        self._position_of = position_of
-        self._failed = failed
-        self._ended = ended  # called behind every batch
+        self._gate = around.gate
+        self._memory = around.memory
+        self._missing = around.missing
+        self._clock = around.clock
+        self._failed = around.failed
+        self._ended = around.ended
+        self._chance = random.Random(claim.lane)
         self._began: float | None = None  # the batch under way
         self._failed_change: RowChange | None = None
         self._blamed: Ticket | None = None  # the transaction that a lasting error is about

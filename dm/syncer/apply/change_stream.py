@@ -7,7 +7,8 @@ decode them. They are read once more from the start when the target rolled the t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 
 from dm.changes.row_change import RowChange
@@ -18,26 +19,38 @@ from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 PART_COST = 2 << 20
 
 
+@dataclass(slots=True)
+class OrderedRows:
+    """What of a transaction goes to the ordered lane: its changes, and where they stand when they are too many."""
+
+    changes: list[RowChange] = field(default_factory=list)  # empty once they cost more than PART_COST
+    cost: int = 0
+    tables: dict[int, SourceTable] = field(default_factory=dict)  # by their table maps' ids
+    begins: dict[int, int] = field(default_factory=dict)  # of each, the number of the first row event that goes there
+
+    @property
+    def too_many(self) -> bool:
+        """Whether the lane has to decode them itself."""
+        return self.cost >= PART_COST
+
+
 class ChangeStream:
     """Changes of the items between two numbers; `release` gives the items back."""
 
     def __init__(
         self,
         transaction: SourceTransaction,
-        first: int,
-        last: int,
-        tables: Mapping[int, SourceTable],
-        begins: Mapping[int, int],
+        between: tuple[int, int],
+        rows: OrderedRows,
         memory: MemoryQuota,
         *,
         safe: bool,
     ) -> None:
         self._transaction = transaction
         self._items = transaction.items
-        self._first = first
-        self._last = last
-        self._tables = {key: table.for_another_thread() for key, table in tables.items()}
-        self._begins = dict(begins)  # rows of the tables before these row events went another way
+        self._first, self._last = between
+        self._tables = {key: table.for_another_thread() for key, table in rows.tables.items()}
+        self._begins = dict(rows.begins)
         self._memory = memory
         self._safe = safe
         self._items.hold()

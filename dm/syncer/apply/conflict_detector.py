@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from dm.changes.keys import WILD, Key
-from dm.changes.native_changes import Part, Room, change_maker
+from dm.changes.native_changes import Part, Room
 from dm.changes.row_change import RowChange
+from dm.syncer.apply.compiled_loop import spreader
 
 CONFLICT: Final = -1
 """Instead of a worker: wait for all of them, clear, and ask again."""
@@ -38,7 +39,7 @@ class ConflictDetector:
         self._limit = limit
         self._choose = choose or self._next_in_turn
         self._turn = -1
-        self._maker = change_maker(0, 0)
+        self._maker = spreader()
         self._holder: dict[Key, int] = {}
         self._alone = False  # a change with an unknown key is out: nothing may be placed beside it
         self.conflicts = 0

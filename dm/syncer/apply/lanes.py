@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from dm.changes.keys import keys_of
 from dm.changes.row_change import RowChange
@@ -22,6 +23,7 @@ from dm.syncer.apply.lane import LaneJob
 from dm.syncer.apply.placement import Placement
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.rest import Rest
 
 # While one in so many lanes is at work, nothing is handed over that is no full batch.
 _LANES_PER_SMALL_BATCH = 8
@@ -38,34 +40,42 @@ class Stopped(Exception):
     """Raised inside the run when a lane was closed under it: the run is ending."""
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSizes:
+    """How much is collected before something is done about it."""
+
+    batch: int  # changes that make a batch
+    largest: int  # changes that a batch may grow to in a backlog
+    key_bytes: int  # memory of the keys that the conflict detector knows
+
+
 class Lanes:
-    """Places changes on worker lanes and the keyless lane."""
+    """Places changes on worker lanes and the keyless lane; has what is held back handed over when the source rests."""
 
     def __init__(
         self,
         workers: Sequence[ApplyLane],
         keyless: ApplyLane,
+        rest: Rest,
         *,
-        batch: int,
-        largest: int,
+        sizes: BatchSizes,
         memory: MemoryQuota,
-        key_bytes: int,
     ) -> None:
         self._workers = list(workers)
         self._keyless = keyless
         self._placement = placement = Placement(
             len(self._workers),
-            batch,
-            largest=largest,
+            sizes.batch,
+            largest=sizes.largest,
             share=memory.total // _BATCH_SHARE,
             most=max(_LEAST_HELD, memory.total // _HELD_SHARE),
             idle=lambda number: self._workers[number].queue.load == 0,
         )
         self._detector = ConflictDetector(len(self._workers) or 1, choose=lambda: placement.filling)
         self._few = max(1, len(self._workers) // _LANES_PER_SMALL_BATCH)
-        self.starving = False  # the dispatcher waits for the source, and for a lane to end a batch
+        self._rest = rest
         self.memory = memory  # of the changes that are with the lanes; of those held back as `unfinished`
-        self._keys = KeyMemory(key_bytes)
+        self._keys = KeyMemory(sizes.key_bytes)
         self.conflicts = 0
         self.draining = False  # the dispatcher waits for what the lanes have
         self._ends_before = False
@@ -115,24 +125,20 @@ class Lanes:
                     self._hand_over(lane)
                 self._forget_keys(ticket)
 
-    def rest(self) -> bool:
-        """The source has nothing more for now: hand over what is held back; whether all of it was.
-
-        It was not if enough lanes are at work. Then whoever ends a batch (`starving`) is to have this called again.
-        """
+    def source_rests(self) -> None:
+        """Hand over what is held back, unless enough lanes are at work: see `dm.syncer.stream.rest`."""
         waiting = self._placement.waiting
         if not waiting:
-            self.starving = False
+            self._rest.feed()
             self._placement.rested()
-            return True
-        self.starving = True  # before the lanes are looked at, so that the last one that ends sees it
+            return
+        self._rest.starve()
         if sum([lane.queue.load > 0 for lane in self._workers]) >= self._few:
-            return False
-        self.starving = False
+            return
+        self._rest.feed()
         self._hand_over_all()
         self._placement.rested()
         self._forget_keys()
-        return True
 
     def _forget_keys(self, ticket: Ticket | None = None) -> None:
         if self._keys.full:

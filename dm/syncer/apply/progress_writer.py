@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 
 from dm import faults
 from dm.clock import Clock
@@ -29,38 +30,52 @@ from dm.syncer.stream.operators import Change, Operators, Request
 INTERVAL_SECONDS = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class CheckpointSources:
+    """What a checkpoint is made of."""
+
+    completions: CompletionTracker
+    safe_mode: SafeModeWindow
+    operators: Operators
+    births: FileBirths
+
+
+@dataclass(frozen=True, slots=True)
+class AroundCheckpoints:
+    """Who is told of the position of a checkpoint, and when."""
+
+    storing: Callable[[Position], None]  # before it is written; raises DMError where it must not be
+    stored: Callable[[Position], None]  # when it is written
+    regularly: Callable[[Position], None]  # at each turn of the timer, of the one that is stored
+
+
 class ProgressWriter:
     """The owner of the control session; the timer's thread and the dispatcher both write through it."""
 
     def __init__(
         self,
         writer: CheckpointWriter,
-        completions: CompletionTracker,
-        safe_mode: SafeModeWindow,
+        sources: CheckpointSources,
+        around: AroundCheckpoints,
         *,
         interval: float,
         clock: Clock,
         failed: Callable[[BaseException], None],
-        operators: Operators,
-        births: FileBirths,
-        storing: Callable[[Position], None] = lambda _: None,
-        stored: Callable[[Position], None] = lambda _: None,
-        regularly: Callable[[Position], None] = lambda _: None,
     ) -> None:
         self._writer = writer
-        self._completions = completions
-        self._safe_mode = safe_mode
+        self._completions = sources.completions
+        self._safe_mode = sources.safe_mode
         self._interval = min(interval, INTERVAL_SECONDS)
         self._clock = clock
         self._failed = failed
-        self._operators = operators
-        self._births = births
-        self._ahead = storing
-        self._behind = stored
-        self._regularly = regularly
+        self._operators = sources.operators
+        self._births = births = sources.births
+        self._storing = around.storing
+        self._told_stored = around.stored
+        self._regularly = around.regularly
         self._lock = threading.Lock()
         self._stop = threading.Event()
-        self._stored = completions.mark.position
+        self._stored = sources.completions.mark.position
         self._stored_birth = births.of(self._stored)
         self._began: float | None = None  # the write under way
         self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
@@ -191,7 +206,7 @@ class ProgressWriter:
     ) -> None:
         faults.hit("syncer.before_checkpoint")
         bound = self._safe_mode.bound_behind(position)
-        self._ahead(position)
+        self._storing(position)
         self._began = self._clock.monotonic()
         outdated = self._operators.outdated(position)
         birth = self._births.of(position)
@@ -211,5 +226,5 @@ class ProgressWriter:
         self._stored = position
         self._stored_birth = birth
         self.writes += 1
-        self._behind(position)
+        self._told_stored(position)
         faults.hit("syncer.after_checkpoint")

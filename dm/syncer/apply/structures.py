@@ -43,7 +43,7 @@ class Structures:
             else ""
         )
         self.tracker = tracker
-        self._flavor: Flavor = flavor
+        self.flavor: Flavor = flavor  # of the source
         self._read_source = read_source
         self._read_target = read_target
         self._found = found
@@ -58,7 +58,7 @@ class Structures:
             tracked = self.tracker.get(table) or tracked  # it may know of columns that the target kept
             self._found(tracked)
             return tracked
-        why = mismatch(table_map, wire_columns(tracked, self._flavor))
+        why = mismatch(table_map, wire_columns(tracked, self.flavor))
         if why is not None:
             raise DMError("structure-mismatch", table=str(table), why=why, position=position)
         return tracked
@@ -72,7 +72,7 @@ class Structures:
                 why=f"the source has no such table now{self.unread}",
                 position=position,
             )
-        why = mismatch(table_map, wire_columns(source, self._flavor))
+        why = mismatch(table_map, wire_columns(source, self.flavor))
         if why is not None:
             raise DMError(
                 "structure-unknown",

@@ -76,6 +76,11 @@ class Origin:
         """Relay files where there are any, else the server itself."""
         return self._source
 
+    @property
+    def relayed(self) -> bool:
+        """Whether events come from relay files."""
+        return isinstance(self._source, RelayEventSource)
+
     def start_of(self, meta: StartPoint) -> Position:
         """The position that `meta` means; raises DMError."""
         start = Position("", "", MAGIC_SIZE, GtidSet.empty(self.facts.flavor))

@@ -13,7 +13,6 @@ stranger with our identity takes it again each time; that ends the run with an e
 from __future__ import annotations
 
 import threading
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -22,92 +21,12 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.stop_signal import StopSignal
 from dm.syncer.stream.assembler import TransactionAssembler
-from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.open_items import QuotaClosed
-from dm.syncer.stream.transaction import SourceTransaction
+from dm.syncer.stream.transaction_queue import TransactionQueue
 
 # How often the identity at the source is taken back from somebody.
 TAKINGS = 4
 OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no place in the source is to blame for
-
-
-class TransactionQueue:
-    """Transactions in source order, whose memory the quota knows."""
-
-    def __init__(self, quota: MemoryQuota) -> None:
-        self._quota = quota
-        self._waiting: deque[SourceTransaction] = deque()
-        self._changed = threading.Condition(threading.Lock())
-        self._closed = False
-        self._nudged = False
-        self._error: DMError | None = None  # what lies behind the last transaction
-        quota.before_waiting = self.wake
-        self.empty_handed = False  # the dispatcher waits for a transaction
-
-    def put(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
-        """Add one; False when the queue was closed. With `more` at hand, nobody is woken for this one: see `wake`.
-
-        A thread that is woken for each transaction costs more than the transaction.
-        """
-        with self._changed:
-            if self._closed:
-                return False
-            self._waiting.append(transaction)
-            if not more:
-                self._changed.notify_all()
-            return True
-
-    def wake(self) -> None:
-        """Wake the dispatcher for what was added quietly."""
-        with self._changed:
-            if self._waiting:
-                self._changed.notify_all()
-
-    def take(self, rest: Callable[[], bool]) -> SourceTransaction | None:
-        """The next transaction, waiting for it; None when the queue is closed. Raises DMError: see `end`.
-
-        When there is none, `rest` is called, once more after each `nudge` as long as it says no.
-        """
-        while True:
-            with self._changed:
-                if self._waiting or self._closed:
-                    return None if self._closed else self._waiting.popleft()
-                if self._error is not None:
-                    raise self._error
-                self._nudged = False
-            done = rest()
-            with self._changed:
-                self.empty_handed = True
-                while not (self._waiting or self._closed or self._error or (self._nudged and not done)):
-                    self._changed.wait()
-                self.empty_handed = False
-
-    def nudge(self) -> None:
-        """Somebody has ended what `rest` may have waited for."""
-        with self._changed:
-            self._nudged = True
-            self._changed.notify_all()
-
-    def end(self, error: DMError) -> None:
-        """Nothing comes any more but this error, behind all transactions."""
-        with self._changed:
-            self._error = error
-            self._changed.notify_all()
-
-    def close(self) -> None:
-        """Wake everybody, also who waits for memory; nothing is given or taken any more."""
-        self._quota.close()
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-
-    @property
-    def closed(self) -> bool:
-        """Whether the run is ending."""
-        return self._closed
-
-    def __len__(self) -> int:
-        return len(self._waiting)
 
 
 class Reader:

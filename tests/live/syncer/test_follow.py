@@ -10,7 +10,7 @@ from dm.changes.plan import TablePlan, build_plan
 from dm.demo.compare import compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.flavor import Flavor
-from dm.syncer.apply import row_placing as row_lane
+from dm.syncer.apply import learned_tables
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for
 
@@ -73,7 +73,7 @@ def test_a_table_that_the_source_opens_again_is_not_learned_again(
         learned.append(given)
         return build_plan(*given)
 
-    monkeypatch.setattr(row_lane, "build_plan", counted)
+    monkeypatch.setattr(learned_tables, "build_plan", counted)
     name = schema(upstream, target)
     create(name, upstream, target)
     with running_sync(subtask_for(upstream, target, name, task=name)) as sync:

@@ -13,7 +13,8 @@ from dm.gtid import GtidSet
 from dm.position import Position
 from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.reader import TAKINGS, Reader, TransactionQueue
+from dm.syncer.stream.reader import TAKINGS, Reader
+from dm.syncer.stream.transaction_queue import TransactionQueue
 from dm.unit import JSON
 from tests.unit.syncer.stream.test_assembler import FILE, NO_XA, UUID, Stream
 
@@ -94,7 +95,7 @@ def read(source: TakenSource, still_ours: Callable[[], None]) -> tuple[list[str]
     reader._thread.join()
     taken = []
     while len(queue):
-        transaction = queue.take(lambda: True)
+        transaction = queue.take(lambda: None)
         assert transaction is not None
         assert len(transaction.items) == 1
         taken.append(str(transaction.gtid))
@@ -148,11 +149,11 @@ def test_what_a_person_has_to_mend_is_told_behind_what_was_read_before_it(error:
     reader.start()
     reader._thread.join()
     assert failures == ([] if in_its_place else [error])
-    taken = [queue.take(lambda: True) for _ in range(len(queue))]
+    taken = [queue.take(lambda: None) for _ in range(len(queue))]
     assert [str(one.gtid) for one in taken if one is not None] == [f"{UUID}:1", f"{UUID}:2"]
     if in_its_place:
         with pytest.raises(DMError, match="can't be read") as told:
-            queue.take(lambda: True)
+            queue.take(lambda: None)
         assert told.value is error
 
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from dm.position import Position
 from dm.syncer.stream.memory_quota import MemoryQuota
-from dm.syncer.stream.reader import TransactionQueue
 from dm.syncer.stream.transaction import SourceTransaction
+from dm.syncer.stream.transaction_queue import TransactionQueue
 
 END = Position("a", "bin.000001", 4)
 TRANSACTION = SourceTransaction(END, END, None, 0)
@@ -23,20 +23,23 @@ def test_nothing_is_done_while_the_source_has_more() -> None:
     assert queue.take(never) is second
 
 
-def test_who_rests_is_asked_again_after_a_nudge_until_all_is_done() -> None:
+def test_who_rests_is_asked_again_when_a_lane_ends_its_batch_until_nothing_is_held_back() -> None:
     queue = TransactionQueue(MemoryQuota(1 << 20))
     asked = threading.Semaphore(0)
-    answers = iter([False, False, True])
+    held_back = iter([True, True, False])
 
-    def rest() -> bool:
+    def at_rest() -> None:
+        if next(held_back):
+            queue.rest.starve()
+        else:
+            queue.rest.feed()
         asked.release()
-        return next(answers)
 
-    thread = threading.Thread(target=lambda: queue.take(rest), daemon=True)
+    thread = threading.Thread(target=lambda: queue.take(at_rest), daemon=True)
     thread.start()
     for _ in range(3):
         assert asked.acquire(timeout=10)
-        queue.nudge()  # the last one asks for nothing: `next` would raise
+        queue.rest.batch_ended()  # the last one asks for nothing: `next` would raise
     queue.close()
     thread.join(timeout=10)
     assert not thread.is_alive()
@@ -49,9 +52,8 @@ def test_what_was_added_quietly_comes_with_the_next_wake_or_when_the_reader_has_
     taken: list[object] = []
     resting = threading.Semaphore(0)
 
-    def rest() -> bool:
+    def rest() -> None:
         resting.release()
-        return True
 
     def take_two() -> None:
         for _ in range(2):
@@ -74,5 +76,5 @@ def test_what_was_added_quietly_comes_with_the_next_wake_or_when_the_reader_has_
     assert quota.used == 50
 
 
-def never() -> bool:
+def never() -> None:
     raise AssertionError("the source has more")

@@ -1,0 +1,20 @@
+"""What the syncer has the compiled loop do (`dm.changes.native_changes`), with or without a count of memory.
+
+The loop makes changes of row events, and counts what they take until they are applied. It also spreads changes over
+lanes. Who only spreads makes none, so there is nothing to count.
+"""
+
+from __future__ import annotations
+
+from dm.changes.native_changes import ChangeMaker, change_maker
+from dm.syncer.stream.memory_quota import CHANGE_COST, DECODED_FACTOR
+
+
+def changes_of_events() -> ChangeMaker | None:
+    """The loop that makes changes; None without the accelerator."""
+    return change_maker(DECODED_FACTOR, CHANGE_COST)
+
+
+def spreader() -> ChangeMaker | None:
+    """The loop for who only spreads changes over lanes; None without the accelerator."""
+    return change_maker(0, 0)

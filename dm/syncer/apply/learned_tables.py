@@ -1,0 +1,160 @@
+"""What is known of each table map's table: learned from both sides once, kept until a DDL.
+
+All that depends only on the table and on its structure is worked out here: whether which kinds of events are wanted,
+the decoder, the plan of the conversion, the row filter.
+
+Source tables that are merged into one must agree in what their keys are read from (`dm.changes.shared_keys`). They are
+learned one by one, so one of them may show that the plans of the others don't do. Everything placed is then awaited,
+as before a DDL, and those are learned again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from dm.binlog.decode import RowDecoder
+from dm.binlog.reader import TableMap
+from dm.changes.constant import ConstantColumn, constant_columns
+from dm.changes.native_changes import DirectTable
+from dm.changes.plan import PlanOptions, TablePlan, build_plan
+from dm.changes.shared_keys import SharedKeys
+from dm.changes.target_table import TargetTable
+from dm.downstream.target_schema import TargetSchemas
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.rules.table_rules import TableRules
+from dm.rules.texts import TextOracle
+from dm.schema.table import Column, TableSchema
+from dm.schema.wire import wire_columns
+from dm.syncer.apply.completion import Ticket
+from dm.syncer.apply.lanes import Lanes
+from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
+from dm.syncer.apply.source_table import KINDS, SourceTable
+from dm.syncer.apply.structures import Structures
+from dm.syncer.apply.target_names import TargetNames
+from dm.syncer.stream.transaction import SourceTransaction
+
+_TABLES_KEPT = 16384
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSide:
+    """What is known of the source's tables."""
+
+    rules: TableRules
+    structures: Structures
+    points: dict[TableName, Position]  # of tables that are ahead of L; a DDL changes them
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSide:
+    """What is known of the target's tables, and whom to ask about its collations."""
+
+    schemas: TargetSchemas
+    names: TargetNames
+    options: PlanOptions
+    oracle: TextOracle | None
+
+
+class LearnedTables:
+    """The tables of the run so far, by the ids of their table maps; belongs to the dispatcher."""
+
+    def __init__(
+        self, source: SourceSide, target: TargetSide, ordered: OrderedTables, safe_mode: SafeModeWindow, lanes: Lanes
+    ) -> None:
+        self._rules = source.rules
+        self._structures = source.structures
+        self._points = source.points
+        self._target = target
+        self._ordered = ordered
+        self._safe_mode = safe_mode
+        self._lanes = lanes
+        self.known: dict[int, SourceTable] = {}
+        self.direct: dict[int, DirectTable] = {}  # of these, those that the compiled loop takes
+        self._same: dict[bytes, SourceTable] = {}  # the same by what their table maps say behind the table's id
+        self._shared: dict[TableName, SharedKeys] = {}  # by target table, of all plans made since a DDL
+
+    def forget(self) -> None:
+        """Drop everything derived from structures; called behind every DDL, which has waited for everything placed."""
+        self._clear()
+        self._shared.clear()
+        self._target.names.forget()
+
+    def _clear(self) -> None:
+        self.known.clear()
+        self._same.clear()
+        self.direct.clear()
+
+    def learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
+        """The table of a table map that is not `known`; None where these rows are not wanted. Raises DMError."""
+        name, position = TableName(table_map.schema, table_map.table), transaction.end
+        point = self._points.get(name)
+        if point is not None and point.has_processed(transaction.gtid, position):
+            # Rows from before the table's own point may still have the structure from before a DDL in that window, and
+            # a table that vanished in it has no structure any more. Both end before the point.
+            return None
+        if point is not None and transaction.begin.is_behind(point):
+            point = None  # it was passed
+        known = self._same.get(table_map.behind_id)
+        if known is not None:
+            # The source has opened it again. Its old id does not come any more, or else it is learned anew.
+            del self.known[id(known.table_map)]
+            self.direct.pop(id(known.table_map), None)
+            return self._keep(replace(known, table_map=table_map))
+        schema = self._structures.at(table_map, position)
+        wire = wire_columns(schema, self._structures.flavor)
+        self._target.names.demand_own(name, position)
+        target = self._target.schemas.get(self._rules.route(name))
+        if target is None:
+            unread = self._structures.unread
+            raise DMError("target-table-missing", table=str(self._rules.route(name)), unread=unread, position=position)
+        try:
+            columns = [column.name for column in wire]
+            constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))
+            plan = self._plan(schema, wire, target, constants, ticket)
+            wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
+            row_filter = self._rules.row_filter(schema, wire, self._target.oracle)
+            self._ordered.learned(plan, transaction.begin)
+        except DMError as error:
+            error.position = error.position or str(position)
+            raise
+        exact = plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
+        lost_key = schema.has_key and not target.schema.has_key
+        decoder = RowDecoder(table_map, wire)
+        table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, lost_key)
+        if len(self.known) >= _TABLES_KEPT:
+            self._clear()
+        return self._keep(table)
+
+    def _plan(
+        self,
+        schema: TableSchema,
+        wire: Sequence[Column],
+        target: TargetTable,
+        constants: Sequence[ConstantColumn],
+        ticket: Ticket,
+    ) -> TablePlan:
+        name = target.schema.name
+        shared = self._shared.get(name)
+        if shared is None:
+            shared = self._shared[name] = SharedKeys(keyless=self._ordered.stored(name))
+        before = shared.size
+        plan = build_plan(schema, wire, target, self._target.options, constants, shared)
+        if shared.size > before and shared.plans > 1:
+            # What was placed has keys that those of this plan don't meet, or went to other lanes.
+            self._lanes.drain(ticket)
+            for table in [table for table in self.known.values() if table.plan.target == name]:
+                del self.known[id(table.table_map)], self._same[table.table_map.behind_id]
+                self.direct.pop(id(table.table_map), None)
+        return plan
+
+    def _keep(self, table: SourceTable) -> SourceTable:
+        key = id(table.table_map)
+        self.known[key] = self._same[table.table_map.behind_id] = table
+        direct = table.direct()
+        if direct is not None:
+            self.direct[key] = direct
+        return table

@@ -1,0 +1,48 @@
+"""What a run consists of when all is wired (`dm.syncer.wiring`): for the loop, and for those who ask it something."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dm.binlog.event_source import EventSource
+from dm.downstream.target_schema import TargetSchemas
+from dm.downstream.weights import ServerWeights
+from dm.progress.undone import Undone
+from dm.syncer.apply.completion import CompletionTracker
+from dm.syncer.apply.lanes import Lanes
+from dm.syncer.apply.missing_rows import MissingRows
+from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
+from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.operators import Change, Request
+from dm.syncer.stream.prepared_watch import PreparedWatch
+from dm.syncer.stream.reader import Reader
+from dm.syncer.stream.source_monitor import SourceMonitor
+from dm.syncer.stream.spool import Spool
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of one run."""
+
+    source: EventSource
+    reader: Reader
+    dispatcher: Dispatcher
+    ddl: DdlBarrier
+    lanes: Lanes
+    completions: CompletionTracker
+    safe_mode: SafeModeWindow
+    progress: ProgressWriter
+    undone: Undone  # by earlier runs
+    monitor: SourceMonitor
+    prepared: PreparedWatch
+    schemas: TargetSchemas
+    weights: ServerWeights
+    memory_quota: int
+    reading: MemoryQuota  # of what was read
+    spool: Spool
+    missing: MissingRows
+    change_operators: Callable[[Request], Change]

@@ -1,0 +1,58 @@
+"""What a unit owns before its run knows anything of source and target: memory, queue, spool, sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.position import Position
+from dm.relaylog.hold import Hold
+from dm.syncer.apply.missing_rows import MissingRows
+from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.stream.memory_quota import MemoryQuota
+from dm.syncer.stream.prepared import PreparedTransactions
+from dm.syncer.stream.spool import Spool
+from dm.syncer.stream.transaction_queue import TransactionQueue
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Of one unit, shared by the parts of its run."""
+
+    clock: Clock
+    # Half for what was read, a quarter for what is with the lanes, a quarter for the keys of that. One wait must not
+    # depend on the other: the lanes need memory to free the reader's.
+    reading: MemoryQuota
+    changes: MemoryQuota
+    key_bytes: int
+    queue: TransactionQueue
+    sessions: TargetSessions
+    spool: Spool  # scratch
+    prepared: PreparedTransactions  # outlives a run
+    hold: Hold | None  # on the relay's files
+    missing: MissingRows = field(default_factory=MissingRows)
+
+    @classmethod
+    def of(cls, subtask: SubtaskConfig, work_directory: Path, hold: Hold | None, clock: Clock) -> Resources:
+        """Those that the task file allows."""
+        quota = subtask.syncer.memory_quota
+        reading = MemoryQuota(quota // 2)
+        return cls(
+            clock,
+            reading,
+            MemoryQuota(quota // 4),
+            quota // 4,
+            TransactionQueue(reading),
+            TargetSessions(subtask.target),
+            Spool(work_directory / "spool", clock),
+            PreparedTransactions(work_directory / "prepared"),
+            hold,
+        )
+
+    def stored(self, position: Position) -> None:
+        """Let go of what a checkpoint is behind: rows of decided XA transactions, files of the relay."""
+        self.prepared.settled(position)
+        if self.hold is not None:
+            self.hold.keep_from(position)

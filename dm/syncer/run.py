@@ -1,0 +1,65 @@
+"""The loop of a run: parts start, transactions go to the dispatcher, parts end.
+
+What was given to the lanes is committed and stored when the run ends in order: it was told to stop, or an event waits
+for a person. They may act at the target then, so what stands before the event must be there, and must not be done
+again over what they did. Any other failure stores nothing; the next run finds its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+from dm.errors import DMError
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.undone_changes import undone_changes
+from dm.syncer.parts import Parts
+
+STOP_SECONDS: Final = 8.0  # of the 10 s a unit may take to come to rest
+
+
+def follow(parts: Parts, failing: Callable[[], bool]) -> None:
+    """Run until the queue is closed; raises DMError, or Stopped. `failing`: whether a part has failed."""
+    lanes, reader, dispatcher = parts.lanes, parts.reader, parts.dispatcher
+    queue = reader.queue
+    parts.spool.wipe()
+    lanes.start()
+    parts.progress.start()
+    parts.monitor.start()
+    reader.start()
+    try:
+        while (transaction := queue.take(lanes.source_rests)) is not None:
+            dispatcher.dispatch(transaction)
+        reader.stop()
+        if not failing():
+            _settle(parts)
+    except DMError as error:
+        if not error.retryable and not failing():
+            reader.stop()
+            with suppress(DMError, Stopped):
+                _settle(parts)
+        raise
+    finally:
+        _end(parts)
+
+
+def _settle(parts: Parts) -> None:
+    """Commit and store all that was given to the lanes."""
+    parts.lanes.drain_within(STOP_SECONDS)
+    parts.progress.stop()
+    parts.progress.write()
+
+
+def _end(parts: Parts) -> None:
+    """End all threads; store what was given to the lanes and is surely not done."""
+    parts.reader.stop()
+    parts.monitor.stop()
+    parts.lanes.close()
+    parts.progress.stop()
+    if left := parts.undone.left(parts.progress.stored) | undone_changes(parts.lanes.take_undone()):
+        with suppress(DMError):  # the target is away: that is what ended the run
+            parts.progress.write_undone(left)
+    parts.schemas.close()
+    parts.weights.close()
+    parts.spool.close()

@@ -1,0 +1,131 @@
+"""What a run finds stored when it begins, as one object that does not change.
+
+The order in which it is read and written is a part of the crash protocol (`dm.progress.protocol`). The older run is
+ended and its lanes are taken over first, so nothing that is read here moves any more. Then:
+
+1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or the first one is written.
+2. The bound B is joined from what all lanes committed, and stored before anything is dispatched.
+3. How far runs have come is stored, before a table can go in order.
+4. Files and rows that L is behind are let go.
+5. The record of undone changes is taken away when all else that may fail at the source is done: a run that dies from
+   there on leaves none.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
+from dm.progress.intent import Intent
+from dm.progress.lane_rows import CONTROL, LaneClaim
+from dm.progress.online import OnlineRecord, read_online
+from dm.progress.operators import Operator, read_operators
+from dm.progress.ordered_tables import OrderedRecord, read_ordered, store_begun
+from dm.progress.takeover import Takeover, store_bound
+from dm.progress.undone import Undone, take_undone
+from dm.rules.table_rules import TableRules
+from dm.schema.tracker import SchemaTracker
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.row_placing import DoneInOrder
+from dm.syncer.resources import Resources
+from dm.syncer.stream.origin import Origin
+
+
+@dataclass(frozen=True, slots=True)
+class StateFound:
+    """Where a run begins, and what the runs before it did beyond that place."""
+
+    checkpoint: Checkpoint  # L, with B as it is stored now
+    writer: CheckpointWriter  # it holds the control lane
+    claims: Mapping[str, LaneClaim]
+    tracker: SchemaTracker  # the source's structures at L; it is led on from there
+    intent: Intent | None  # of the DDL that was under way
+    dumped_until: Position | None  # the end of the dump's window, where no run has passed it
+    done: DoneInOrder
+    ordered: OrderedRecord
+    operators: Sequence[Operator]
+    online: Mapping[TableName, OnlineRecord]
+    undone: Undone
+
+    @property
+    def start(self) -> Position:
+        """L."""
+        return self.checkpoint.position
+
+    @property
+    def replays_in_order(self) -> bool:
+        """Whether changes beyond L, of tables that go in order, may be done already."""
+        return self.ordered.reached is not None or self.done.keyless is not None
+
+
+def find_state(
+    taken: Takeover, control: TargetConnection, origin: Origin, resources: Resources, first: FirstCheckpoint
+) -> StateFound:
+    """Read what is stored, store that a run begins; raises DMError, or Stopped."""
+    claim = taken.claims[CONTROL]
+    key = claim.key
+    resources.prepared.open(claim.epoch, None if taken.checkpoint is None else taken.checkpoint.position)
+    checkpoint = taken.checkpoint or first.make(control, claim, origin)
+    writer = CheckpointWriter(control, claim)
+    bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
+    ordered = read_ordered(control, key)
+    reached = taken.reached(ordered.reached) if ordered.kept else None
+    checkpoint, taken = origin.continued(checkpoint, taken)
+    origin.demand_same_file(checkpoint.position)
+    store_bound(writer, checkpoint, bound)
+    known = ordered.kept and reached == ordered.reached and (ordered.done is None or ordered.taken_again)
+    ordered = replace(ordered, reached=reached)
+    if not known:
+        store_begun(control, claim, ordered)
+    resources.stored(checkpoint.position)
+    operators = read_operators(control, key)
+    tracker = origin.tracker(point.schema for point in checkpoint.tables.values() if point.schema is not None)
+    undone = take_undone(control, claim)
+    online = read_online(control, key)
+    return StateFound(
+        checkpoint=replace(checkpoint, bound=bound),
+        writer=writer,
+        claims=taken.claims,
+        tracker=tracker,
+        intent=taken.intent,
+        # After a crash the bound is no further than the last DDL.
+        dumped_until=taken.bound() if taken.checkpoint is not None else None,
+        done=DoneInOrder(taken.keyless_done(), taken.atomic_done()),
+        ordered=ordered,
+        operators=operators,
+        online=online,
+        undone=undone,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class FirstCheckpoint:
+    """How a task that never had a checkpoint gets one."""
+
+    subtask: SubtaskConfig
+    rules: TableRules
+    resources: Resources
+    stop: threading.Event
+
+    def make(self, control: TargetConnection, claim: LaneClaim, origin: Origin) -> Checkpoint:
+        """Where `meta` says, else the source's present end; stored. Raises DMError, or Stopped."""
+        meta = self.subtask.meta
+        if meta is not None:
+            checkpoint = Checkpoint(origin.start_of(meta))
+        else:
+            present = origin.present(self.rules.wanted, self.stop)
+            if present is None:
+                raise Stopped
+            end, structures = present
+            checkpoint = Checkpoint(end, tables={table: TablePoint(schema) for table, schema in structures.items()})
+        hold = self.resources.hold
+        if hold is not None:  # at no time does a task that has a checkpoint hold files as one that begins
+            hold.keep_from(checkpoint.position)
+        write_new(control, claim.key, checkpoint)
+        return checkpoint

@@ -1,0 +1,283 @@
+"""What a run is built from, and what each part is given of the others. Nothing is started here.
+
+    reader --- transactions ---> dispatcher --- rows ---> row placing ---> lanes ---> target
+                                     '-------- DDL ----> DDL barrier ---> its session
+
+Completions go back from the lanes to the progress writer. Only the DDL session asks the target something while it is
+built; whatever else is to be read was read before (`dm.syncer.state_found`).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from dm.changes.plan import PlanOptions
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
+from dm.downstream.weights import ServerWeights
+from dm.position import Position
+from dm.progress.checkpoint import TablePoint
+from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
+from dm.rules.table_rules import TableRules
+from dm.syncer.apply.apply_lane import ApplyLane, LaneSession, LaneSurroundings
+from dm.syncer.apply.completion import CompletionTracker, Ticket
+from dm.syncer.apply.gate import Gate
+from dm.syncer.apply.lane import ChangeQueue
+from dm.syncer.apply.lanes import BatchSizes, Lanes
+from dm.syncer.apply.learned_tables import LearnedTables, SourceSide, TargetSide
+from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.progress_writer import AroundCheckpoints, CheckpointSources, ProgressWriter
+from dm.syncer.apply.replay import Replay
+from dm.syncer.apply.row_placing import RowPlacing
+from dm.syncer.apply.safe_mode_window import SafeModeWindow
+from dm.syncer.apply.structures import Structures
+from dm.syncer.apply.target_names import TargetNames
+from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.ddl.online_ddl import OnlineDdl
+from dm.syncer.ddl.session import DdlSession
+from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.parts import Parts
+from dm.syncer.resources import Resources
+from dm.syncer.state_found import StateFound
+from dm.syncer.stream.assembler import TransactionAssembler
+from dm.syncer.stream.file_births import FileBirths
+from dm.syncer.stream.open_items import OpenItems
+from dm.syncer.stream.operators import Change, Operators, Request, checked
+from dm.syncer.stream.origin import Origin
+from dm.syncer.stream.prepared_watch import PreparedWatch
+from dm.syncer.stream.reader import Reader
+from dm.syncer.stream.source_monitor import SourceMonitor
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Source and target, and what is found stored there."""
+
+    origin: Origin
+    connections: Mapping[str, TargetConnection]  # by lane
+    state: StateFound
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a run is told to end, and who is told why a part ended it."""
+
+    stop: threading.Event
+    failed: Callable[[BaseException], None]
+    lane_failed: Callable[[BaseException, Ticket | None], None]
+
+
+class Wiring:
+    """Builds the parts of one run."""
+
+    def __init__(
+        self, subtask: SubtaskConfig, rules: TableRules, resources: Resources, sides: Sides, ending: Ending
+    ) -> None:
+        self._subtask = subtask
+        self._settings = subtask.syncer
+        self._rules = rules
+        self._resources = resources
+        self._origin = sides.origin
+        self._connections = sides.connections
+        self._state = state = sides.state
+        self._ending = ending
+        self._completions = CompletionTracker(state.start)
+        self._safe_mode = SafeModeWindow(
+            state.checkpoint.bound,
+            always=self._settings.safe_mode,
+            seconds=self._settings.safe_mode_duration or 0.0,
+            clock=resources.clock,
+        )
+        self._operators = Operators(subtask.task, state.operators, state.start)
+        self._births = FileBirths(state.checkpoint.birth)
+        self._progress = self._progress_writer()
+        sessions = resources.sessions
+        self._schemas = TargetSchemas(sessions.open, foreign_key_checks=sessions.foreign_key_checks)
+        self._weights = ServerWeights(sessions.open)
+        self._names = TargetNames(state.tracker, rules, folded=sides.connections[CONTROL].folds_names)
+        self._points = state.checkpoint.points_ahead()
+
+    def parts(self) -> Parts:
+        """All of them; raises DMError."""
+        lanes = self._lanes()
+        rows = self._row_placing(lanes)
+        ddl = self._ddl_barrier(lanes, rows)
+        reader = self._reader()
+        watch = PreparedWatch(
+            lambda: self._resources.prepared.undecided,
+            self._resources.clock,
+            read=lambda: reader.position,
+            let_go=self._resources.prepared.let_go,
+        )
+        return Parts(
+            source=self._origin.event_source(),
+            reader=reader,
+            dispatcher=Dispatcher(rows, ddl, self._operators, self._completions, lambda: reader.queue.closed),
+            ddl=ddl,
+            lanes=lanes,
+            completions=self._completions,
+            safe_mode=self._safe_mode,
+            progress=self._progress,
+            undone=self._state.undone,
+            monitor=self._source_monitor(watch),
+            prepared=watch,
+            schemas=self._schemas,
+            weights=self._weights,
+            memory_quota=self._settings.memory_quota,
+            reading=self._resources.reading,
+            spool=self._resources.spool,
+            missing=self._resources.missing,
+            change_operators=self._change_operators,
+        )
+
+    def _progress_writer(self) -> ProgressWriter:
+        resources = self._resources
+        return ProgressWriter(
+            self._state.writer,
+            CheckpointSources(self._completions, self._safe_mode, self._operators, self._births),
+            AroundCheckpoints(
+                storing=resources.prepared.settle, stored=resources.stored, regularly=resources.spool.passed
+            ),
+            interval=self._settings.checkpoint_flush_interval,
+            clock=resources.clock,
+            failed=self._ending.failed,
+        )
+
+    # -- To the target
+
+    def _lanes(self) -> Lanes:
+        settings, resources = self._settings, self._resources
+        batch, largest = settings.batches
+        around = LaneSurroundings(
+            self._completions,
+            Gate(),
+            resources.changes,
+            resources.missing,
+            resources.clock,
+            failed=self._ending.lane_failed,
+            ended=resources.queue.rest.batch_ended,
+        )
+        atomic = settings.atomic_transactions
+        done = self._state.done.atomic if atomic else self._state.done.keyless
+
+        def above_checkpoint(end: Position) -> Position:
+            # The set up to `end` without what L holds: the two together are exact, and the row stays small.
+            return replace(end, gtid_set=end.gtid_set - self._progress.stored.gtid_set)
+
+        def exact(end: Position) -> Position:
+            # After a switch of servers the transactions done may still lie ahead, in another order.
+            return above_checkpoint(end if done is None else replace(end, gtid_set=end.gtid_set | done.gtid_set))
+
+        def lane(name: str, *, ordered: bool) -> ApplyLane:
+            position_of = exact if ordered else above_checkpoint
+            return ApplyLane(
+                LaneSession(self._connections[name], self._state.claims[name], position_of),
+                ChangeQueue(max(settings.queue_size, largest)),
+                around,
+                batch=largest,
+                # Whole transactions may share one of the target; keyless rows of many have no gain from it.
+                ordered=ordered and not atomic,
+            )
+
+        count = 0 if atomic else settings.worker_count
+        return Lanes(
+            [lane(worker_lane(number), ordered=False) for number in range(count)],
+            lane(ATOMIC if atomic else KEYLESS, ordered=True),
+            resources.queue.rest,
+            sizes=BatchSizes(batch, largest, resources.key_bytes),
+            memory=resources.changes,
+        )
+
+    def _row_placing(self, lanes: Lanes) -> RowPlacing:
+        state, atomic = self._state, self._settings.atomic_transactions
+        ordered = OrderedTables(
+            state.ordered, state.start, self._progress.write_ordered, replays=state.replays_in_order, whole=atomic
+        )
+        source = SourceSide(self._rules, self._structures(), self._points)
+        target = TargetSide(self._schemas, self._names, self._plan_options(), self._weights)
+        tables = LearnedTables(source, target, ordered, self._safe_mode, lanes)
+        return RowPlacing(tables, ordered, Replay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic)
+
+    def _structures(self) -> Structures:
+        return Structures(
+            self._state.tracker,
+            self._origin.facts.flavor,
+            self._origin.read_structure,
+            lambda table: self._schemas.read(self._rules.route(table)),
+            lambda schema: self._progress.write_found(schema.name, TablePoint(schema, self._points.get(schema.name))),
+            loaded=self._subtask.mode in ("all", "load&sync"),
+        )
+
+    def _plan_options(self) -> PlanOptions:
+        settings, flavor = self._settings, self._connections[CONTROL].flavor
+        # What a row held in between may be left out, but not where only the target might have refused it.
+        same_rules = flavor == self._origin.facts.flavor and "sql_mode" not in self._subtask.target.session
+        return PlanOptions(
+            flavor=flavor,
+            weights=self._weights,
+            foreign_key_checks=self._resources.sessions.foreign_key_checks,
+            insert_mode=settings.insert_mode,
+            multiple_rows=bool(settings.multiple_rows),
+            compact=bool(settings.compact) and same_rules,
+            missing_row=settings.missing_row,
+            narrower_columns=settings.narrower_columns,
+        )
+
+    def _ddl_barrier(self, lanes: Lanes, rows: RowPlacing) -> DdlBarrier:
+        state, origin, stop, clock = self._state, self._origin, self._ending.stop, self._resources.clock
+        checks = self._resources.sessions.foreign_key_checks
+        return DdlBarrier(
+            self._rules,
+            state.tracker,
+            self._schemas,
+            lanes,
+            self._progress,
+            DdlSession(self._connections[DDL], origin.facts, lambda seconds: clock.wait(stop, seconds)),
+            OnlineDdl.of(self._rules.online, state.online, state.tracker),
+            self._names,
+            context_of=origin.context_of,
+            source_has=origin.has_table,
+            source_views=origin.has_view,
+            points=self._points,
+            intent=state.intent,
+            dumped_until=state.dumped_until,
+            forget=rows.forget,
+            strict_collations=self._subtask.collation_compatible == "strict",
+            cascades_lost=not (checks or origin.facts.logs_cascades),
+        )
+
+    # -- From the source
+
+    def _reader(self) -> Reader:
+        resources, facts = self._resources, self._origin.facts
+        assembler = TransactionAssembler(
+            self._state.start,
+            self._rules.wanted,
+            resources.prepared,
+            OpenItems(resources.reading, resources.spool),
+            gtids_ordered=facts.gtid_ordered,
+            births=self._births,
+        )
+        return Reader(
+            self._origin.event_source(), assembler, resources.queue, self._ending.failed, self._progress.verify
+        )
+
+    def _source_monitor(self, watch: PreparedWatch) -> SourceMonitor:
+        return SourceMonitor(
+            self._origin.addresses,
+            self._resources.clock,
+            watch.look,
+            applied=lambda: self._completions.mark.position,
+            # A relay notices for itself, and what it has stored may still be applied.
+            reset=(lambda _: None) if self._origin.relayed else self._ending.failed,
+        )
+
+    def _change_operators(self, request: Request) -> Change:
+        """Carry out what a person asks for; raises DMError."""
+        statements = request.statements
+        if request.verb in ("replace", "inject"):
+            statements = checked(statements, self._origin.plain_context, self._subtask.task)
+        return self._progress.change_operators(replace(request, statements=statements))

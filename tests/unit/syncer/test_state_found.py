@@ -1,0 +1,170 @@
+"""In which order a run reads and writes what is stored, and what it takes from that.
+
+The order is what a crash relies on: each test names the step that must not come too early.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from dm.downstream.connection import TargetConnection
+from dm.position import Position
+from dm.progress.checkpoint import Checkpoint
+from dm.progress.lane_rows import CONTROL, KEYLESS, LaneClaim, LaneRow, worker_lane
+from dm.progress.ordered_tables import OrderedRecord
+from dm.progress.tables import SubtaskKey
+from dm.progress.takeover import Takeover
+from dm.progress.undone import Undone
+from dm.schema.table import TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.syncer import state_found
+from dm.syncer.resources import Resources
+from dm.syncer.state_found import FirstCheckpoint, StateFound, find_state
+from dm.syncer.stream.origin import Origin
+
+KEY = SubtaskKey("dm_meta", "task", "source-1")
+
+
+def at(offset: int) -> Position:
+    return Position("a", "bin.000001", offset)
+
+
+L = at(100)
+
+
+class Stored:
+    """What the target has, and all that is done with it, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[str] = []
+        self.record = OrderedRecord()
+        self.switched: Position | None = None
+        self.begun: OrderedRecord | None = None
+        self.bound: Position | None = None
+        self._stand_in(monkeypatch, "read_ordered", lambda *_: self.record)
+        self._stand_in(monkeypatch, "store_bound", lambda _writer, _checkpoint, bound: setattr(self, "bound", bound))
+        self._stand_in(monkeypatch, "store_begun", lambda _connection, _claim, record: setattr(self, "begun", record))
+        self._stand_in(monkeypatch, "read_operators", lambda *_: [])
+        self._stand_in(monkeypatch, "read_online", lambda *_: {})
+        self._stand_in(monkeypatch, "take_undone", lambda *_: Undone())
+
+    def _stand_in(self, monkeypatch: pytest.MonkeyPatch, name: str, answer: Callable[..., object]) -> None:
+        def called(*given: Any) -> object:
+            self.steps.append(name)
+            return answer(*given)
+
+        monkeypatch.setattr(state_found, name, called)
+
+    # -- Of the source
+
+    def switch_bound(self, *_: Position | None) -> Position | None:
+        self.steps.append("switch_bound")
+        return self.switched
+
+    def continued(self, checkpoint: Checkpoint, taken: Takeover) -> tuple[Checkpoint, Takeover]:
+        self.steps.append("continued")
+        return checkpoint, taken
+
+    def demand_same_file(self, _: Position) -> None:
+        self.steps.append("demand_same_file")
+
+    def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
+        self.steps.append("tracker")
+        assert list(structures) == []
+        return SchemaTracker("mysql")
+
+    # -- Of the unit
+
+    def open(self, epoch: int, position: Position | None) -> None:
+        self.steps.append(f"open list of epoch {epoch} at {None if position is None else position.offset}")
+
+    @property
+    def prepared(self) -> Stored:
+        return self
+
+    def stored(self, _: Position) -> None:
+        self.steps.append("let go")
+
+    # -- A first checkpoint
+
+    def make(self, *_: object) -> Checkpoint:
+        self.steps.append("first checkpoint")
+        return Checkpoint(L)
+
+    def found(self, checkpoint: Checkpoint | None, *rows: LaneRow) -> StateFound:
+        """What a run finds."""
+        taken = Takeover({CONTROL: LaneClaim(KEY, CONTROL, 7)}, checkpoint, None, rows)
+        control, origin = cast(TargetConnection, object()), cast(Origin, self)
+        return find_state(taken, control, origin, cast(Resources, self), cast(FirstCheckpoint, self))
+
+    def before(self, earlier: str, later: str) -> bool:
+        """Whether one step comes before another."""
+        return self.steps.index(earlier) < self.steps.index(later)
+
+
+@pytest.fixture
+def stored(monkeypatch: pytest.MonkeyPatch) -> Stored:
+    return Stored(monkeypatch)
+
+
+def test_the_list_of_xa_transactions_is_opened_for_the_epoch_before_anything_else(stored: Stored) -> None:
+    stored.found(Checkpoint(L))
+    assert stored.steps[0] == "open list of epoch 7 at 100"
+
+
+def test_a_first_checkpoint_is_made_behind_the_list_that_is_opened_without_one(stored: Stored) -> None:
+    found = stored.found(None)
+    assert stored.steps[:2] == ["open list of epoch 7 at None", "first checkpoint"]
+    assert found.start == L
+    assert found.dumped_until is None
+
+
+def test_the_bound_is_stored_before_anything_is_let_go(stored: Stored) -> None:
+    stored.found(Checkpoint(L), LaneRow(worker_lane(0), 6, 1, at(300)))
+    assert stored.bound == at(300)
+    assert stored.before("store_bound", "store_begun")
+    assert stored.before("store_begun", "let go")
+
+
+def test_nothing_is_written_before_the_source_is_known_to_have_what_was_applied(stored: Stored) -> None:
+    stored.found(Checkpoint(L))
+    assert stored.before("switch_bound", "store_bound")
+    assert stored.before("demand_same_file", "store_bound")
+
+
+def test_the_record_of_undone_changes_is_taken_away_when_the_source_was_asked_for_the_last_time(stored: Stored) -> None:
+    stored.found(Checkpoint(L))
+    assert stored.before("tracker", "take_undone")
+    assert stored.before("store_bound", "take_undone")
+
+
+def test_behind_a_switch_the_end_of_the_other_server_is_the_bound(stored: Stored) -> None:
+    stored.switched = at(900)
+    found = stored.found(Checkpoint(L), LaneRow(worker_lane(0), 6, 1, at(300)))
+    assert (found.checkpoint.bound, stored.bound) == (at(900), at(900))
+    assert found.dumped_until == at(300)
+
+
+def test_what_the_ordered_lane_has_done_is_exact_and_not_a_part_of_the_bound(stored: Stored) -> None:
+    found = stored.found(Checkpoint(L), LaneRow(KEYLESS, 6, 1, at(300)))
+    assert (found.done.keyless, found.done.atomic) == (at(300), None)
+    assert found.checkpoint.bound is None
+    assert found.replays_in_order
+
+
+def test_how_far_runs_have_come_is_stored_once(stored: Stored) -> None:
+    stored.record = OrderedRecord(kept=True, reached=at(200))
+    row = LaneRow(worker_lane(0), 6, 1, at(300))
+    found = stored.found(Checkpoint(L), row)
+    assert found.ordered.reached == at(300)
+    assert stored.begun == found.ordered
+    stored.record, stored.begun = replace(stored.record, reached=at(300)), None
+    assert stored.found(Checkpoint(L), row).ordered.reached == at(300)
+    assert stored.begun is None
+    stored.record = replace(stored.record, done=at(400))
+    stored.found(Checkpoint(L), row)
+    assert stored.begun is not None, "a run takes again what lies before a checkpoint that was moved back"
