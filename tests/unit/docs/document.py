@@ -8,7 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"
-DOCUMENTS = (README, ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+DECISIONS = ROOT / "docs" / "decisions"
+DOCUMENTS = (README, ARCHITECTURE, *sorted((ROOT / "docs").glob("*.md")), *sorted(DECISIONS.glob("*.md")))
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _VERB = re.compile(r"\bdmctl[`\"]? ((?:operate-source )?[a-z]+(?:-[a-z]+)*)")

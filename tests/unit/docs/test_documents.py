@@ -11,11 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from dm.cli.dmctl import app
-from tests.unit.docs.document import DOCUMENTS, README, ROOT, blocks, code, paragraphs, verbs
+from tests.unit.docs.document import DECISIONS, DOCUMENTS, README, ROOT, blocks, code, paragraphs, verbs
 
 GROUP: TyperGroup = typer.main.get_group(app)
 NOT_THERE = ("not there yet", "does not have yet")
-PAGES = pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+PAGES = pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def _text(page: Path) -> str:
@@ -67,6 +67,8 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
     text = _text(page)
     linked = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     missing = [target for target in linked if "://" not in target and not (page.parent / target).exists()]
+    if page.parent == DECISIONS:  # a decision is dated: what it names may be gone
+        text = ""
     roots = ("dm/", "docs/", "tests/", "scripts/", "task-examples/", ".ci/")
     named = {word for piece in code(text) for word in re.findall(r"[\w./-]+", piece) if word.startswith(roots)}
     named |= {word for word in re.findall(r"[\w./-]+\.(?:md|py|sh|yaml|toml)\b", text) if word.startswith(roots)}
