@@ -8,6 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"
+OPERATIONS = ROOT / "docs" / "operations.md"
 ARCHITECTURE = ROOT / "ARCHITECTURE.md"
 DECISIONS = ROOT / "docs" / "decisions"
 DOCUMENTS = (README, ARCHITECTURE, *sorted((ROOT / "docs").glob("*.md")), *sorted(DECISIONS.glob("*.md")))

@@ -11,7 +11,7 @@ import typer
 from typer.core import TyperGroup
 
 from dm.cli.dmctl import app
-from tests.unit.docs.document import DECISIONS, DOCUMENTS, README, ROOT, blocks, code, paragraphs, verbs
+from tests.unit.docs.document import DECISIONS, DOCUMENTS, OPERATIONS, ROOT, blocks, code, paragraphs, verbs
 
 GROUP: TyperGroup = typer.main.get_group(app)
 NOT_THERE = ("not there yet", "does not have yet")
@@ -98,14 +98,14 @@ def test_environment_variables_are_those_that_the_program_reads() -> None:
     read: set[str] = set()
     for path in (*(ROOT / "dm").rglob("*.py"), *(ROOT / "scripts").glob("*.sh")):
         read |= set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", path.read_text(encoding="utf-8")))
-    said = set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", _text(README)))
+    said = set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", _text(OPERATIONS)))
     assert said - examples == read - tests_only
 
 
 def test_exit_statuses_are_those_of_dmctl() -> None:
     from dm.cli import dmctl
 
-    sentence = re.search(r"Exit status: (.+)\.", _text(README))
+    sentence = re.search(r"Exit status: (.+)\.", _text(OPERATIONS))
     assert sentence is not None
     statuses = dict(part.split(" ", 1) for part in sentence[1].split(", "))
     assert statuses == {
