@@ -1,6 +1,6 @@
 """A dump as typed tables for Spark, without a second copy.
 
-    from dm.spark import lake
+    from dm import lake
     orders = lake.table(spark, "/shared/dump", "shop.orders")  # or ("shop", "orders")
 
 Problem: chunk files hold the server's own bytes, because no type of Parquet or Spark holds all that a column may hold:
