@@ -8,7 +8,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 README = ROOT / "README.md"
-DOCUMENTS = (README, ROOT / "ARCHITECTURE.md", *sorted((ROOT / "docs").glob("*.md")))
+OPERATIONS = ROOT / "docs" / "operations.md"
+ARCHITECTURE = ROOT / "ARCHITECTURE.md"
+DECISIONS = ROOT / "docs" / "decisions"
+DOCUMENTS = (README, ARCHITECTURE, *sorted((ROOT / "docs").glob("*.md")), *sorted(DECISIONS.glob("*.md")))
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _VERB = re.compile(r"\bdmctl[`\"]? ((?:operate-source )?[a-z]+(?:-[a-z]+)*)")
@@ -48,6 +51,11 @@ def code(text: str) -> list[str]:
 def verbs(text: str) -> set[str]:
     """The verbs of `dmctl` that a text names as code."""
     return {verb for piece in code(text) for verb in _VERB.findall(piece)}
+
+
+def prose(text: str) -> str:
+    """The text without its fenced blocks."""
+    return _FENCE.sub("", text)
 
 
 def paragraphs(text: str) -> list[str]:

@@ -11,11 +11,11 @@ import typer
 from typer.core import TyperGroup
 
 from dm.cli.dmctl import app
-from tests.unit.docs.document import DOCUMENTS, README, ROOT, blocks, code, paragraphs, verbs
+from tests.unit.docs.document import DECISIONS, DOCUMENTS, OPERATIONS, ROOT, blocks, code, paragraphs, verbs
 
 GROUP: TyperGroup = typer.main.get_group(app)
 NOT_THERE = ("not there yet", "does not have yet")
-PAGES = pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: page.name)
+PAGES = pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
 
 
 def _text(page: Path) -> str:
@@ -67,6 +67,8 @@ def test_every_file_that_is_named_exists(page: Path) -> None:
     text = _text(page)
     linked = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text)
     missing = [target for target in linked if "://" not in target and not (page.parent / target).exists()]
+    if page.parent == DECISIONS:  # a decision is dated: what it names may be gone
+        text = ""
     roots = ("dm/", "docs/", "tests/", "scripts/", "task-examples/", ".ci/")
     named = {word for piece in code(text) for word in re.findall(r"[\w./-]+", piece) if word.startswith(roots)}
     named |= {word for word in re.findall(r"[\w./-]+\.(?:md|py|sh|yaml|toml)\b", text) if word.startswith(roots)}
@@ -96,14 +98,14 @@ def test_environment_variables_are_those_that_the_program_reads() -> None:
     read: set[str] = set()
     for path in (*(ROOT / "dm").rglob("*.py"), *(ROOT / "scripts").glob("*.sh")):
         read |= set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", path.read_text(encoding="utf-8")))
-    said = set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", _text(README)))
+    said = set(re.findall(r"\bDM_[A-Z]+(?:_[A-Z]+)*\b", _text(OPERATIONS)))
     assert said - examples == read - tests_only
 
 
 def test_exit_statuses_are_those_of_dmctl() -> None:
     from dm.cli import dmctl
 
-    sentence = re.search(r"Exit status: (.+)\.", _text(README))
+    sentence = re.search(r"Exit status: (.+)\.", _text(OPERATIONS))
     assert sentence is not None
     statuses = dict(part.split(" ", 1) for part in sentence[1].split(", "))
     assert statuses == {

@@ -1,4 +1,4 @@
-"""README's walk through by hand, typed as it stands: its SQL, its commands, its files, on two fresh servers."""
+"""README's first task by hand, typed as it stands: its SQL, its commands, its files, on two fresh servers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,6 @@ class Reader:
         command = binaries / "dmctl"
         command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m dm.cli.dmctl "$@"\n', encoding="utf-8")
         command.chmod(0o755)
-        (self.directory / "task-examples").symlink_to(ROOT / "task-examples")
         self.client = Client(None, self.environment, lambda _: None)
 
     def type(self, command: str) -> None:
@@ -50,12 +49,11 @@ class Reader:
         )
         assert done.returncode == 0, f"$ {command}\n{done.stdout}{done.stderr}"
 
-    def set_port(self, name: str, port: int) -> None:
-        """What README says in words: put your port into the file."""
-        path = self.directory / name
-        text = path.read_text(encoding="utf-8")
-        assert "port: 3306" in text
-        path.write_text(text.replace("port: 3306", f"port: {port}"), encoding="utf-8")
+    def write(self, name: str, text: str, port: tuple[int, int]) -> None:
+        """A file as the README shows it, with our server's port in the place of its own."""
+        shown, ours = (f"port: {number}" for number in port)
+        assert text.count(shown) == 1
+        (self.directory / name).write_text(text.replace(shown, ours), encoding="utf-8")
 
     def wait_until_synced(self, task: str) -> None:
         """Ask until everything is applied."""
@@ -91,22 +89,23 @@ def test_every_command_of_the_walk_through_works_as_written(reader: Reader, serv
         "CREATE TABLE shop.orders (id INT PRIMARY KEY, customer VARCHAR(40), total DECIMAL(10,2))",
         "INSERT INTO shop.orders VALUES (1, 'Ada', 10.50), (2, 'Grace', 20.00)",
     )
-    at_source, at_target, copying, working = blocks(section(README.read_text(encoding="utf-8"), "By hand"))
+    shown = blocks(section(README.read_text(encoding="utf-8"), "A first task by hand"))
+    at_source, at_target = (block for block in shown if block.language == "sql")
+    source_file, task_file = (block for block in shown if block.language == "yaml")
     source.execute(*_statements(at_source.text))
     target.execute(*_statements(at_target.text))
-    for command in copying.commands:
-        if command != "make install":
-            reader.type(command)
-    reader.set_port("source.yaml", source.port)
-    reader.set_port("task.yaml", target.port)
+    reader.write("source.yaml", source_file.text, (3306, source.port))
+    reader.write("task.yaml", task_file.text, (3307, target.port))
 
-    for command in working.commands:
+    for command in (command for block in shown for command in block.commands):
+        if command == "make install":
+            continue
         reader.type(command)
         if " start-task " in command:
-            reader.wait_until_synced("shop-all")
+            reader.wait_until_synced("shop")
             source.execute("INSERT INTO shop.orders VALUES (3, 'Barbara', 30.25)")
         if " resume-task " in command:
-            reader.wait_until_synced("shop-all")
+            reader.wait_until_synced("shop")
 
     rows = "SELECT * FROM shop.orders ORDER BY id"
     assert target.query(rows) == source.query(rows)
