@@ -44,9 +44,9 @@ from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
 from dm.changes.constant import ConstantColumn
-from dm.changes.fold import faithful, fold_for
-from dm.changes.keys import Key, KeyFunction, KeyPart, key_function, table_key, wild_key
+from dm.changes.keys import Key, KeyFunction, table_key
 from dm.changes.narrowing import refuse_narrower
+from dm.changes.row_keys import key_functions, row_keys
 from dm.changes.row_text import RowText, listed_text, row_text
 from dm.changes.shared_keys import SharedKeys
 from dm.changes.target_table import TargetTable
@@ -54,7 +54,7 @@ from dm.config.syncer import InsertMode, MissingRow, NarrowerColumns
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
-from dm.schema.table import Column, ForeignKey, Index, TableSchema
+from dm.schema.table import Column, TableSchema
 from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
 # Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
@@ -130,44 +130,24 @@ def build_plan(
     `shared` is what the plans of all source tables of that target have in common; it learns from this one.
     """
     shared = SharedKeys() if shared is None else shared
-    schema = target.schema
-    columns = [*wire, *(constant.column for constant in constants)]
-    mapped = map_columns(source.name, columns, schema, options.flavor)
+    schema, checked = target.schema, options.foreign_key_checks
+    mapped = map_columns(source.name, [*wire, *(each.column for each in constants)], schema, options.flavor)
     if options.narrower_columns == "pause":
         # Those of routes are fitted to the target's.
-        own = (column for column in mapped if column.at < len(wire))
-        pairs = ((column.source, column.target) for column in own)
+        pairs = ((column.source, column.target) for column in mapped if column.at < len(wire))
         refuse_narrower(source.name, schema.name, pairs, null_is_now=target.null_is_now)
     by_name = {column.target.name.lower(): column for column in mapped}
-    uniques = schema.unique_indexes
-    usable = ((index.name, key) for index in uniques if (key := _row_key(index, by_name, nulls=False)))
-    row_index, row_key = next(usable, ("", ()))
-    checked = options.foreign_key_checks
     written = tuple(column for column in mapped if column.written)
-    extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
-    indexed = {name.lower() for index in schema.indexes for name in index.columns}
-    keyed = bool(row_key)
-    identity = _identity(source, row_key, by_name)
+    keys = row_keys(source, schema, by_name)
+    keyed = bool(keys.row_key)
     shared.plans += 1
     shared.keyless = shared.keyless or not keyed
-    groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
-    compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
     if target.linked and not keyed and not target.keyless_kin:
         # Its kin took it for a table with a key, as the target's structure says.
         raise DMError("foreign-key-kin-keyless", table=schema.name)
-    wild = bool(target.referenced)
-    functions = [_index_key(schema.name, index, by_name, options.weights, shared, wild=wild) for index in uniques]
-    if checked:
-        functions += _reference_keys(target, by_name, options.weights)
-    key_names = {name.lower() for index in uniques for name in index.columns}
-    in_row_key = {column.at for column in row_key}
-    verified = tuple(
-        column
-        for column in written
-        if column.at not in in_row_key
-        and (column in identity or column.target.name.lower() in key_names)
-        and faithful(column.source, column.target)
-    )
+    extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
+    groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
+    compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
     return TablePlan(
         source=source.name,
         target=schema.name,
@@ -178,27 +158,18 @@ def build_plan(
         ordered=shared.keyless or target.acting or target.keyless_kin,
         linked=target.linked,
         cascades=target.acting,
-        row_key=row_key,
-        identity=identity,
-        row_index=row_index,
-        key_values=listed_text(row_key),
-        all_key_values=listed_text(row_key + verified),
-        comparisons=tuple(
-            (column.at, exact(column, options.flavor, table=source.name, indexed=column.target.name.lower() in indexed))
-            for column in written
-        ),
-        other_keys=tuple(
-            key
-            for key in (_row_key(index, by_name, nulls=True) for index in uniques)
-            if key and (key != row_key or identity)
-        ),
-        verified=verified,
-        key_functions=tuple(functions),
+        row_key=keys.row_key,
+        identity=keys.identity,
+        row_index=keys.index,
+        key_values=listed_text(keys.row_key),
+        all_key_values=listed_text(keys.row_key + keys.verified),
+        comparisons=_comparisons(source.name, schema, written, options.flavor),
+        other_keys=keys.others,
+        verified=keys.verified,
+        key_functions=key_functions(target, by_name, options.weights, shared, foreign_keys=checked),
         order_key=table_key(schema.name) if shared.keyless else None,
-        key_columns=frozenset(
-            column.at for column in mapped if column in identity or column.target.name.lower() in key_names
-        ),
-        unique_indexes=len(uniques),
+        key_columns=keys.columns,
+        unique_indexes=len(schema.unique_indexes),
         zero_enums=tuple(column.at for column in written if column.source.base == column.target.base == "enum"),
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
@@ -211,15 +182,25 @@ def build_plan(
         groupable=groupable,
         statement_rows=STATEMENT_ROWS if options.multiple_rows else 1,
         compacts=compacts,
-        forgets_rows=compacts and len(uniques) == 1 and not (schema.partitions or identity),
+        forgets_rows=compacts and len(schema.unique_indexes) == 1 and not (schema.partitions or keys.identity),
         long_columns=tuple(column.at for column in written if column.source.base in _LONG_TYPES),
-        defaults_agree=frozenset(
-            column.at
-            for column in written
-            if column.source.default == column.target.default and _constant(column.source)
-        ),
+        defaults_agree=frozenset(column.at for column in written if _same_default(column)),
         constants=tuple(constant.value for constant in constants),
     )
+
+
+def _comparisons(
+    source: TableName, schema: TableSchema, written: Sequence[MappedColumn], flavor: Flavor
+) -> tuple[tuple[int, Comparison], ...]:
+    indexed = {name.lower() for index in schema.indexes for name in index.columns}
+    return tuple(
+        (column.at, exact(column, flavor, table=source, indexed=column.target.name.lower() in indexed))
+        for column in written
+    )
+
+
+def _same_default(column: MappedColumn) -> bool:
+    return column.source.default == column.target.default and _constant(column.source)
 
 
 def _same_values(schema: TableSchema, mapped: Sequence[MappedColumn], constant_from: int) -> bool:
@@ -254,103 +235,3 @@ def _size(column: Column) -> tuple[int | None, int | None]:
 def _constant(column: Column) -> bool:
     """Whether the column's default is the same in every row: a literal, or NULL."""
     return column.nullable if column.default is None else bool(_LITERAL.match(column.default))
-
-
-def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> tuple[MappedColumn, ...]:
-    """The columns by which the index finds exactly one row, empty where it can't."""
-    found: list[MappedColumn] = []
-    for part in index.parts:
-        column = by_name.get((part.column or "").lower())
-        if column is None or not column.written or not faithful(column.source, column.target):
-            return ()
-        if column.target.nullable and index.kind != "primary" and not nulls:
-            return ()
-        found.append(column)
-    return tuple(found)
-
-
-def _identity(
-    source: TableSchema, row_key: Sequence[MappedColumn], by_name: dict[str, MappedColumn]
-) -> tuple[MappedColumn, ...]:
-    """What tells the source's rows apart, where the row key does not: two of them may exchange their values of it."""
-    names = {column.source.name.lower() for column in row_key}
-    uniques = source.unique_indexes
-    if not row_key or any({(part.column or "").lower() for part in index.parts} <= names for index in uniques):
-        return ()
-    nullable = {column.name.lower() for column in source.columns if column.nullable}
-    for index in uniques:
-        whole = all(part.prefix is None for part in index.parts)
-        key = _row_key(index, by_name, nulls=True)
-        if whole and key and nullable.isdisjoint(name.lower() for name in index.columns):
-            return tuple(column for column in key if column not in row_key)
-    return ()
-
-
-def _index_key(
-    table: TableName,
-    index: Index,
-    by_name: dict[str, MappedColumn],
-    weights: Weights | None,
-    shared: SharedKeys,
-    *,
-    wild: bool,
-) -> KeyFunction:
-    parts = []
-    for at, part in enumerate(index.parts):
-        column = by_name.get((part.column or "").lower())
-        name = part.column or f"#{index.name}.{at}"
-        if column is None or not column.written:
-            parts.append(KeyPart(name, None, None, part.prefix))
-        else:
-            fold = fold_for(column.source, column.target, part.prefix, weights)
-            parts.append(KeyPart(name, column.at, fold, part.prefix))
-    if wild and any(part.fold is None for part in parts):
-        # A child can't name the parent row in the same terms, so it could not be kept behind it.
-        return wild_key
-    return key_function(table, [shared.part(part) for part in parts])
-
-
-def _reference_keys(
-    target: TargetTable, by_name: dict[str, MappedColumn], weights: Weights | None
-) -> list[KeyFunction]:
-    """With foreign keys checked: the keys by which children name this table's rows, and those of its own parents."""
-    name = target.schema.name
-    functions = []
-    unique = {
-        tuple(sorted(column.lower() for column in index.columns))
-        for index in target.schema.unique_indexes
-        if all(part.prefix is None for part in index.parts)
-    }
-    for columns in target.referenced:
-        if tuple(sorted(column.lower() for column in columns)) not in unique:
-            functions.append(
-                _columns_key(name, target.schema, list(zip(columns, columns, strict=True)), by_name, weights)
-            )
-    for foreign in target.schema.foreign_keys:
-        parent = target.schema if foreign.parent == name else target.parents.get(foreign.parent)
-        if parent is not None:
-            functions.append(_columns_key(foreign.parent, parent, _pairs(foreign), by_name, weights))
-    return functions
-
-
-def _pairs(foreign: ForeignKey) -> list[tuple[str, str]]:
-    return list(zip(foreign.columns, foreign.parent_columns, strict=True))
-
-
-def _columns_key(
-    table: TableName,
-    schema: TableSchema,
-    pairs: Sequence[tuple[str, str]],
-    by_name: dict[str, MappedColumn],
-    weights: Weights | None,
-) -> KeyFunction:
-    parts = []
-    for own, there in pairs:
-        column, place = by_name.get(own.lower()), schema.column(there)
-        fold = None
-        if column is not None and column.written and place is not None:
-            fold = fold_for(column.source, place, None, weights)
-        if column is None or fold is None:
-            return wild_key
-        parts.append(KeyPart(there, column.at, fold))
-    return key_function(table, parts)

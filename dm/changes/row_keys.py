@@ -1,0 +1,172 @@
+"""Which of a target's keys tell its rows apart: the key that finds a row again, and what the changes of a row touch.
+
+The row key is the first unique index without NULLs whose columns all come from the source row unchanged. The plan says
+what hangs on it (`dm.changes.plan`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dm.changes.collation import Weights
+from dm.changes.column_map import MappedColumn
+from dm.changes.fold import faithful, fold_for
+from dm.changes.keys import KeyFunction, KeyPart, key_function, wild_key
+from dm.changes.shared_keys import SharedKeys
+from dm.changes.target_table import TargetTable
+from dm.ident import TableName
+from dm.schema.table import ForeignKey, Index, TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class RowKeys:
+    """The columns that tell the rows of one table apart."""
+
+    index: str  # the index of the row key, empty without one
+    row_key: tuple[MappedColumn, ...]  # finds a row; empty where nothing does
+    identity: tuple[MappedColumn, ...]  # the source's key, where rows of the source may exchange values of the row key
+    others: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
+    verified: tuple[MappedColumn, ...]  # further key columns, compared where the order of changes was altered
+    columns: frozenset[int]  # indexes in the row of all columns of unique indexes
+
+
+def row_keys(source: TableSchema, schema: TableSchema, by_name: dict[str, MappedColumn]) -> RowKeys:
+    """The keys of a target's table for rows of `source`; `by_name` are the mapped columns by the target's names."""
+    uniques = schema.unique_indexes
+    usable = ((index.name, key) for index in uniques if (key := _row_key(index, by_name, nulls=False)))
+    row_index, row_key = next(usable, ("", ()))
+    identity = _identity(source, row_key, by_name)
+    key_names = {name.lower() for index in uniques for name in index.columns}
+    in_row_key = {column.at for column in row_key}
+    in_keys = [c for c in by_name.values() if c in identity or c.target.name.lower() in key_names]
+    computed = (_row_key(index, by_name, nulls=True) for index in uniques)
+    return RowKeys(
+        index=row_index,
+        row_key=row_key,
+        identity=identity,
+        others=tuple(key for key in computed if key and (key != row_key or identity)),
+        verified=tuple(
+            column
+            for column in in_keys
+            if column.written and column.at not in in_row_key and faithful(column.source, column.target)
+        ),
+        columns=frozenset(column.at for column in in_keys),
+    )
+
+
+def key_functions(
+    target: TargetTable,
+    by_name: dict[str, MappedColumn],
+    weights: Weights | None,
+    shared: SharedKeys,
+    *,
+    foreign_keys: bool,
+) -> tuple[KeyFunction, ...]:
+    """What computes the keys that a change touches; with `foreign_keys` those of parents and children as well."""
+    name, wild = target.schema.name, bool(target.referenced)
+    uniques = target.schema.unique_indexes
+    functions = [_index_key(name, index, by_name, weights, shared, wild=wild) for index in uniques]
+    if foreign_keys:
+        functions += _reference_keys(target, by_name, weights)
+    return tuple(functions)
+
+
+def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> tuple[MappedColumn, ...]:
+    """The columns by which the index finds exactly one row, empty where it can't."""
+    found: list[MappedColumn] = []
+    for part in index.parts:
+        column = by_name.get((part.column or "").lower())
+        if column is None or not column.written or not faithful(column.source, column.target):
+            return ()
+        if column.target.nullable and index.kind != "primary" and not nulls:
+            return ()
+        found.append(column)
+    return tuple(found)
+
+
+def _identity(
+    source: TableSchema, row_key: Sequence[MappedColumn], by_name: dict[str, MappedColumn]
+) -> tuple[MappedColumn, ...]:
+    """What tells the source's rows apart, where the row key does not: two of them may exchange their values of it."""
+    names = {column.source.name.lower() for column in row_key}
+    uniques = source.unique_indexes
+    if not row_key or any({(part.column or "").lower() for part in index.parts} <= names for index in uniques):
+        return ()
+    nullable = {column.name.lower() for column in source.columns if column.nullable}
+    for index in uniques:
+        whole = all(part.prefix is None for part in index.parts)
+        key = _row_key(index, by_name, nulls=True)
+        if whole and key and nullable.isdisjoint(name.lower() for name in index.columns):
+            return tuple(column for column in key if column not in row_key)
+    return ()
+
+
+def _index_key(
+    table: TableName,
+    index: Index,
+    by_name: dict[str, MappedColumn],
+    weights: Weights | None,
+    shared: SharedKeys,
+    *,
+    wild: bool,
+) -> KeyFunction:
+    parts = []
+    for at, part in enumerate(index.parts):
+        column = by_name.get((part.column or "").lower())
+        name = part.column or f"#{index.name}.{at}"
+        if column is None or not column.written:
+            parts.append(KeyPart(name, None, None, part.prefix))
+        else:
+            fold = fold_for(column.source, column.target, part.prefix, weights)
+            parts.append(KeyPart(name, column.at, fold, part.prefix))
+    if wild and any(part.fold is None for part in parts):
+        # A child can't name the parent row in the same terms, so it could not be kept behind it.
+        return wild_key
+    return key_function(table, [shared.part(part) for part in parts])
+
+
+def _reference_keys(
+    target: TargetTable, by_name: dict[str, MappedColumn], weights: Weights | None
+) -> list[KeyFunction]:
+    """With foreign keys checked: the keys by which children name this table's rows, and those of its own parents."""
+    name = target.schema.name
+    functions = []
+    unique = {
+        tuple(sorted(column.lower() for column in index.columns))
+        for index in target.schema.unique_indexes
+        if all(part.prefix is None for part in index.parts)
+    }
+    for columns in target.referenced:
+        if tuple(sorted(column.lower() for column in columns)) not in unique:
+            functions.append(
+                _columns_key(name, target.schema, list(zip(columns, columns, strict=True)), by_name, weights)
+            )
+    for foreign in target.schema.foreign_keys:
+        parent = target.schema if foreign.parent == name else target.parents.get(foreign.parent)
+        if parent is not None:
+            functions.append(_columns_key(foreign.parent, parent, _pairs(foreign), by_name, weights))
+    return functions
+
+
+def _pairs(foreign: ForeignKey) -> list[tuple[str, str]]:
+    return list(zip(foreign.columns, foreign.parent_columns, strict=True))
+
+
+def _columns_key(
+    table: TableName,
+    schema: TableSchema,
+    pairs: Sequence[tuple[str, str]],
+    by_name: dict[str, MappedColumn],
+    weights: Weights | None,
+) -> KeyFunction:
+    parts = []
+    for own, there in pairs:
+        column, place = by_name.get(own.lower()), schema.column(there)
+        fold = None
+        if column is not None and column.written and place is not None:
+            fold = fold_for(column.source, place, None, weights)
+        if column is None or fold is None:
+            return wild_key
+        parts.append(KeyPart(there, column.at, fold))
+    return key_function(table, parts)
