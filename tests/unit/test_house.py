@@ -1,0 +1,69 @@
+"""The shape of the house: small files, short functions, few arguments, field names, tests that mirror the tree."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import dm
+
+PACKAGE = Path(dm.__file__).parent
+TESTS = Path(__file__).parent
+MOST_LINES = 600
+MOST_LINES_OF_A_FUNCTION = 80
+MOST_ARGUMENTS = 6
+NOT_NOUNS = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}
+# Of the tests' folders, those about something that is not a package of dm.
+NOT_OF_DM = {"chaos", "docs"}
+# The DDL wing is to plan first and then do; with that these two get what they know as one object.
+TOO_MANY_ARGUMENTS = {"DdlBarrier", "DdlExecution"}
+
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_there_are_modules() -> None:
+    assert len(MODULES) > 100
+
+
+def classes(tree: ast.AST) -> Iterator[ast.ClassDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
+
+
+def functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+def lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    return (node.end_lineno or node.lineno) - node.lineno + 1
+
+
+def arguments_of_constructor(made: ast.ClassDef) -> int:
+    """How many things the constructor takes, 0 where the class has none of its own."""
+    for node in made.body:
+        if isinstance(node, ast.FunctionDef) and node.name == "__init__":
+            taken = node.args
+            return len(taken.posonlyargs) + len(taken.args) + len(taken.kwonlyargs) - 1
+    return 0
+
+
+@pytest.mark.parametrize("module", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_module_fits_in_a_head(module: Path) -> None:
+    text = module.read_text(encoding="utf-8")
+    tree = ast.parse(text)
+    assert text.count("\n") <= MOST_LINES
+    assert [f"{each.name}: {lines(each)}" for each in functions(tree) if lines(each) > MOST_LINES_OF_A_FUNCTION] == []
+    assert [
+        f"{each.name}: {arguments_of_constructor(each)}"
+        for each in classes(tree)
+        if arguments_of_constructor(each) > MOST_ARGUMENTS and each.name not in TOO_MANY_ARGUMENTS
+    ] == []
+    assert module.stem not in NOT_NOUNS
+
+
+def test_unit_tests_mirror_the_tree() -> None:
+    folders = {path.parent.relative_to(TESTS) for path in TESTS.rglob("test_*.py")}
+    unknown = {folder for folder in folders if not (PACKAGE / folder).is_dir() and folder.name not in NOT_OF_DM}
+    assert unknown == set()
