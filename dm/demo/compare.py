@@ -240,7 +240,7 @@ def _compare_pair(
 
 
 def _has_virtual_columns(found: Structure) -> bool:
-    """Whether CHECKSUM TABLE depends on more than the rows: on what the buffer last held for a VIRTUAL column."""
+    """Whether there is a VIRTUAL column: with one, servers with equal rows give different CHECKSUM TABLE results."""
     return any(column.generated.startswith("virtual") for column in found.columns)
 
 

@@ -14,7 +14,7 @@ class Part:
     """Files and folders of tests; one without any is the crash loops of `tests.chaos.run`."""
 
     name: str
-    minutes: int  # about; those of convergence and crash-loops are measured, the others are guesses
+    minutes: int  # an estimate; `docs/chaos-result.json` has what a run took
     paths: tuple[str, ...] = ()
 
 
