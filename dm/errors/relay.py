@@ -195,7 +195,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the source names a binlog file {file!r}, which is no binlog file name",
+        "the source names a binlog file {file!r}, which is not a binlog file name",
         "check that host and port belong to a MySQL or MariaDB server",
     ),
     ErrorKind(
