@@ -37,7 +37,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the source sends something that is no binlog stream: {what}",
+        "the answer of the source is not a binlog stream: {what}",
         "the relay reconnects by itself; if it happens again, check the network to the source",
         retryable=True,
     ),
