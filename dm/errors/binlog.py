@@ -11,9 +11,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "binlog event {event} ending at {end} can't be read: {what}",
-        "the bytes are damaged or of a version this program does not know; compare with `mysqlbinlog"
-        " --verify-binlog-checksum` on the source's file; a damaged relay log is pulled again after `dmctl stop-relay`"
-        " and removing the file",
+        "the bytes are damaged or of a version that dm does not know; check the source's file with `mysqlbinlog "
+        "--verify-binlog-checksum`; to fetch a damaged relay file again, `dmctl stop-relay` and remove the file",
     ),
     ErrorKind(
         "checksum-mismatch",
@@ -22,7 +21,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "binlog event {event} ending at {end} does not match its checksum",
-        "the bytes were damaged on disk or on the way; read them again: resume the task, or remove the relay log file",
+        "the bytes were damaged on disk or in transit; read them again: resume the task, or remove the relay file",
     ),
     ErrorKind(
         "event-unknown",
@@ -30,8 +29,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "binlog-op",
         "upstream",
         "high",
-        "binlog event type {type} is not known and the server did not mark it as ignorable",
-        "the source uses a feature this version does not know; ignoring the event could lose changes",
+        "binlog event type {type} is unknown, and the server did not mark it as ignorable",
+        "the source uses a feature that this version does not know; ignoring the event could lose changes",
     ),
     ErrorKind(
         "event-unsupported",
@@ -48,9 +47,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the binlog's rows of {table} do not fit the table structure tracked for this position: {why}",
-        "a DDL was not replicated or the start point is wrong: " + LOAD_AGAIN + ", or leave the table out with"
-        " `block-allow-list`",
+        "rows of {table} in the binlog do not match the structure tracked for this position: {why}",
+        "a DDL was not replicated, or the start position is wrong: "
+        + LOAD_AGAIN
+        + ", or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
         "row-corrupt",
@@ -69,7 +69,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "a statement in the binlog is not valid text of its client character set {charset}",
-        "look at the statement with `mysqlbinlog`; then " + START_LATER,
+        "inspect the statement with `mysqlbinlog`; then " + START_LATER,
     ),
     ErrorKind(
         "json-value-inexpressible",
@@ -77,9 +77,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "a JSON document of column {column} holds a value of column type {type}, which no SQL expression can make",
-        "at the source, write what came from a column of this type as text or base64, or keep the table out with"
-        " `block-allow-list`: " + WITH_NEW_FILE + "; or " + START_LATER,
+        "a JSON document in column {column} has a value of column type {type}, which no SQL expression can make",
+        "at the source, write values of this column type as text or base64, or exclude the table with "
+        "`block-allow-list`: " + WITH_NEW_FILE + "; or " + START_LATER,
     ),
     ErrorKind(
         "statement-failed-at-source",
@@ -87,7 +87,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "a statement ended with error {code} at the source, so it may have done only a part of it: {statement}",
-        "compare the tables it names and bring the target to the same state by hand; then `dmctl binlog skip`",
+        "a statement ended with error {code} at the source and may be executed only in part: {statement}",
+        "compare the tables it names, bring the target to the source's state by hand, then `dmctl binlog skip`",
     ),
 )

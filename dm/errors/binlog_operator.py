@@ -21,33 +21,33 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "operator-not-ddl", 36064, "sync-unit", "internal", "high",
         "only DDL can replace a statement or be injected: {statement}",
-        "do at the target by hand what is no DDL, then `dmctl binlog skip {task}`",
+        "execute what is no DDL at the target by hand, then `dmctl binlog skip {task}`",
     ),
     ErrorKind(
         "operator-missing", 36065, "sync-unit", "internal", "low",
         "error operator not exist, position: {place}",
-        "see `dmctl binlog list {task}` for those there are; one that was carried out can't be reverted",
+        "`dmctl binlog list {task}` shows the operators; one that was executed can't be reverted",
     ),
     ErrorKind(
         "no-failing-event", 36950, "sync-unit", "internal", "low",
         "source {source} has no error",
-        "name the position of the event that is meant with `--binlog-pos`; see `dmctl query-status {task}`",
+        "name the event's position with `--binlog-pos`; see `dmctl query-status {task}`",
     ),
     ErrorKind(
         "failing-event-without-statement", 36951, "sync-unit", "internal", "medium",
-        "the failing event of source {source} at {place} is no statement: it can't be skipped or replaced",
-        "rows are never left out: correct the target, or `dmctl binlog inject {task}` the DDL that makes it fit",
+        "the failing event of source {source} at {place} has rows, no statement: it can't be skipped or replaced",
+        "rows are never skipped: correct the target, or `dmctl binlog inject {task}` the DDL that makes it fit",
     ),
     ErrorKind(
         "operator-too-late", 36952, "sync-unit", "internal", "medium",
-        "the event at {place} lies before {now}: it was applied, or is just being applied",
-        "nothing can be skipped there any more; `dmctl query-status {task}` shows where the task is",
+        "the event at {place} lies before {now}: it is already applied, or is being applied now",
+        "it can't be skipped any more; `dmctl query-status {task}` shows where the task is",
     ),
     ErrorKind(
         "operator-without-statement", 36953, "sync-unit", "internal", "high",
         "`binlog {action}` at {place} names no statement, but {there}",
-        "`dmctl binlog revert {task} --binlog-pos {place}`, and give it again for a position that is the start of a"
-        " statement: mysqlbinlog shows it as `# at`",
+        "`dmctl binlog revert {task} --binlog-pos {place}`, and give it again for the start of a statement, which "
+        "mysqlbinlog shows as `# at`",
     ),
     ErrorKind(
         "task-not-syncing", 40056, "dm-worker", "internal", "medium",
@@ -62,11 +62,11 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "tracked-structure-missing", 44005, "schema-tracker", "internal", "high",
         "no structure of {table} is tracked for source {source}",
-        "it is found when the table's first rows come; `dmctl binlog-schema update {task}` sets one",
+        "dm learns it with the table's first rows; `dmctl binlog-schema update {task}` sets it",
     ),
     ErrorKind(
         "structure-statement-invalid", 44009, "schema-tracker", "internal", "medium",
-        "this is no valid CREATE TABLE statement ({why}): {statement}",
+        "this is not a valid CREATE TABLE statement ({why}): {statement}",
         "give a file with one CREATE TABLE as `SHOW CREATE TABLE` prints it at the source",
     ),
     ErrorKind(

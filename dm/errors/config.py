@@ -92,27 +92,30 @@ KINDS = (
     ),
     ErrorKind(
         "route-extract-unmatched", 20925, "config", "internal", "high",
-        "route {route} can't extract from {table}: `{regexp}` does not match the {part}'s name {value!r}",
-        "let the expression match every name that the route takes (`(?i)` in front: in any case), or the route take"
-        " fewer: " + WITH_NEW_FILE,
+        "route {route} can't extract from {table}: `{regexp}` does not match the {part} name {value!r}",
+        "let the expression match every name that the route matches (a leading `(?i)` ignores case), or let the "
+        "route match fewer: "
+        + WITH_NEW_FILE,
     ),
     ErrorKind(
         "extract-table-missing", 20926, "config", "downstream", "high",
-        "the target has no table {target}, into which routes extract from {table}",
-        "create {target_sql} at the target: the source's columns, and {columns} (VARCHAR), as part of each key that"
-        " rows of several source tables would share; then `dmctl resume-task`",
+        "the target has no table {target}, which routes with extracted columns from {table} need",
+        "create {target_sql} at the target with the source's columns and {columns} (VARCHAR); each key whose "
+        "values several source tables share must include them. Then `dmctl resume-task`",
     ),
     ErrorKind(
         "extract-column-unfit", 20927, "config", "downstream", "high",
-        "what is extracted from {table} can't go into column `{column}` of {target}: {why}",
-        "change the target's table (a VARCHAR column that the source does not have, long enough for the names) and"
-        " `dmctl resume-task`; or change the route: " + WITH_NEW_FILE,
+        "column `{column}` of {target} can't hold what is extracted from {table}: {why}",
+        "change the target's table (a VARCHAR column that the source lacks, long enough for the names) and `dmctl "
+        "resume-task`; or change the route: "
+        + WITH_NEW_FILE,
     ),
     ErrorKind(
         "extract-renamed", 20928, "config", "internal", "high",
-        "{statement} would change what is extracted for rows that are in {target} already: {old} becomes {new}",
-        "let a filter rule ignore `rename table` there, and change the rows at the target by hand (UPDATE .. SET of the"
-        " extracted columns): " + WITH_NEW_FILE,
+        "{statement} would change the extracted values of rows that are already in {target}: {old} becomes {new}",
+        "ignore `rename table` there with a filter rule, and change the rows at the target by hand (UPDATE .. SET "
+        "of the extracted columns): "
+        + WITH_NEW_FILE,
     ),
     ErrorKind(
         "expression-inexact", 20924, "config", "internal", "high",
@@ -124,6 +127,7 @@ KINDS = (
     ErrorKind(
         "event-refused", 20923, "config", "internal", "high",
         "a binlog event filter with `action: Error` ({rule}) matched {event} on {table}",
-        "look at the change; then change the rule's `action` (`Do` or `Ignore`): " + WITH_NEW_FILE,
+        "inspect the change; then set the rule's `action` to `Do` or `Ignore`: "
+        + WITH_NEW_FILE,
     ),
 )  # fmt: skip

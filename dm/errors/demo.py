@@ -6,7 +6,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "server-not-installed", 11910, "functional", "internal", "high",
         "there is no {flavor} server to start: {missing}",
-        "run `make install`; it puts both servers in place",
+        "run `make install`, which installs both servers",
     ),
     ErrorKind(
         "server-not-started", 11911, "functional", "internal", "high",
@@ -16,6 +16,6 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "demo-stuck", 11912, "functional", "internal", "high",
         "the demo waited {seconds} s for one step: {what}",
-        "see the status above and the logs in {log}",
+        "the status above and the logs in {log} tell why",
     ),
 )  # fmt: skip

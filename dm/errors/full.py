@@ -11,111 +11,111 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "spark-start-failed", 32901, "dump-unit", "internal", "high",
         "Spark does not start with master {master}",
-        "see RawCause for Spark's last words; check `spark:` in the task file, and the memory of this host",
+        "RawCause has Spark's last words; check `spark:` in the task file and the memory of this host",
         retryable=True,
     ),
     ErrorKind(
         "spark-job-failed", 32902, "dump-unit", "internal", "high",
         "the Spark job `{what}` failed",
-        "the task tries again by itself and goes on behind the chunks that are done; if it stays so, see RawCause",
+        "the task tries again by itself and continues after the finished chunks; if it keeps failing, see RawCause",
         retryable=True,
     ),
     ErrorKind(
         "dump-lock-refused", 32004, "dump-unit", "upstream", "high",
-        "could not lock {what} for a consistent start of the dump within {seconds} s",
-        "find what holds it at the source (long transactions, LOCK TABLES) and end it; the task tries again",
+        "could not lock {what} within {seconds} s for a consistent start of the dump",
+        "find what holds the lock at the source (long transactions, LOCK TABLES) and end it; the task tries again",
         retryable=True,
     ),
     ErrorKind(
         "dump-xa-prepared", 32903, "dump-unit", "upstream", "high",
-        "the source has prepared XA transactions ({xids}); their rows are neither readable nor in the binlog behind "
-        "the point where the dump starts",
+        "the source has prepared XA transactions ({xids}); a dump can't read their rows, and they are not in the "
+        "binlog after the dump's start",
         "commit or roll them back at the source (XA RECOVER lists them); the task tries again by itself",
         retryable=True,
     ),
     ErrorKind(
         "dump-tables-hidden", 32918, "dump-unit", "upstream", "high",
-        "the source may hide from user {user} what the lists want: {what}",
-        "a server lists only what an account has privileges on, so the dump would leave the rest out. Grant it to the "
-        "account (`{grant}`), then `dmctl resume-task`; or stop the task, name in `block-allow-list` the tables alone "
-        "that the account may read (`do-dbs` and `do-tables` without patterns), and start the task again",
+        "the source may hide listed tables from user {user}: {what}",
+        "a server shows an account only what it has privileges on, so the dump would miss the rest. Grant it to "
+        "the account (`{grant}`), then `dmctl resume-task`; or stop the task, name only readable tables in "
+        "`block-allow-list` (`do-dbs` and `do-tables` without patterns), and start the task again",
     ),
     ErrorKind(
         "dump-without-tables", 32919, "dump-unit", "upstream", "high",
-        "the source has no table that the lists want",
-        "see whether the names of `block-allow-list` are spelled as at the source: stop the task, correct them, and "
-        "start it again; or create the tables, then `dmctl resume-task`",
+        "the lists match no table of the source",
+        "check the spelling in `block-allow-list`: stop the task, correct it, and start the task again; or create "
+        "the tables, then `dmctl resume-task`",
     ),
     ErrorKind(
         "dump-xa-unknown", 32904, "dump-unit", "upstream", "high",
-        "the source does not tell user {user} whether prepared XA transactions exist",
-        "`{grant}` at the source, then resume the task",
+        "the source does not tell user {user} whether it has prepared XA transactions",
+        "execute `{grant}` at the source, then resume the task",
     ),
     ErrorKind(
         "dump-table-unstable", 32905, "dump-unit", "upstream", "high",
-        "table {table} changed its structure each time it was read ({rounds} times)",
-        "let the schema changes at the source come to an end, then resume the task",
+        "table {table} changed its structure during each of {rounds} reads",
+        "wait for the schema changes at the source to end, then resume the task",
         retryable=True,
     ),
     ErrorKind(
         "dump-where-refused", 32917, "dump-unit", "upstream", "high",
-        "the source can not read {table} with `where: {where}`",
-        "RawCause has the server's words; `where` of the section `mydumpers` holds for every dumped table: stop the "
-        "task, correct it, or keep the table out with `block-allow-list`, and start the task again",
+        "the source can't read {table} with `where: {where}`",
+        "RawCause has the server's words. `where` in `mydumpers` applies to every dumped table: stop the task, "
+        "correct it, or exclude the table with `block-allow-list`, and start the task again",
     ),
     ErrorKind(
         "dump-snapshot-lost", 32916, "dump-unit", "internal", "high",
-        "session {slot} of the dump lost its snapshot: Spark has started its task a second time",
-        "the task tries again by itself, and dumps as of a new moment; see the logs of Spark for what ended its worker",
+        "session {slot} of the dump lost its snapshot: Spark started its task a second time",
+        "the task tries again by itself with a new snapshot; Spark's logs say why its worker ended",
         retryable=True,
     ),
     ErrorKind(
         "dump-source-switched", 32925, "dump-unit", "upstream", "high",
-        "a session of the dump reached server {now}, and the dump is of server {before}",
-        "let the source's address lead to one server (no load balancer in front of several); the task tries again by "
-        "itself: it goes on where the address leads to the server of the dump again, and begins anew at another one",
+        "a session of the dump reached server {now}; the dump reads server {before}",
+        "let the source's address lead to one server only (no load balancer). The task tries again by itself: it "
+        "continues if the address leads to the dump's server again, and starts over at another server",
         retryable=True,
     ),
     ErrorKind(
         "dump-directory-foreign", 32907, "dump-unit", "internal", "high",
-        "the dump directory {directory} holds something else: {why}",
-        "stop the task, move the directory away or name another one in `loaders.dir`, and start the task again",
+        "the dump directory {directory} holds other files: {why}",
+        "stop the task, move the directory away or set another one in `loaders.dir`, and start the task again",
     ),
     ErrorKind(
         "dump-disk-full", 32910, "dump-unit", "internal", "high",
-        "there is no space left in the dump directory {directory}",
-        "make room; the task tries again by itself and goes on behind the chunks that are done. For another directory "
-        "stop the task, change `loaders.dir`, and start it with --remove-meta",
+        "the dump directory {directory} has no space left",
+        "free space; the task tries again by itself and continues after the finished chunks. To use another "
+        "directory, stop the task, change `loaders.dir`, and start it with --remove-meta",
         retryable=True,
     ),
     ErrorKind(
         "dump-sql-inexact", 32912, "dump-unit", "internal", "high",
-        "JSON column {column} of {table} holds a document, in row {row}, with values (DECIMALs, dates, bytes, unsigned "
-        "numbers) whose type its text does not say",
-        "use `dump-format: parquet`, which keeps the types; or `json-types: text` under `spark`: documents become what "
-        "their text says (a DECIMAL a DOUBLE, a date a string), in all tables",
+        "JSON column {column} of {table} has, in row {row}, values (DECIMALs, dates, bytes, unsigned numbers) "
+        "whose types its text does not tell",
+        "use `dump-format: parquet`, which keeps the types; or `json-types: text` under `spark`: in all tables, "
+        "documents then become what their text says (a DECIMAL becomes a DOUBLE, a date a string)",
     ),
     ErrorKind(
         "dump-directory-unusable", 32911, "dump-unit", "internal", "high",
-        "the dump directory {directory} can not be used",
-        "RawCause has the system's words; make it a directory that the user of dm can write to, or name another one in "
+        "the dump directory {directory} can't be used",
+        "RawCause has the system's words; make the directory writable for the user of dm, or set another one in "
         "`loaders.dir`, then resume the task",
     ),
     ErrorKind(
         "dump-directory-not-shared", 32908, "dump-unit", "internal", "high",
-        "the host {host} does not see the dump directory {directory} as the task's own host does",
-        "dump into a directory that all hosts of the Spark cluster share (NFS or alike), mounted at the same path "
-        "everywhere; or use a master on this host, such as `local[*]`",
+        "host {host} does not see the same dump directory {directory} as the task's host",
+        "use a directory that all hosts of the Spark cluster share (NFS or similar), mounted at the same path; or "
+        "a master on this host, such as `local[*]`",
     ),
     ErrorKind(
         "dump-streamed-table-changed", 32921, "dump-unit", "upstream", "high",
         "table {table} was altered, renamed or dropped while it was copied without files",
-        "stop the task, remove what it has made at the target, and start it with --remove-meta when the source's "
-        "schema changes are done; with `dump-files: all` such a table is read again",
+        "wait for the source's schema changes to end, stop the task, remove what it created at the target, and "
+        "start it with --remove-meta; with `dump-files: all` such a table is read again instead",
     ),
     ErrorKind(
         "lake-dump-streamed", 32922, "dump-unit", "internal", "medium",
-        "the dump in {directory} has no files of tables that were copied without (`dump-files: none`)",
+        "the dump in {directory} has no files of tables that were copied without files (`dump-files: none`)",
         "dump with `dump-files: all` (the default of the section `spark`)",
     ),
     ErrorKind(
@@ -125,71 +125,72 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "lake-table-ambiguous", 32923, "dump-unit", "internal", "medium",
-        "the dump in {directory} has several tables that {table} may mean: {known}",
-        'name the one as a pair of schema and table, such as `("shop", "orders.old")`, or with backticks',
+        "{table} may mean several tables of the dump in {directory}: {known}",
+        'name one as a pair of schema and table, such as `("shop", "orders.old")`, or with backticks',
     ),
     ErrorKind(
         "lake-files-ignored", 32924, "dump-unit", "internal", "high",
         "Spark would read {read} of the {chunks} files of table {table} in {directory}; it ignores {file}",
-        "dump the table again: file names of new dumps do not begin with `_`, which Spark ignores; what is there can "
-        "be loaded into a server",
+        "dump the table again: new dumps have no file names with a leading `_`, which Spark ignores. The old dump "
+        "can still be loaded into a server",
     ),
     ErrorKind(
         "lake-dump-missing", 32913, "dump-unit", "internal", "medium",
-        "there is no dump of dm in {directory}",
-        "name the directory of one task and source, `loaders.dir`, a dot and the task's name (of a task with several "
-        "sources the source's directory in it); keep its files with `clean-dump-file: false`",
+        "{directory} holds no dump of dm",
+        "name the directory of one task and source: `loaders.dir`, a dot and the task's name, and in it the "
+        "source's directory if the task has several; `clean-dump-file: false` keeps its files",
     ),
     ErrorKind(
         "lake-dump-unfinished", 32914, "dump-unit", "internal", "medium",
-        "the dump in {directory} is not finished, so rows are missing in it",
-        "wait until `dmctl query-status {task}` calls the unit Dump finished; if the task is paused, resume it",
+        "the dump in {directory} is not finished, rows are missing",
+        "wait until `dmctl query-status {task}` shows the unit Dump as finished; resume the task if it is paused",
     ),
     ErrorKind(
         "lake-dump-sql", 32915, "dump-unit", "internal", "medium",
-        "the dump in {directory} consists of SQL statements, which are no table for Spark",
-        "dump with `dump-format: parquet` (the default of the section `spark`); what is there can be loaded into a "
-        "server with task-mode `load`",
+        "the dump in {directory} consists of SQL statements, which Spark can't read as tables",
+        "dump with `dump-format: parquet` (the default of the section `spark`); task-mode `load` loads the "
+        "existing dump into a server",
     ),
     ErrorKind(
         "dump-file-damaged", 34900, "load-unit", "internal", "high",
         "dump file {file} is damaged: {why}",
-        "put the file back as it was and resume the task; or, where the task has made the dump itself, stop it, remove "
-        "the dump directory, and start the task again with --remove-meta",
+        "restore the file and resume the task; or, if the task made the dump itself, stop it, remove the dump "
+        "directory, and start the task again with --remove-meta",
     ),
     ErrorKind(
         "dump-file-not-understood", 34908, "load-unit", "internal", "high",
-        "dump file {file} holds something at byte {offset} (unpacked) that can not be loaded exactly: {why}",
-        "correct the file or dump again with other options, then resume the task: it goes on behind what is loaded",
+        "dump file {file} can't be loaded exactly from byte {offset} (unpacked): {why}",
+        "correct the file or dump again with other options, then resume the task: it continues after the loaded "
+        "part",
     ),
     ErrorKind(
         "dump-not-understood", 34909, "load-unit", "internal", "high",
-        "the dump in {directory} can not be loaded: {why}",
-        "correct the directory or dump again; `load` takes what this program, dumpling and mydumper write (SQL, plain, "
-        "gzip or zstd)",
+        "the dump in {directory} can't be loaded: {why}",
+        "correct the directory or dump again; `load` reads dumps of dm, dumpling and mydumper (SQL, plain, gzip or "
+        "zstd)",
     ),
     ErrorKind(
         "load-foreign-sync", 34910, "load-unit", "internal", "high",
-        "{directory} holds a dump of another program, from which nobody can go on exactly with the binlog",
-        "load it with task-mode `load`, then start a task of task-mode `incremental` with `meta` at the place that its "
-        "`metadata` names ({place})",
+        "{directory} holds a dump of another program; the binlog can't be followed exactly from it",
+        "load it with task-mode `load`, then start a task with task-mode `incremental` and `meta` at the position "
+        "in its `metadata` ({place})",
     ),
     ErrorKind(
         "load-extract-sql", 34911, "load-unit", "internal", "high",
-        "table {table} gets columns extracted from names, which can not be added to the rows of an SQL dump",
+        "table {table} needs columns extracted from names; these can't be added to the rows of an SQL dump",
         "use `dump-format: parquet`, or routes without `extract-table`, `extract-schema` and `extract-source`",
     ),
     ErrorKind(
         "load-statement-too-large", 34912, "load-unit", "downstream", "high",
-        "a statement of dump file {file} at byte {offset} has more than the {largest} bytes that the target takes",
-        "SET GLOBAL max_allowed_packet at the target (1073741824 is the most), then resume the task",
+        "a statement of dump file {file} at byte {offset} is larger than the target's limit of {largest} bytes",
+        "SET GLOBAL max_allowed_packet at the target (at most 1073741824), then resume the task",
     ),
     ErrorKind(
         "dump-missing", 34014, "load-unit", "internal", "high",
-        "there is no finished dump in {directory}",
-        "with task-mode `load`, see that `loaders.dir` and `name` are those of the task that has made the dump (the "
-        "directory is `dir`, a dot and the task's name), and that it has finished; with `full` or `all` start the task "
-        "anew with `dmctl start-task --remove-meta`",
+        "{directory} has no finished dump",
+        "with task-mode `load`, check that `loaders.dir` and `name` are those of the task that made the dump (the "
+        "directory is `dir`, a dot and the task's name), and that it has finished; with `full` or `all`, start "
+        "again with `dmctl start-task --remove-meta`",
     ),
     ErrorKind(
         "load-table-differs", 34902, "load-unit", "downstream", "high",
@@ -198,125 +199,126 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-key-missing", 34925, "load-unit", "downstream", "high",
-        "rows of {source_table} have no key at the target in {table}, and they were read while the source went on: "
-        "rows that were written meanwhile would be there twice",
+        "rows of {source_table} have no key in {table} at the target, and the dump read them while the source was "
+        "in use: rows written meanwhile would appear twice",
         "give {table} a primary or unique key of columns that {source_table} has, and resume the task; or stop the "
-        "task, leave the table at the target as it is but without rows, and load anew with --remove-meta: the dump "
-        "then sees that there is no key and reads {source_table} as it is at one moment",
+        "task, empty the table at the target but keep it, and load again with --remove-meta: the dump then sees "
+        "that there is no key and reads {source_table} in one snapshot",
     ),
     ErrorKind(
         "load-collation-unknown", 34903, "load-unit", "downstream", "high",
-        "the target does not know what table {table} is made of",
-        "create the table {target_table} at the target by hand, with the same character set and a collation that it "
+        "the target can't create table {table}: it lacks something that the structure needs",
+        "create {target_table} at the target by hand, with the same character set and a collation that the target "
         "knows, then resume the task; RawCause has the target's words",
     ),
     ErrorKind(
         "load-values-changed", 34907, "load-unit", "downstream", "high",
-        "table {table} did not take values as they are: {warnings} warnings where {expected} were expected (an ENUM's "
+        "the target changed values of table {table}: {warnings} warnings, {expected} were expected (an ENUM's "
         "error value gives one)",
-        "compare the table's columns at source and target; the rows were not committed",
+        "compare the column types of source and target; the rows were not committed",
     ),
     ErrorKind(
         "dump-json-types-unknown", 32920, "dump-unit", "upstream", "high",
-        "JSON column {column} of {table} may hold DECIMALs, dates, bytes and unsigned numbers, and a server this old "
-        "(before MySQL 8.0.4) does not tell where",
-        "`json-types: text` under `spark` in the task file takes what the documents' text says: a DECIMAL becomes a "
-        "DOUBLE, a date a string; or keep the table out with `block-allow-list`",
+        "JSON column {column} of {table} may hold DECIMALs, dates, bytes and unsigned numbers, and a server before "
+        "MySQL 8.0.4 does not tell where",
+        "`json-types: text` under `spark` takes what the documents' text says (a DECIMAL becomes a DOUBLE, a date "
+        "a string); or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
         "json-types-disagree", 34920, "load-unit", "internal", "high",
-        "the text of a JSON document and the types of its values do not go together: {value}",
-        "this is a defect, please report it; `json-types: text` under `spark` goes by the text alone",
+        "the text of a JSON document contradicts the types of its values: {value}",
+        "this is a defect of dm, please report it; `json-types: text` under `spark` uses the text alone",
     ),
     ErrorKind(
         "load-json-inexpressible", 34921, "load-unit", "downstream", "high",
-        "column {column} of {table} holds a JSON document, in row {row}, with a value of column type {type}, which no "
-        "SQL expression can make",
-        "write it at the source as text or base64 and dump again; or `json-types: text` under `spark` in the task "
-        "file: documents become what their text says (a DECIMAL a DOUBLE, a date a string), in all tables",
+        "JSON column {column} of {table} has, in row {row}, a value of column type {type}, which no SQL expression "
+        "can make",
+        "write it at the source as text or base64 and dump again; or set `json-types: text` under `spark`: in all "
+        "tables, documents then become what their text says (a DECIMAL becomes a DOUBLE, a date a string)",
     ),
     ErrorKind(
         "load-duplicate", 34922, "load-unit", "downstream", "high",
-        "a row of {source_table} of {source} has a key that {table} has already (RawCause names key and value); rows "
-        "in it come from: {others}",
-        "`on-duplicate-logical` in `loaders`: `replace` lets the later row win, `ignore` the earlier one; or route the "
-        "tables to different ones; if only this table is named, the row was there before the load or the target's "
-        "key is coarser than the source's",
+        "a row of {source_table} of {source} has a key that {table} already has (RawCause names key and value); "
+        "{table} has rows of: {others}",
+        "set `on-duplicate-logical` in `loaders` (`replace`: the later row wins, `ignore`: the earlier one); or "
+        "route the tables to different targets. If only this table is named, the row was there before the load, or "
+        "the target's key is coarser than the source's",
     ),
     ErrorKind(
         "load-rows-differ", 34923, "load-unit", "downstream", "high",
         "a statement of {rows} rows changed {affected} rows of {table}",
-        "look for triggers or a proxy at the target that change what statements do; the rows were not committed",
+        "look for triggers or a proxy at the target that change the effect of statements; the rows were not "
+        "committed",
     ),
     ErrorKind(
         "load-structure-differs", 34924, "load-unit", "downstream", "high",
-        "table {table} got its indexes and foreign keys after its rows, and one of them is not what it was before "
-        "they were taken off (RawCause shows the table)",
-        "compare them with those of the source's table and alter what differs, then resume the task; the rows are "
-        "complete",
+        "table {table} got its indexes and foreign keys after its rows, and one of them differs from before the "
+        "load (RawCause shows the table)",
+        "compare them with the source's table, alter what differs, then resume the task; the rows are complete",
     ),
     ErrorKind(
         "load-table-gone", 34926, "load-unit", "downstream", "high",
-        "table {table} is not at the target any more, but rows of {sources} are recorded as loaded into it",
-        "bring the table back with its rows and resume the task; or stop the task, empty what else it has loaded, and "
-        "start it with --remove-meta",
+        "table {table} is gone from the target, although rows of {sources} were loaded into it",
+        "restore the table with its rows and resume the task; or stop the task, empty the other tables it has "
+        "loaded, and start it with --remove-meta",
     ),
     ErrorKind(
         "load-route-changed", 34930, "load-unit", "downstream", "high",
-        "rows of {source_table} are recorded as loaded into {before}, and the routes lead to {table} now, where those "
-        "rows would be missing",
-        "stop the task, give it back the routes that it began with, and start it; to have other routes, empty what it "
-        "has loaded, and start it with --remove-meta",
+        "rows of {source_table} were loaded into {before}, and the routes now lead to {table}, which would miss "
+        "those rows",
+        "stop the task, restore its first routes, and start it; to use the new routes, empty what it has loaded, "
+        "and start it with --remove-meta",
     ),
     ErrorKind(
         "load-tables-left-out", 34931, "load-unit", "internal", "high",
-        "the lists want {tables}, which they left out when the dump was made: the rows of that time would be missing",
-        "stop the task, have `block-allow-list` leave them out again, and start it (a task of its own can load them); "
-        "or empty what it has loaded, and start it with --remove-meta: all tables are dumped and loaded anew",
+        "the lists now include {tables}, which they excluded when the dump was made: rows of that time would be "
+        "missing",
+        "stop the task, exclude them in `block-allow-list` again, and start it (another task can load them); or "
+        "empty what it has loaded, and start it with --remove-meta: this dumps and loads all tables again",
     ),
     ErrorKind(
         "load-timestamp-implicit", 34927, "load-unit", "downstream", "high",
-        "the target would give the TIMESTAMP column {column} of {table} a default, and ON UPDATE, that the source's "
-        "has not",
-        "switch `explicit_defaults_for_timestamp` on at the target, or give the target's user the right to set it for "
-        "a session (RawCause has the target's words), or create the table by hand; then resume the task",
+        "the target would give TIMESTAMP column {column} of {table} a default and ON UPDATE, which the source's "
+        "column lacks",
+        "turn `explicit_defaults_for_timestamp` on at the target, or allow the target's user to set it for a "
+        "session (RawCause has the target's words), or create the table by hand; then resume the task",
     ),
     ErrorKind(
         "load-key-demanded", 34929, "load-unit", "downstream", "high",
-        "the target takes no table without a primary key, and {source_table} has none; {table} was not made",
-        "switch `sql_generate_invisible_primary_key` on at the target (MySQL since 8.0.30), or "
-        "`sql_require_primary_key` off (MariaDB: `innodb_force_primary_key`), or create {table} by hand with a key of "
-        "its own, such as `dm_row BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY INVISIBLE`; then resume the "
-        "task; or leave the table out with `block-allow-list`",
+        "the target refuses tables without a primary key, and {source_table} has none; {table} was not created",
+        "turn `sql_generate_invisible_primary_key` on at the target (MySQL 8.0.30 or newer), or "
+        "`sql_require_primary_key` off (MariaDB: `innodb_force_primary_key`), or create {table} by hand with a key "
+        "of its own, such as `dm_row BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY INVISIBLE`; then resume "
+        "the task; or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
         "load-table-unsuitable", 34928, "load-unit", "downstream", "high",
-        "table {table} at the target can't take rows of {source_table}: {why}; after a crash nothing would tell which "
-        "rows are there",
-        "create {table} at the target by hand as a base table of a transactional engine (`ENGINE=InnoDB`), with the "
-        "columns of {source_table}, then resume the task; or leave the table out with `block-allow-list`",
+        "table {table} at the target can't take rows of {source_table}: {why}; after a crash, nothing would tell "
+        "which rows are there",
+        "create {table} at the target by hand as a base table of a transactional engine (`ENGINE=InnoDB`) with the "
+        "columns of {source_table}, then resume the task; or exclude the table with `block-allow-list`",
     ),
     ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",
-        "a newer run of the load of task {task} took over",
-        "nothing is lost; the newer run does the work",
+        "a newer run of the load of task {task} has taken over",
+        "do nothing: the newer run does the work",
         retryable=True,
     ),
     ErrorKind(
         "load-busy", 34905, "load-unit", "downstream", "medium",
-        "an earlier run's session still writes to the target",
-        "the task tries again by itself; if it stays so, end the old session at the target (SHOW PROCESSLIST)",
+        "a session of an earlier run still writes to the target",
+        "the task tries again by itself; if this persists, end the old session at the target (SHOW PROCESSLIST)",
         retryable=True,
     ),
     ErrorKind(
         "load-other-dump", 34018, "load-unit", "downstream", "high",
-        "the target holds the progress of another dump of source {source} in task {task}",
+        "the target has the progress of another dump of source {source} in task {task}",
         "stop the task, remove the rows it has loaded, and start it again with --remove-meta",
     ),
     ErrorKind(
         "load-error-mode", 34906, "load-unit", "internal", "high",
-        "`on-duplicate-logical: error` needs a dump with consistency `flush`: without it, a row that moved while the "
-        "dump ran may be there twice",
-        "use `on-duplicate-logical: replace`, or remove the dump directory: then the dump is made again",
+        "`on-duplicate-logical: error` needs a dump with consistency `flush`: otherwise a row that moved during "
+        "the dump may appear twice",
+        "use `on-duplicate-logical: replace`, or remove the dump directory: the dump is then made again",
     ),
 )  # fmt: skip

@@ -23,33 +23,33 @@ KINDS = (
     ErrorKind(
         "access-denied", 10900, "database", "not-set", "high",
         "{role} {address} refuses user {user}",
-        "check user and password in the configuration file; the server's own words are in RawCause",
+        "check user and password in the configuration file; RawCause has the server's words",
     ),
     ErrorKind(
         "privilege-missing", 10901, "database", "not-set", "high",
         "user {user} of {role} {address} lacks {lacks}",
-        "grant it to the user's account ({grant}), then `dmctl resume-task`, or `dmctl resume-relay` where the relay "
-        "says so; `dmctl check-task` on the task file lists every privilege that is missing, with its statement",
+        "grant it to the account ({grant}), then `dmctl resume-task`, or `dmctl resume-relay` if the relay reports "
+        "it; `dmctl check-task` on the task file lists all missing privileges with their statements",
     ),
     ErrorKind(
         "connection-lost", 10003, "database", "not-set", "medium",
         "the connection to {role} {address} broke",
-        "the task tries again by itself; see whether the server or the network is down",
+        "the task tries again by itself; check the server and the network",
         retryable=True,
     ),
     ErrorKind(
         "query-failed", 10005, "database", "not-set", "high",
         "{role} refused a query: {statement}",
-        "see RawCause for what the server said",
+        "RawCause has the server's words",
     ),
     ErrorKind(
         "statement-failed", 10006, "database", "not-set", "high",
         "{role} refused a statement: {statement}",
-        "see RawCause for what the server said",
+        "RawCause has the server's words",
     ),
     ErrorKind(
         "internal-error", 11900, "functional", "internal", "high",
-        "an internal error: {what}",
-        "this is a defect of dm; the log has the details; the task can be resumed with `dmctl resume-task`",
+        "internal error: {what}",
+        "this is a defect of dm, the log has the details; `dmctl resume-task` resumes the task",
     ),
 )  # fmt: skip

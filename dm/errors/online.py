@@ -16,7 +16,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "config",
         "internal",
         "high",
-        "one half of this statement is an online DDL, but {table} fits no rule of `{key}` ({rules}): {statement}",
+        "half of this statement is an online DDL, but {table} matches no rule of `{key}` ({rules}): {statement}",
         "let `{key}` match the tool's names: " + WITH_NEW_FILE + "; or " + _IN_ITS_PLACE + _NO_TOOL,
     ),
     ErrorKind(
@@ -25,7 +25,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the statement names tables of an online DDL beside others: {statement}",
+        "the statement names tables of an online DDL together with others: {statement}",
         OTHERWISE + _NO_TOOL,
     ),
     ErrorKind(
@@ -52,7 +52,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "{ghost} takes the place of {real}, but what was done to it is not known ({why}): {statement}",
+        "{ghost} replaces {real}, but its changes are not known ({why}): {statement}",
         _IN_ITS_PLACE + _NO_TOOL,
     ),
     ErrorKind(
@@ -61,7 +61,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "{ghost} takes the place of {real}, which the statements on it do not make what it is ({why}): {statement}",
+        "{ghost} replaces {real}, but its structure is not what the statements on it make of {real} ({why}): "
+        "{statement}",
         _IN_ITS_PLACE + _NO_TOOL,
     ),
     ErrorKind(
@@ -70,7 +71,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "{trash} takes the place of {real}; the target has no such table: {statement}",
+        "{trash} replaces {real}, and the target has no such table: {statement}",
         "copy the table to the target by hand, or undo there what the online DDL did, and `dmctl binlog skip` this"
         " statement" + _NO_TOOL,
     ),
@@ -80,8 +81,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "{real} was renamed to {trash}, which is not migrated; the target still has {target}, and now there is a new"
-        " one: {statement}",
+        "{real} was renamed to {trash}, which is not migrated; the target still has {target}, and this statement "
+        "creates a new one: {statement}",
         "drop or rename {target_sql} at the target and `dmctl resume-task`; " + OTHERWISE + _NO_TOOL,
     ),
     ErrorKind(
@@ -90,8 +91,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "{real} is dropped while the source has its ghost table {ghost}, which may take its place: {statement}",
-        "`dmctl binlog skip` where the tool drops the table to replace it (pt-osc's drop_swap); `dmctl binlog replace`"
-        " with this DROP TABLE where the table is meant to go",
+        "{real} is dropped while the source has its ghost table {ghost}, which may replace it: {statement}",
+        "`dmctl binlog skip` if the tool drops the table to replace it (pt-osc's drop_swap); `dmctl binlog "
+        "replace` with this DROP TABLE if the table is really dropped",
     ),
 )

@@ -9,9 +9,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the source does not have the binlog from {wanted} on any more; it has {available}; missing: {missing}",
-        "restore the purged binlog files at the source, or start again with a new full load;"
-        " keep binlogs longer at the source (binlog_expire_logs_seconds)",
+        "the source no longer has the binlog from {wanted} on; it has {available}; missing: {missing}",
+        "restore the purged binlog files at the source, or start again with a new full load; keep binlogs longer "
+        "at the source (binlog_expire_logs_seconds)",
     ),
     ErrorKind(
         "replica-id-taken",
@@ -29,7 +29,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source refused to send its binlog from {wanted} on (error {number})",
-        "see RawCause for what the server said",
+        "RawCause has the server's words",
     ),
     ErrorKind(
         "dump-stream-garbled",
@@ -37,8 +37,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "what the source sends is not a binlog stream: {what}",
-        "the connection is opened again by itself; if it comes back, look at the network between here and the source",
+        "the answer of the source is not a binlog stream: {what}",
+        "the relay reconnects by itself; if it happens again, check the network to the source",
         retryable=True,
     ),
     ErrorKind(
@@ -56,7 +56,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the server says its version is {version!r}, which is not a version number",
+        "the server reports version {version!r}, which is not a version number",
         "check that host and port belong to a MySQL or MariaDB server",
     ),
     ErrorKind(
@@ -66,8 +66,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source's binlog was reset: {what}",
-        "stop the tasks on the source, then start them with --remove-meta: with a new full load, or from an explicit "
-        "position; the relay begins anew when no other task has a place in the old binlog",
+        "stop the tasks of the source, then start them with --remove-meta, with a new full load or from an "
+        "explicit position; the relay starts over once no task has a position in the old binlog",
     ),
     ErrorKind(
         "source-gtid-diverged",
@@ -76,8 +76,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source lacks transactions that were already read: {missing}",
-        "point the source file to a server that has them; or stop the tasks on the source and start them with "
-        "--remove-meta: the relay begins anew when no other task has a place in the old binlog",
+        "point the source file to a server that has them; or stop the tasks of the source and start them with "
+        "--remove-meta: the relay starts over once no task has a position in the old binlog",
     ),
     ErrorKind(
         "source-changed-without-gtid",
@@ -85,7 +85,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the source is now server {now}, it was {before}; without GTIDs the place in its binlog can't be found",
+        "the source is now server {now}, it was {before}; without GTIDs the position in its binlog can't be found",
         "turn GTID on at the servers, or start again from an explicit position of the new server",
     ),
     ErrorKind(
@@ -95,8 +95,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "relay file {file} is damaged at offset {offset}: {what}",
-        "the relay fetches the file from the source again, and the task goes on by itself; nothing behind the damage"
-        " was applied; if it comes back, check the disk",
+        "the relay fetches the file again and the task continues by itself; nothing after the damage was applied; "
+        "if it happens again, check the disk",
         retryable=True,
     ),
     ErrorKind(
@@ -106,9 +106,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "relay file {file} is damaged at offset {offset} ({what}), and it can't be fetched again: {why}",
-        "put the file back from a backup of the source's binlog, under its name in the relay directory, and resume the"
-        " task; or bring it back at the source, then `dmctl pause-relay`, `resume-relay`, `resume-task`;"
-        " or start the task again with a new full load",
+        "restore the file from a backup of the source's binlog, under its name in the relay directory, and resume "
+        "the task; or restore it at the source, then `dmctl pause-relay`, `resume-relay`, `resume-task`; or start "
+        "the task again with a new full load",
     ),
     ErrorKind(
         "relay-gap",
@@ -116,8 +116,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "internal",
         "high",
-        "nothing proves that relay file {next} goes on where {file} ended: what the source wrote in between is missing",
-        "start the task again with a new full load, or put the missing files back from a backup of the source's binlog",
+        "nothing proves that relay file {next} continues where {file} ended: events in between are missing",
+        "start the task again with a new full load, or restore the missing files from a backup of the source's binlog",
     ),
     ErrorKind(
         "relay-start-misplaced",
@@ -125,7 +125,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "internal",
         "high",
-        "no event begins at offset {offset} of relay file {file}, which is whole: the start is not one of this file",
+        "no event begins at offset {offset} of relay file {file}, which is intact: the start is not a position of "
+        "this file",
         "set the start to the end of a transaction (`mysqlbinlog` shows them as end_log_pos), or start again with a new"
         " full load",
     ),
@@ -135,8 +136,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the start is at offset {offset} of {file}, and the source's file ends for good at {size}: the source lost in a"
-        " crash what it had sent (sync_binlog is not 1 there)",
+        "the start is at offset {offset} of {file}, but the source's file ends at {size}: in a crash the source "
+        "lost events it had sent (its sync_binlog is not 1)",
         "compare the target with the source, then start again with a new full load or from an explicit position",
     ),
     ErrorKind(
@@ -145,8 +146,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "medium",
-        "the source's binlog files have another name: {now} follows {before}",
-        "nothing: relay and tasks go on by GTID by themselves, the relay in a new sub-directory",
+        "the source's binlog files have a new name: {now} follows {before}",
+        "do nothing: relay and tasks continue by GTID, the relay in a new sub-directory",
         retryable=True,
     ),
     ErrorKind(
@@ -155,9 +156,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "the source's binlog files have another name: {now} follows {before}; without GTIDs the two have no order",
-        "give the source its old `log_bin` back, or turn GTID on, or let the tasks apply what the relay has and start"
-        " them again from an explicit position in {now}",
+        "the source's binlog files have a new name: {now} follows {before}; without GTIDs the two have no order",
+        "restore the old `log_bin` at the source, or turn GTID on, or let the tasks apply what the relay has and "
+        "start them again from an explicit position in {now}",
     ),
     ErrorKind(
         "relay-file-missing",
@@ -165,7 +166,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "internal",
         "high",
-        "the relay has no file {file}; it starts with {first}",
+        "the relay has no file {file}; its first file is {first}",
         "resume from a position that the relay has, or clear the relay directory and start the relay from there",
     ),
     ErrorKind(
@@ -174,8 +175,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "internal",
         "medium",
-        "relay file {file} ends at {size}, before {offset} where it was read to: the source lost it in a crash",
-        "the task goes on from its checkpoint by itself",
+        "relay file {file} ends at {size}, but it was read up to {offset}: the source lost the rest in a crash",
+        "the task continues from its checkpoint by itself",
         retryable=True,
     ),
     ErrorKind(
@@ -213,7 +214,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "an event of {file} arrived damaged at offset {offset}: {what}",
-        "the relay asks for it again by itself; if it comes back, check the source's file with mysqlbinlog",
+        "the relay requests it again by itself; if it happens again, check the source's file with mysqlbinlog",
         retryable=True,
     ),
     ErrorKind(
@@ -242,7 +243,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "medium",
         "the source is now server {now}, it was {before}",
-        "the task goes on by itself from its checkpoint, found by its GTID set at the new server",
+        "the task continues by itself from its checkpoint, which its GTID set locates at the new server",
         retryable=True,
     ),
     ErrorKind(
@@ -252,8 +253,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "{file} of the source was created at {theirs}, the relay's file of this name at {ours}: the source was reset",
-        "the task tries again once the relay has connected anew, which dm-worker has it do; if the relay then pauses, "
-        "do what its error says",
+        "the task tries again once the relay has reconnected, which dm-worker triggers; if the relay then pauses, "
+        "follow its error",
         retryable=True,
     ),
     ErrorKind(
@@ -263,6 +264,6 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source {address} does not let user {user} read its binlog",
-        "`{grant}` at the source",
+        "execute `{grant}` at the source",
     ),
 )

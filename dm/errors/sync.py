@@ -10,11 +10,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "the target does not tell upper from lower case (`lower_case_table_names`): {table} and {other_table} of the"
-        " source would be one there, {target} and {other_target}",
-        "send one of them to another name with `routes`, or both to the same name if they are to be merged, with"
-        " `case-sensitive: true` so that patterns tell them apart; or leave one out with `block-allow-list`: "
-        + WITH_NEW_FILE,
+        "the target ignores the case of names (`lower_case_table_names`): {table} and {other_table} of the source "
+        "would be one table there, {target} and {other_target}",
+        "send one of them to another name with `routes`, or merge both under one name, with `case-sensitive: true` "
+        "so that patterns tell them apart; or exclude one with `block-allow-list`: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "column-missing",
@@ -22,9 +21,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "source table {source} has columns that target table {target} lacks: {columns}",
-        "add them to the target (`ALTER TABLE {target_sql} ADD COLUMN {first} ...`) and `dmctl resume-task`; or keep"
-        " the table out with `block-allow-list`: " + WITH_NEW_FILE,
+        "target table {target} lacks columns of source table {source}: {columns}",
+        "add them to the target (`ALTER TABLE {target_sql} ADD COLUMN {first} ...`) and `dmctl resume-task`; or "
+        "exclude the table with `block-allow-list`: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "columns-narrower",
@@ -32,9 +31,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "target table {target} may take values of source table {source} for other values, without an error: {columns}",
-        "give the columns the source's types at the target (`ALTER TABLE {target_sql} MODIFY {first} ...`) and `dmctl"
-        " resume-task`; or `narrower-columns: accept` in `syncers`, if what the target makes of the values will do: "
+        "columns of target table {target} may silently store other values than source table {source} has: {columns}",
+        "give the target's columns the source's types (`ALTER TABLE {target_sql} MODIFY {first} ...`) and `dmctl "
+        "resume-task`; or, if the target's values are good enough, set `narrower-columns: accept` in `syncers`: "
         + WITH_NEW_FILE,
     ),
     ErrorKind(
@@ -43,11 +42,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "{operation} on {table} found no such row at the target: {key}",
-        "somebody else changed the target, or it did not start from the source's data: put the row back as the source"
-        " had it and `dmctl resume-task`, or load the table again. Where the table has a key, `safe-mode: true` in"
-        " `syncers` lets the source's rows win, and `missing-row: count` counts such rows and goes on without them: "
-        + WITH_NEW_FILE,
+        "{operation} on {table} found no row at the target with {key}",
+        "somebody else changed the target, or it did not start from the source's data: restore the row as the "
+        "source had it and `dmctl resume-task`, or load the table again. If the table has a key, `safe-mode: true` "
+        "in `syncers` lets the source's rows win; `missing-row: count` counts such rows and continues without "
+        "them: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "partial-row-image",
@@ -77,8 +76,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target already has a row with a key of this change: {statement}",
-        "RawCause names key and value: two sources that write one key need different tables or keys; a row that"
-        " somebody else wrote must go; `insert-mode: replace` in `syncers` lets the later row win; then resume",
+        "RawCause names key and value. Two sources that write one key need different tables or keys; delete a row "
+        "that somebody else wrote; `insert-mode: replace` in `syncers` lets the later row win; then resume the task",
     ),
     ErrorKind(
         "commit-outcome-unknown",
@@ -86,8 +85,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "medium",
-        "the connection to {address} broke while it committed: the outcome is not known yet",
-        "nothing to do: the task reads its progress row at the target, which tells, and goes on",
+        "the connection to {address} broke during COMMIT: the outcome is not known yet",
+        "do nothing: the task reads its progress row at the target, which tells the outcome, and continues",
         retryable=True,
     ),
     ErrorKind(
@@ -97,7 +96,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "medium",
         "the target rolled a transaction back: {reason}",
-        "the task tries again by itself; if it stays, see what else writes to these tables at the target",
+        "the task tries again by itself; if this persists, find what else writes to these tables at the target",
         retryable=True,
     ),
     ErrorKind(
@@ -106,8 +105,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "medium",
-        "the target {address} does not accept writes now: {reason}",
-        "the task tries again by itself; see RawCause, and whether the server is read-only, full or shutting down",
+        "target {address} accepts no writes now: {reason}",
+        "the task tries again by itself; RawCause tells whether the server is read-only, full or shutting down",
         retryable=True,
     ),
     ErrorKind(
@@ -116,9 +115,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "a statement of {size} bytes is longer than the target's max_allowed_packet lets it be: {statement}",
-        "raise `max_allowed_packet` at the target (`SET GLOBAL max_allowed_packet = 1073741824` is the most) and"
-        " `dmctl resume-task`; it should be several times the source's, since bytes are written as two digits each",
+        "a statement of {size} bytes exceeds the target's max_allowed_packet: {statement}",
+        "raise `max_allowed_packet` at the target (at most `SET GLOBAL max_allowed_packet = 1073741824`) and "
+        "`dmctl resume-task`; make it several times the source's, since each byte is written as two digits",
     ),
     ErrorKind(
         "target-table-missing",
@@ -127,8 +126,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target has no table {table}{unread}",
-        "create it at the target, or start the task with a full load (which alone brings older rows), or"
-        " route or filter the source table; then resume",
+        "create it at the target, or start the task with a full load (the only way to get older rows), or route or "
+        "filter the source table; then resume the task",
     ),
     ErrorKind(
         "target-table-unsuitable",
@@ -146,9 +145,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target checks foreign keys of {table}, and the source does not fill the columns of its key",
-        "rows without a key of the source's and foreign keys that are checked can't be brought into one order: give"
-        " the table a primary key of columns that the source has, or take `foreign_key_checks` out of `session` under"
-        " `target-database`: " + WITH_NEW_FILE,
+        "rows without a key and checked foreign keys can't be brought into one order: give the table a primary key "
+        "of columns that the source has, or remove `foreign_key_checks` from `session` under `target-database`: "
+        + WITH_NEW_FILE,
     ),
     ErrorKind(
         "value-changed",
@@ -157,7 +156,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "{operation} on {table}: the target would store another value than the source has",
-        "compare the column types of source and target; a row with an ENUM error value must fit the target otherwise",
+        "compare the column types of source and target; the target must have room for a row with an ENUM error value",
     ),
     ErrorKind(
         "session-variable-invalid",

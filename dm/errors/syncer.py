@@ -11,7 +11,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "another run of task {task} on source {source} has taken over (lane {lane}, epoch {epoch})",
-        "nothing to do: this run ended before it could write anything; see which dm-worker runs the task",
+        "do nothing: this run ended before it could write anything. Find out which dm-worker runs the task",
     ),
     ErrorKind(
         "target-went-back",
@@ -19,10 +19,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "target {target} has become an older copy of itself: it knows run {epoch} of task {task}, and this one is run"
-        " {ours}",
-        "the task goes on by itself from what that copy has; where it is not the one that is to be written to, stop the"
-        " task and lead its address to the right one",
+        "target {target} was replaced by an older copy of itself: the copy knows run {epoch} of task {task}, this "
+        "is run {ours}",
+        "the task continues by itself from what the copy has; if the copy is the wrong server, stop the task and "
+        "correct the address",
         retryable=True,
     ),
     ErrorKind(
@@ -31,9 +31,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "target {target} has no progress of task {task} any more, while the task ran: it was removed, or the target has"
-        " become a copy from before the task",
-        "bring the copy with the progress back and `dmctl resume-task`; or " + LOAD_AGAIN + ", or " + START_LATER,
+        "target {target} lost the progress of task {task} while the task ran: somebody removed it, or the target "
+        "is now a copy from before the task",
+        "restore the copy that has the progress and `dmctl resume-task`; or " + LOAD_AGAIN + ", or " + START_LATER,
     ),
     ErrorKind(
         "replay-out-of-order",
@@ -41,13 +41,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "rows of {source_table} that the source wrote before {until} may be in {table} already, where an earlier run of"
-        " the task put them by their key; now {table} has to be changed in the source's order ({why}), and nothing"
-        " tells which of them are there",
-        "give {table} back what it had (a primary key, or a unique key of NOT NULL columns that the source has too) and"
-        " `dmctl resume-task`; it may be dropped when `query-status` shows no safe mode any more. If a filter of the"
-        " task kept {source_table} out until now, put that back until the task is past the position above. Or "
-        + LOAD_AGAIN,
+        "an earlier run may already have put rows of {source_table}, written before {until}, into {table} by their "
+        "key; {table} must now be changed in the source's order ({why}), and nothing tells which rows are there",
+        "restore the key of {table} (a primary key, or a unique key of NOT NULL columns that the source has too) "
+        "and `dmctl resume-task`; the key may be dropped once `query-status` shows no safe mode. If a filter of "
+        "the task excluded {source_table} until now, restore the filter until the task is past the position above. "
+        "Or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "stopped-while-waiting",
@@ -56,7 +55,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "low",
         "stopped while waiting for {what}",
-        "resume the task; it goes on waiting",
+        "resume the task; it continues to wait",
         retryable=True,
     ),
     ErrorKind(
@@ -75,7 +74,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "medium",
         "the target did not finish the running transactions within {seconds} s",
-        "see what blocks them with SHOW PROCESSLIST on the target; the task tries again by itself",
+        "find what blocks them with SHOW PROCESSLIST at the target; the task tries again by itself",
         retryable=True,
     ),
     ErrorKind(
@@ -84,9 +83,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "only ROW format binlog can be replicated, found a DML statement on a migrated table: {statement}",
-        "set binlog_format=ROW for the sessions that write; do at the target what the statement does, and `dmctl binlog"
-        " skip` it; or " + LOAD_AGAIN + ", or " + START_LATER,
+        "the binlog holds a DML statement on a migrated table instead of its rows: {statement}",
+        "set binlog_format=ROW for the sessions that write; execute the statement's effect at the target by hand, "
+        "and `dmctl binlog skip` it; or " + LOAD_AGAIN + ", or " + START_LATER,
     ),
     ErrorKind(
         "rolled-back-rows",
@@ -112,10 +111,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "schema-tracker",
         "internal",
         "high",
-        "the structure of {table} at this point of the binlog is not known: {why}",
-        "tell the structure that it had with `dmctl binlog-schema update` (from a file, or `--from-source` or"
-        " `--from-target` where that has it), and `dmctl resume-task`; or start with `task-mode: all` (`--remove-meta`"
-        " where a checkpoint is there), which alone brings the rows that it had before; or exclude the table",
+        "the structure of {table} at this point of the binlog is unknown: {why}",
+        "provide the structure with `dmctl binlog-schema update` (from a file, or with `--from-source` or "
+        "`--from-target` if that side still has it), and `dmctl resume-task`; or start with `task-mode: all` "
+        "(`--remove-meta` if a checkpoint exists), which is the only way to get the older rows; or exclude the "
+        "table",
     ),
     ErrorKind(
         "structure-mismatch",
@@ -123,9 +123,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the rows of {table} do not fit its tracked structure: {why}",
-        "a DDL was not replicated or the start point is wrong: see `dmctl binlog-schema list`, set the right structure"
-        " with `dmctl binlog-schema update`, or `dmctl binlog inject` the missing DDL; or start again from a full load",
+        "rows of {table} do not match its tracked structure: {why}",
+        "a DDL was not replicated, or the start position is wrong: compare `dmctl binlog-schema list`, set the "
+        "right structure with `dmctl binlog-schema update`, or `dmctl binlog inject` the missing DDL; or start "
+        "again with a full load",
     ),
     ErrorKind(
         "event-outside-transaction",
@@ -133,10 +134,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "the start {start} is inside a transaction: the event at {place} belongs to one whose beginning was not read",
-        "nothing of that transaction was applied: find where one begins in the file (`SHOW BINLOG EVENTS`: at a Gtid or"
-        " Anonymous_Gtid event, before its BEGIN); then `dmctl stop-task`, and `dmctl start-task --remove-meta` with"
-        " that as `meta`",
+        "the start {start} is inside a transaction: the event at {place} belongs to a transaction whose beginning "
+        "was not read",
+        "nothing of that transaction was applied. Find the start of a transaction in the file (`SHOW BINLOG "
+        "EVENTS`: a Gtid or Anonymous_Gtid event, before its BEGIN), `dmctl stop-task`, and `dmctl start-task "
+        "--remove-meta` with that position as `meta`",
     ),
     ErrorKind(
         "table-map-missing",
@@ -145,7 +147,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "row event for table id {table_id} without its table map",
-        "the binlog is damaged; see the position with mysqlbinlog",
+        "the binlog is damaged; inspect the position with mysqlbinlog",
     ),
     ErrorKind(
         "ddl-partly-wanted",
@@ -153,8 +155,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "one statement names migrated and not migrated tables: {statement}",
-        OTHERWISE + "; or have `block-allow-list` take all its tables or none: " + WITH_NEW_FILE,
+        "one statement names both migrated and excluded tables: {statement}",
+        OTHERWISE + "; or let `block-allow-list` include all its tables or none: " + WITH_NEW_FILE,
     ),
     ErrorKind(
         "ddl-cascade-not-logged",
@@ -162,9 +164,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "this adds a foreign key that changes rows by itself, which the source does not write to its binlog and the"
-        " target's sessions would not do (`foreign_key_checks` is 0): {statement}",
-        "have the target act in the same way (`session: {{foreign_key_checks: 1}}` under `target-database`): "
+        "this statement adds a foreign key that changes rows by itself; the source does not write these changes to "
+        "its binlog, and the target's sessions do not make them (`foreign_key_checks` is 0): {statement}",
+        "let the target make them too (`session: {{foreign_key_checks: 1}}` under `target-database`): "
         + WITH_NEW_FILE
         + "; if the key never changes a row: "
         + OTHERWISE,
@@ -175,7 +177,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the statement moved rows between tables while they were dumped ({tables}): {statement}",
+        "the statement moved rows between tables while the dump read them ({tables}): {statement}",
         LOAD_AGAIN,
     ),
     ErrorKind(
@@ -184,9 +186,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "after an unclean stop it can't be told whether this statement was executed on the target: {statement}",
-        "make the target's table by hand as the statement leaves it, or as it was before (both structures stand in the"
-        " task's `_syncer_ddl` table in `meta-schema`), and `dmctl resume-task`; " + OTHERWISE,
+        "after a crash it is unknown whether the target executed this statement: {statement}",
+        "bring the target's table by hand to the structure after the statement, or to the one before it (the "
+        "task's `_syncer_ddl` table in `meta-schema` has both), and `dmctl resume-task`; " + OTHERWISE,
     ),
     ErrorKind(
         "ddl-failed",
@@ -203,10 +205,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the target would give its rows other values than the source's rows got ({what}): {statement}",
-        "make at the target by hand what the statement makes, with the source's values (what is there counts as done),"
-        " and `dmctl resume-task`; or `dmctl binlog replace` with the same statement, if the values may differ; or "
-        + LOAD_AGAIN,
+        "the target's rows would get other values than the source's rows ({what}): {statement}",
+        "make the change at the target by hand with the source's values and `dmctl resume-task` (an effect that is "
+        "already there counts as done); or `dmctl binlog replace` with the same statement, if the values may "
+        "differ; or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "ddl-constraint-unclear",
@@ -214,9 +216,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "{target} has no constraint that is certainly the source's {constraint} ({why}): {statement}",
-        "`dmctl binlog replace` with the statement that drops it at the target by the name it has there (SHOW CREATE"
-        " TABLE; the CHECK of a column goes with a MODIFY that leaves it out), or `dmctl binlog skip` if it has none",
+        "no constraint of {target} is certainly the source's {constraint} ({why}): {statement}",
+        "`dmctl binlog replace` with a statement that drops the constraint by its name at the target (SHOW CREATE "
+        "TABLE shows it; a MODIFY without it drops the CHECK of a column); or `dmctl binlog skip` if the target "
+        "has no such constraint",
     ),
     ErrorKind(
         "ddl-schema-elsewhere",
@@ -224,9 +227,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the schema's tables are not all in the schema that the target would drop ({tables}): {statement}",
-        "drop those tables at the target by hand, if no other source has rows there, and `dmctl resume-task`; `dmctl"
-        " binlog replace` with the same statement drops the schema and leaves them, `dmctl binlog skip` drops nothing",
+        "the schema that the target would drop does not hold all of the source schema's tables ({tables}): {statement}",
+        "drop those tables at the target by hand, unless another source has rows there, and `dmctl resume-task`; "
+        "`dmctl binlog replace` with the same statement drops the schema and keeps the tables, `dmctl binlog skip` "
+        "drops nothing",
     ),
     ErrorKind(
         "ddl-column-kept",
@@ -234,9 +238,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "{target} still has the column {column} with its old values, because its drop was left out: {statement}",
-        "drop the column at the target by hand and `dmctl resume-task`, which makes it anew; or write there what the"
-        " source's rows got, or leave the old values, and `dmctl binlog skip` the statement",
+        "{target} still has the old column {column} with its values, because its DROP was not executed here: "
+        "{statement}",
+        "drop the column at the target by hand and `dmctl resume-task`, which creates it again; or write the "
+        "source's values into it, or keep the old ones, and `dmctl binlog skip` the statement",
     ),
     ErrorKind(
         "source-without-binlog",
@@ -244,7 +249,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "the source {source} has its binary log switched off",
+        "source {source} writes no binary log",
         "set log_bin in its configuration, restart it, and start the task again",
     ),
     ErrorKind(
@@ -262,8 +267,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "the source is another server now ({theirs}, it was {ours}) and the checkpoint has no GTID set to go on from",
-        "start the task again from an explicit position on the new server (`meta`, with --remove-meta)",
+        "the source is now another server ({theirs}, it was {ours}), and the checkpoint has no GTID set to "
+        "continue from",
+        "start the task again from an explicit position of the new server (`meta`, with --remove-meta)",
     ),
     ErrorKind(
         "spool-full",
@@ -271,9 +277,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "there is no room on the disk for a transaction that is larger than `memory-quota`: {file}",
-        "make room there (no more is needed than the transaction's size in the binlog), or raise `memory-quota`; the"
-        " task goes on by itself and nothing is lost",
+        "the disk has no room for a transaction larger than `memory-quota`: {file}",
+        "free disk space (at most the transaction's size in the binlog is needed), or raise `memory-quota`; the "
+        "task continues by itself, nothing is lost",
         retryable=True,
     ),
     ErrorKind(
@@ -283,7 +289,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "the spool file {file} can't be written",
-        "give dm-worker's user a directory it may write to; the task goes on by itself and nothing is lost",
+        "give dm-worker's user a directory it may write to; the task continues by itself, nothing is lost",
         retryable=True,
     ),
     ErrorKind(
@@ -292,9 +298,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the spool file {file} is not as it was written, at offset {offset}: {what}",
-        "nothing behind it was applied: the task reads the transaction again by itself; when it happens again, look for"
-        " errors of that disk (dmesg, smartctl) and move the dm home to another one",
+        "the spool file {file} changed after it was written, at offset {offset}: {what}",
+        "nothing after the damage was applied, and the task reads the transaction again by itself; if it happens "
+        "again, check the disk (dmesg, smartctl) and move the dm home to another one",
         retryable=True,
     ),
 )

@@ -10,8 +10,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "medium",
         "{address} can't take over: it lacks {missing}; read so far: {ours}; it has: {theirs}",
-        "wait until it has caught up or the other address is back, the task goes on by itself; if the missing"
-        " transactions are lost for ever, start again with a new full load",
+        "wait until it has caught up or the other address is back, the task then continues by itself; if the "
+        "missing transactions are lost for ever, start again with a new full load",
         retryable=True,
     ),
     ErrorKind(
@@ -29,7 +29,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "relay-unit",
         "upstream",
         "high",
-        "what {address} answers is not what a server answers: {what}",
+        "{address} does not answer as a MySQL or MariaDB server does: {what}",
         "check that host and port belong to a MySQL or MariaDB server",
     ),
     ErrorKind(
@@ -38,10 +38,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "the source is now server {now}, it was {before}; with gtid_strict_mode=OFF the numbers of its GTIDs do not say"
-        " what was applied already; read so far: {ours}",
-        "if no server of the group has written numbers out of order (mysqlbinlog shows them), SET GLOBAL"
-        " gtid_strict_mode = ON at the source and resume; else start again from an explicit position of the new server",
+        "the source is now server {now}, it was {before}; with gtid_strict_mode=OFF its GTID numbers do not tell "
+        "what is already applied; read so far: {ours}",
+        "if no server of the group has written numbers out of order (mysqlbinlog shows them), SET GLOBAL "
+        "gtid_strict_mode = ON at the source and resume; otherwise start again from an explicit position of the "
+        "new server",
     ),
     ErrorKind(
         "config-standby-without-gtid",
@@ -49,7 +50,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "config",
         "internal",
         "medium",
-        "`standby` needs `enable-gtid: true`: a place in the binlog of one server is found at another by GTID only",
-        "`enable-gtid: true`, or no `standby`",
+        "`standby` needs `enable-gtid: true`: only a GTID locates a position in another server's binlog",
+        "set `enable-gtid: true`, or remove `standby`",
     ),
 )

@@ -6,8 +6,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "precheck-failed", 26005, "task-check", "internal", "medium",
         "the precheck of task {task} failed: {items}",
-        "run `dmctl check-task` on the task file: each failed item names the statement that fixes it; an item that "
-        "does not matter to you can be named in `ignore-checking-items`",
+        "run `dmctl check-task` on the task file: each failed item shows the statement that fixes it; an item that "
+        "does not matter to you can be listed in `ignore-checking-items`",
     ),
     ErrorKind(
         "gtid-mode-off", 26007, "task-check", "upstream", "medium",
@@ -21,41 +21,41 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "host-died", 40900, "dm-worker", "internal", "medium",
-        "the process of {host} ended without being asked to ({how})",
-        "the task goes on by itself from what is stored; the process's own log is {log}",
+        "the process of {host} ended unexpectedly ({how})",
+        "the task continues by itself from the stored progress; the log of the process is {log}",
         retryable=True,
     ),
     ErrorKind(
         "host-unresponsive", 40901, "dm-worker", "internal", "medium",
         "the process of {host} did not stop within {seconds} s and was killed",
-        "nothing is lost: the next start goes on from what is stored",
+        "nothing is lost: the next start continues from the stored progress",
         retryable=True,
     ),
     ErrorKind(
         "source-exists", 46007, "scheduler", "internal", "medium",
-        "source {source} exists already",
+        "source {source} already exists",
         "use `dmctl operate-source update`, or stop it first with `dmctl operate-source stop`",
     ),
     ErrorKind(
         "source-unknown", 46008, "scheduler", "internal", "medium",
         "there is no source {source}",
-        "see `dmctl operate-source show`; a source is added with `dmctl operate-source create <file>`",
+        "`dmctl operate-source show` lists the sources; `dmctl operate-source create <file>` adds one",
     ),
     ErrorKind(
         "source-in-use", 46010, "dm-master", "internal", "medium",
-        "source {source} is in use by task {tasks}",
+        "task {tasks} uses source {source}",
         "pause the task to update the source, stop the task to remove it",
     ),
     ErrorKind(
         "task-exists", 46014, "scheduler", "internal", "medium",
-        "task {task} exists already on source {sources}",
-        "see `dmctl query-status {task}`; give the new task another name, or stop the old one with "
-        "`dmctl stop-task {task}`",
+        "task {task} already exists on source {sources}",
+        "see `dmctl query-status {task}`; give the new task another name, or stop the old one with `dmctl "
+        "stop-task {task}`",
     ),
     ErrorKind(
         "task-unknown", 46018, "scheduler", "internal", "medium",
         "there is no task {task}",
-        "see `dmctl query-status` for the tasks there are",
+        "`dmctl query-status` lists the tasks",
     ),
     ErrorKind(
         "task-not-on-source", 46017, "dm-master", "internal", "medium",
@@ -69,13 +69,13 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "relay-needed", 40909, "dm-worker", "internal", "medium",
-        "the relay of source {source} is needed by task {tasks}",
-        "stop the task first, or let the relay run",
+        "task {tasks} needs the relay of source {source}",
+        "stop the task first, or keep the relay running",
     ),
     ErrorKind(
         "daemon-running", 40910, "dm-worker", "internal", "medium",
-        "another dm-worker (pid {pid}) works in {home}",
-        "use that one, or give this one a directory of its own with DM_HOME",
+        "another dm-worker (pid {pid}) uses {home}",
+        "use that one, or give this one its own directory with DM_HOME",
     ),
     ErrorKind(
         "listen-refused", 40911, "config", "internal", "medium",
@@ -85,8 +85,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "registry-unusable", 40912, "dm-worker", "internal", "high",
         "the registry {path} can't be used",
-        "see RawCause; on a full disk make room: a verb that failed has changed nothing, and dm-worker itself tries "
-        "again; with the file moved away it starts empty, and the tasks' progress is still in their targets",
+        "see RawCause. On a full disk, free space: a verb that failed has changed nothing, and dm-worker tries "
+        "again by itself. Without the file dm-worker starts empty; the tasks' progress is still at their targets",
     ),
     ErrorKind(
         "unit-unavailable", 40913, "dm-worker", "internal", "high",
@@ -96,24 +96,24 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "task-busy", 40914, "dm-worker", "internal", "medium",
         "task {task} did not reach the stage {stage} within {seconds} s",
-        "it goes on trying; see `dmctl query-status {task}`",
+        "it continues to try; see `dmctl query-status {task}`",
     ),
     ErrorKind(
         "unit-not-there", 40916, "dm-worker", "internal", "medium",
-        "the unit that was asked for {question} is just starting or ending",
+        "the unit that should answer {question} is just starting or ending",
         "try again in a moment",
         retryable=True,
     ),
     ErrorKind(
         "relay-by-file", 40917, "dm-worker", "internal", "medium",
         "the relay of source {source} runs because its file says `enable-relay: true`",
-        "`dmctl pause-relay -s {source}` lets it rest; to be without it, change the file and give it to "
-        "`dmctl operate-source update`",
+        "`dmctl pause-relay -s {source}` pauses it; to remove it, change the file and `dmctl operate-source "
+        "update` it",
     ),
     ErrorKind(
         "file-unreadable", 48900, "config", "not-set", "medium",
-        "{file} can't be read",
-        "give the path of a source or task file, which is YAML in UTF-8",
+        "can't read {file}",
+        "give the path of a source or task file (YAML in UTF-8)",
     ),
     ErrorKind(
         "daemon-unreachable", 48001, "dmctl", "internal", "high",
@@ -122,12 +122,12 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "daemon-start-failed", 48902, "dmctl", "internal", "high",
-        "the private dm-worker did not come up",
+        "the private dm-worker did not start",
         "its log is {log}",
     ),
     ErrorKind(
         "bad-answer", 48903, "dmctl", "internal", "high",
-        "{address} answered with something that is not of dm-worker (HTTP {status})",
+        "{address} is no dm-worker: its answer has HTTP status {status} and another form",
         "check --addr and DM_ADDR",
     ),
     ErrorKind(

@@ -10,9 +10,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "upstream",
         "high",
-        "XA transaction {xid} was committed, and the rows of its XA PREPARE are not here: the PREPARE lies before the"
-        " start of the task, was read on another host or into a work directory that is gone, or was not logged",
-        "go on where the task's work directory is, or bring it here; else " + START_LATER + ", or " + LOAD_AGAIN,
+        "XA transaction {xid} was committed, but the rows of its XA PREPARE are missing: the PREPARE lies before "
+        "the task's start, was read on another host or into a lost work directory, or was not logged",
+        "continue on the host that has the task's work directory, or copy it here; otherwise "
+        + START_LATER
+        + ", or "
+        + LOAD_AGAIN,
     ),
     ErrorKind(
         "xa-rows-left-out",
@@ -20,9 +23,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "XA transaction {xid} changed {table} before its XA PREPARE, when the task's rules left that table out, and is"
-        " committed now that they want it; the rows were not kept",
-        "leave the table out until this transaction is passed (" + WITH_NEW_FILE + "), or " + LOAD_AGAIN,
+        "XA transaction {xid} changed {table} before its XA PREPARE, when the task's rules excluded that table; it "
+        "commits now that they include it, and the rows were not kept",
+        "exclude the table until the task is past this transaction (" + WITH_NEW_FILE + "), or " + LOAD_AGAIN,
     ),
     ErrorKind(
         "xa-rows-damaged",
@@ -31,10 +34,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "the rows of XA transaction {xid}, held since its XA PREPARE, can't be read from {file}: {what}",
-        "bring the file back from a backup of the work directory and `dmctl resume-task`; else "
+        "restore the file from a backup of the work directory and `dmctl resume-task`; otherwise "
         + START_LATER
         + ", or "
         + LOAD_AGAIN
-        + "; look for errors of that disk (dmesg, smartctl)",
+        + "; check the disk (dmesg, smartctl)",
     ),
 )

@@ -38,7 +38,7 @@ def test_an_error_of_a_task_arrives_as_that_error(spark: SparkProvider) -> None:
     with pytest.raises(DMError) as caught:
         run_tasks(spark.context(), work, range(5), threading.Event(), lambda _: None, "fail")
     assert caught.value.name == "dump-table-unstable"
-    assert caught.value.message == "table a.b changed its structure each time it was read (2 times)"
+    assert caught.value.message == "table a.b changed its structure during each of 2 reads"
     assert caught.value.cause == "in the server's words"
     assert caught.value.retryable
 

@@ -154,7 +154,7 @@ def test_the_other_flavour(newcomer: Newcomer) -> None:
 
 @once
 def test_a_source_that_exists(newcomer: Newcomer) -> None:
-    newcomer.refused(FAILED, "operate-source", "create", "here.yaml", says="source here exists already")
+    newcomer.refused(FAILED, "operate-source", "create", "here.yaml", says="source here already exists")
 
 
 @once
@@ -248,14 +248,14 @@ def test_a_name_that_is_taken_and_a_task_that_runs(newcomer: Newcomer) -> None:
     newcomer.must("start-task", taken)
     newcomer.daemon.wait("taken", lambda status: status["here"].get("sync", {}).get("synced"), "follows")
 
-    newcomer.refused(FAILED, "start-task", taken, says="task taken exists already on source here")
+    newcomer.refused(FAILED, "start-task", taken, says="task taken already exists on source here")
     other = newcomer.file("other.yaml", newcomer.task_text("taken", "here", target_user, mode="all"))
-    newcomer.refused(FAILED, "start-task", other, says="task taken exists already on source here")
-    newcomer.refused(FAILED, "start-task", taken, "--remove-meta", says="task taken exists already on source here")
+    newcomer.refused(FAILED, "start-task", other, says="task taken already exists on source here")
+    newcomer.refused(FAILED, "start-task", taken, "--remove-meta", says="task taken already exists on source here")
     newcomer.refused(FAILED, "resume-task", "taken", says="its stage is Running")
     newcomer.refused(FAILED, "pause-task", "taken", "-s", "there", says="task taken does not run on source there")
-    newcomer.refused(FAILED, "operate-source", "stop", "here", says="source here is in use by task taken")
-    newcomer.refused(FAILED, "operate-source", "update", "here.yaml", says="source here is in use by task taken")
+    newcomer.refused(FAILED, "operate-source", "stop", "here", says="task taken uses source here")
+    newcomer.refused(FAILED, "operate-source", "update", "here.yaml", says="task taken uses source here")
 
     newcomer.upstream.execute(f"INSERT INTO {newcomer.schema}.orders VALUES (3, 'after all that')")
     newcomer.daemon.wait("taken", lambda _: _has(newcomer, 3), "goes on")

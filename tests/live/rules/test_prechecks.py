@@ -98,7 +98,7 @@ def test_the_columns_to_extract_into_must_be_there(task: Task, target: Throwaway
 
     assert (
         "failure",
-        f"the target has no table {task.schema}.t, into which routes extract from {task.schema}.t_1",
+        f"the target has no table {task.schema}.t, which routes with extracted columns from {task.schema}.t_1 need",
     ) in (found())
     columns = "id INT, name VARCHAR(20), at TIMESTAMP NULL, tags SET('a','b')"
     for column, why in (("other INT", "no such column"), ("shard INT", "of type INT"), ("shard CHAR(0)", "is longer")):

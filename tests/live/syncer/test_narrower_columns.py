@@ -38,7 +38,7 @@ def test_the_task_pauses_before_the_first_row_and_goes_on_when_there_is_room(
     # All that don't fit, and neither those that are wide enough or refused by the server, nor what is computed there.
     columns = "price (decimal(10,4) into decimal(10,2)), made (datetime(6) into datetime)"
     assert error.message.startswith(
-        f"target table {name}.t may take values of source table {name}.t for other values, without an error: {columns}"
+        f"columns of target table {name}.t may silently store other values than source table {name}.t has: {columns}"
     )
     assert error.position is not None
     assert error.position in error.message

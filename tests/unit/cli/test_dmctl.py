@@ -118,7 +118,7 @@ def test_a_task_name_that_is_taken_is_status_1(one: TestHome) -> None:
     one.ok("start-task", one.task("taken"))
     done = one.dmctl("start-task", "taken.yaml")
     assert done.status == FAILED
-    assert "task taken exists already on source one" in done.err
+    assert "task taken already exists on source one" in done.err
     one.ok("stop-task", "taken")
 
 
@@ -179,7 +179,7 @@ def test_keys_of_a_source_without_effect_are_said(one: TestHome) -> None:
 def test_sources_are_created_all_or_none(one: TestHome) -> None:
     done = one.dmctl("operate-source", "create", one.source("new"), one.source("one"))
     assert done.status == FAILED
-    assert "source one exists already" in done.err
+    assert "source one already exists" in done.err
     assert one.dmctl("operate-source", "show", "new").status == FAILED
 
 
@@ -306,7 +306,7 @@ def test_a_private_daemon_that_cannot_start_is_one_clear_message(tmp_path: Path)
     (broken.directory / "registry.sqlite").write_text("this is no database, and it is longer than a header")
     done = broken.dmctl("query-status")
     assert done.status == FAILED
-    assert "the private dm-worker did not come up" in done.err
+    assert "the private dm-worker did not start" in done.err
     assert "file is not a database" in done.err
 
 

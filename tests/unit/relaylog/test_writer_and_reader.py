@@ -169,7 +169,7 @@ def test_a_transaction_the_source_lost_in_a_crash_is_reported_to_who_read_a_part
     events = RelayEventSource(tmp_path, "mysql", idle_seconds=0.05).events(Position(SERVER, FIRST), threading.Event())
     assert len(list(islice((item for item in events if item is not None), len(head()) + 5 + 3))) == 10
     write(writer, SECOND, [*head(1), *transaction(2)])
-    with pytest.raises(DMError, match="the source lost it in a crash") as raised:
+    with pytest.raises(DMError, match="the source lost the rest in a crash") as raised:
         list(events)
     assert raised.value.retryable
     assert writer.sub.file(FIRST).read_bytes() == file_bytes([*head(), *transaction(1)])

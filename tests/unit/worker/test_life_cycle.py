@@ -84,7 +84,7 @@ def test_the_relay_of_an_all_task_receives_before_the_dump_begins(one: TestHome)
     assert began[0] < began[1]
     refused = one.dmctl("stop-relay", "-s", "one")
     assert refused.status == 1
-    assert "is needed by task t" in refused.err
+    assert "task t needs the relay" in refused.err
     one.ok("stop-task", "t")
     until(lambda: one.ok("operate-source", "show")["sources"][0]["relayStatus"] is None)
 
@@ -266,7 +266,7 @@ def test_a_source_is_updated_only_while_no_task_runs_on_it(one: TestHome) -> Non
     one.ok("start-task", one.task())
     refused = one.dmctl("operate-source", "update", one.source(enable_relay=True))
     assert refused.status == 1
-    assert "source one is in use by task t" in refused.err
+    assert "task t uses source one" in refused.err
     until(lambda: one.dmctl("pause-task", "t").status == 0)
     one.ok("operate-source", "update", one.source(enable_relay=True))
     show = one.ok("operate-source", "show", "one")["sources"][0]

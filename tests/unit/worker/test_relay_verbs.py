@@ -175,7 +175,7 @@ def test_a_start_that_fails_leaves_no_hold(one: Source) -> None:
     refused = one.dmctl("start-task", file, "--start-time", "2099-01-01 00:00:00")
     one.home.file("servers.json", "{}")
     assert refused.status == BAD_USAGE
-    assert "Error 20057: nothing in the binlog of source one is as late as 2099-01-01 00:00:00" in refused.err
+    assert "Error 20057: the binlog of source one has nothing as late as 2099-01-01 00:00:00" in refused.err
     assert one.held() == []
     assert one.dmctl("query-status", one.task).status == FAILED
 

@@ -86,7 +86,7 @@ def test_a_file_that_is_too_short_is_damaged_at_every_length(tmp_path: Path) -> 
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with reading(path) as reader, pytest.raises(DMError, match="is not as it was written"):
+        with reading(path) as reader, pytest.raises(DMError, match="changed after it was written"):
             list(reader.records(0, len(whole)))
     assert offsets == [0, HEADER_SIZE + 3, 2 * HEADER_SIZE + 3]
 
@@ -111,7 +111,7 @@ def test_what_was_flushed_can_be_read_while_more_is_written(tmp_path: Path) -> N
 
 
 def test_a_missing_file_is_damage_too(tmp_path: Path) -> None:
-    with pytest.raises(DMError, match="is not as it was written"):
+    with pytest.raises(DMError, match="changed after it was written"):
         SpoolReader(tmp_path / "a")
 
 
