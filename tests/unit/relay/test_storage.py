@@ -61,7 +61,7 @@ def test_the_pull_waits_below_pause_space_and_goes_on_a_tenth_above_it(root: Pat
     assert error is not None
     assert (error.name, error.retryable) == ("relay-disk-low", True)
     assert "has 0.50 GB free" in error.message
-    assert "from 1.10 GB on" in error.message
+    assert "continues at 1.10 GB" in error.message
     assert names(root)[0].endswith(binlog(1)), "nobody asked for a purge by space"
 
 
