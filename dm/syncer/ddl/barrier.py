@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import structlog
+
 from dm import faults
 from dm.errors import DMError
 from dm.ident import TableName
@@ -20,6 +22,7 @@ from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.cut_over import prove
+from dm.syncer.ddl.defect import pausing
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.plan import DdlPlan
@@ -62,14 +65,18 @@ class DdlBarrier:
         self._around = around
         self._progress = around.progress
         self.execution = execution
+        self._log = structlog.get_logger()
 
     def plan(self, event: StatementEvent) -> DdlPlan:
         """What an event demands; raises DMError where that can't be told."""
-        return plan(event, self._known)
+        with pausing(event.query.readable):
+            return plan(event, self._known)
 
     def accept(self, planned: DdlPlan) -> None:
         """Remember what an event says beside its steps, which are to be run then."""
         self._known = replace(self._known, temporary=planned.temporary)
+        if planned.passed_over:
+            self._log.warning("a statement on something not migrated is passed over", why=planned.passed_over)
         if planned.views_may_change:
             self._around.views.ask_again()
         for table, point in planned.points.items():
@@ -86,13 +93,15 @@ class DdlBarrier:
         They happen at the target, not at the source; they are tracked only where the rows that follow prove that what
         is known of the source's table is wrong, and right with them.
         """
-        planned = plan_injection(operator, transaction, self._known)
+        with pausing("; ".join(operator.statements)):
+            planned = plan_injection(operator, transaction, self._known)
         self.accept(planned)
         intent = self._stand_still(transaction.end)
         before = set(self._tracker.tables())
         for number, step in enumerate(planned.pieces):
             if isinstance(step, Execute):
-                self.execution.run(step, number, transaction.end, intent)
+                with pausing(step.piece.text):
+                    self.execution.run(step, number, transaction.end, intent)
             self._around.invalidate()
         adopted = self._tracking.adopt([step.piece for step in planned.pieces], transaction)
         self._go_on(planned, adopted, before, transaction.begin, operator)
@@ -109,11 +118,13 @@ class DdlBarrier:
         number = 0
         for step in planned.steps:
             if isinstance(step, CutOver):
-                prove(step, self._tracker, end)
+                with pausing(step.statement):
+                    prove(step, self._tracker, end)
                 continue
-            if isinstance(step, Execute) and not done:
-                done = self._execute(step, number, planned, end, intent)
-            self._tracking.follow(step)
+            with pausing(step.piece.text):
+                if isinstance(step, Execute) and not done:
+                    done = self._execute(step, number, planned, end, intent)
+                self._tracking.follow(step)
             self._around.invalidate()
             number += 1
         self._go_on(planned, planned.followed, before, point)
@@ -147,7 +158,8 @@ class DdlBarrier:
             return intent, False
         if intent.refused:
             return None, False  # nothing was executed, and a person may have corrected what stood against a piece
-        self.execution.run(whole, intent.piece, end, intent)
+        with pausing(whole.piece.text):
+            self.execution.run(whole, intent.piece, end, intent)
         return intent, True
 
     def _stand_still(self, end: Position) -> Intent | None:

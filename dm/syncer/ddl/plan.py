@@ -23,6 +23,7 @@ class DdlPlan:
     # Changed records of online DDL: stored with the checkpoint behind the steps. None: there is no record any more.
     online: Mapping[TableName, OnlineRecord | None] = field(default_factory=dict)
     views_may_change: bool = False  # what the source said of them is to be asked again
+    passed_over: str = ""  # for the log: why it is not understood, though it is about nothing that is migrated
 
     @property
     def pieces(self) -> tuple[PieceStep, ...]:

@@ -19,7 +19,9 @@ from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
 from dm.sql.piece import Piece, separate, split
 from dm.sql.statement import classify
+from dm.sql.subject import subjects
 from dm.syncer.ddl.changed_rows import changes_rows
+from dm.syncer.ddl.defect import pausing
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.plan import DdlPlan
@@ -44,16 +46,16 @@ def plan(event: StatementEvent, known: Known) -> DdlPlan:
     share, temporary = known.temporary.behind(query, life, known.source.context_of)
     planning = _Planning(known, transaction)
     if event.operator is not None:
-        steps = planning.instead(event.operator, query, share)
-        views_may_change = True
+        found = _Found(planning.instead(event.operator, query, share))
     else:
-        steps, views_may_change = planning.as_it_stands(query, share)
+        found = planning.as_it_stands(query, share)
     return DdlPlan(
         temporary,
-        tuple(steps),
+        tuple(found.steps),
         planning.points.found,
-        planning.online.changes if steps else {},  # they are stored behind the steps, or never
-        views_may_change,
+        planning.online.changes if found.steps else {},  # they are stored behind the steps, or never
+        found.views_may_change,
+        found.passed_over,
     )
 
 
@@ -73,6 +75,15 @@ class _Statement:
     by_hand: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a statement comes to."""
+
+    steps: list[Step]
+    views_may_change: bool = True
+    passed_over: str = ""  # why it is not understood, where that does not matter
+
+
 class _Planning:
     """One event while it is planned; its drafts are dropped, or become a part of the plan."""
 
@@ -85,21 +96,31 @@ class _Planning:
 
     # -- The source's statement
 
-    def as_it_stands(self, query: Query, share: Share) -> tuple[list[Step], bool]:
-        """The steps of a statement, and whether it may have changed what is a view."""
+    def as_it_stands(self, query: Query, share: Share) -> _Found:
+        """What a statement of the source comes to; raises DMError."""
         text = query.readable
         try:
             if query.undecodable is not None and not self._foreign_dml(query):
                 raise query.undecodable
-            steps, views_may_change = self._understood(_Statement(text, query), share)
-            self._refuse_lost_cascades(steps, text)
+            found = self._understood(_Statement(text, query), share)
+            self._refuse_lost_cascades(found.steps, text)
         except DMError as error:
-            # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
-            if error.name in _NOT_UNDERSTOOD and self._rules.sql_pattern_ignores(text):
-                return [], True
             error.position = error.position or str(self._transaction.end)
+            # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
+            if error.name in _NOT_UNDERSTOOD:
+                if self._rules.sql_pattern_ignores(text):
+                    return _Found([])
+                if self._about_others(query, text):
+                    return _Found([], passed_over=error.message)
             raise
-        return steps, views_may_change
+        return found
+
+    def _about_others(self, query: Query, text: str) -> bool:
+        """Whether a statement that is not understood is about tables or sequences that nobody wants."""
+        tables = subjects(text, self._known.source.context_of(query))
+        if not tables or any(self._rules.followed(table) for table in tables):
+            return False
+        return not changes_rows(query, tables, self._known)
 
     def _foreign_dml(self, query: Query) -> bool:
         """Whether a statement with bytes that are no text (a BLOB's) changes rows of tables that nobody wants."""
@@ -112,16 +133,16 @@ class _Planning:
         ):
             raise DMError("ddl-cascade-not-logged", statement=text)
 
-    def _understood(self, stated: _Statement, share: Share = "none") -> tuple[list[Step], bool]:
+    def _understood(self, stated: _Statement, share: Share = "none") -> _Found:
         text, query = stated.text, stated.query
         context = self._known.source.context_of(query)
         statement = classify(text, context)
         if statement.kind == "dml":
             if changes_rows(query, statement.tables, self._known):
                 raise DMError("statement-dml", statement=text)
-            return [], False
+            return _Found([], views_may_change=False)
         if statement.kind != "ddl" or share == "all":
-            return [], True
+            return _Found([])
         if not stated.by_hand:
             stated = replace(stated, text=without_ignored_references(text, context))
         pieces = split(stated.text, context)
@@ -132,7 +153,7 @@ class _Planning:
             steps = self._as_a_whole(steps, Piece.of(stated.text, context))
         if steps and query.error_code not in _HARMLESS:
             raise DMError("statement-failed-at-source", statement=stated.text, code=query.error_code)
-        return steps, True
+        return _Found(steps)
 
     def _as_a_whole(self, steps: list[Step], whole: Piece) -> list[Step]:
         """The steps of an ALTER, the first with all of it, as the source executed it."""
@@ -159,13 +180,14 @@ class _Planning:
         steps: list[Step] = []
         for text in operator.statements:
             query = Query("", text.encode(), QuerySession(), self._transaction.timestamp, 0, 0, 0)
-            steps += self._understood(_Statement(text, query, by_hand=True))[0]
+            steps += self._understood(_Statement(text, query, by_hand=True)).steps
         return steps
 
     def _followed(self, query: Query, share: Share) -> list[Step]:
         try:
-            text, context = query.text, self._known.source.context_of(query)
-            pieces = split(text, context) if classify(text, context).kind == "ddl" else []
+            with pausing(query.readable):
+                text, context = query.text, self._known.source.context_of(query)
+                pieces = split(text, context) if classify(text, context).kind == "ddl" else []
         except DMError:
             return []  # what can't be read can't be followed; rows that do not fit what is known then pause
         in_part = query.error_code not in _HARMLESS or share != "none"  # it may be done there in part only

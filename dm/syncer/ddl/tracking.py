@@ -17,6 +17,7 @@ from dm.schema.wire import wire_columns
 from dm.sql.operation import CreateTable, DropColumn
 from dm.sql.piece import Piece
 from dm.syncer.apply.structures import alike
+from dm.syncer.ddl.defect import pausing
 from dm.syncer.ddl.step import Execute, Forget, PieceStep, TrackOnly
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 
@@ -69,7 +70,8 @@ class StructureTracking:
     def _followed(self, piece: Piece, *, demanded: bool) -> bool:
         untold = self._untold(piece)
         try:
-            self.tracker.apply(piece)
+            with pausing(piece.text):
+                self.tracker.apply(piece)
         except DMError:
             if self._read_again(piece):
                 return True

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm.binlog.query import QuerySession
@@ -23,6 +23,7 @@ from dm.rules.online_tables import OnlineTables
 from dm.schema.parse import parse_create_table
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
+from dm.sql.piece import Piece
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.known import DumpWindow, Known, Source, StatementEvent
 from dm.syncer.ddl.plan import DdlPlan
@@ -302,6 +303,7 @@ STATEMENTS = [
 ]
 
 
+@settings(max_examples=40)
 @given(
     history=st.lists(st.sampled_from(STATEMENTS), max_size=12),
     thrown_away=st.lists(st.lists(st.sampled_from(STATEMENTS), max_size=2), min_size=12, max_size=12),
@@ -392,3 +394,60 @@ def test_an_injection_is_planned_under_the_same_rules() -> None:
     planned = plan_injection(injecting, TRANSACTION, known)
     assert planned == plan_injection(injecting, TRANSACTION, known)
     assert [step.piece.text for step in planned.pieces] == ["ALTER TABLE d.t ADD v INT"]
+
+
+# -- What is not understood
+
+
+NOT_UNDERSTOOD = [
+    b"CREATE SEQUENCE %s.s",
+    b"DROP SEQUENCE %s.s",
+    b"CREATE TABLE %s.h (a INT) WITH SYSTEM VERSIONING",
+    b"ALTER TABLE %s.h ADD PERIOD FOR p (a, b)",
+    b"ALTER TABLE %s.h ADD COLUMN",
+]
+
+
+@pytest.mark.parametrize("sql", NOT_UNDERSTOOD)
+def test_a_statement_that_is_not_understood_is_passed_over_where_it_is_about_nothing_migrated(sql: bytes) -> None:
+    looking = Looking()
+    planned = plan(StatementEvent(query(sql % b"other"), TRANSACTION), looking.known)
+    assert planned.steps == ()
+    assert "not understood" in planned.passed_over
+    with pytest.raises(DMError) as caught:
+        looking.steps(query(sql % b"d"))
+    assert caught.value.name == "ddl-not-understood"
+
+
+def test_a_statement_that_is_not_understood_pauses_where_it_may_have_changed_migrated_rows() -> None:
+    creating = query(b"CREATE TABLE other.x SELECT f()", schemas=("other", "d"))
+    with pytest.raises(DMError) as caught:
+        Looking().steps(creating)
+    assert caught.value.name == "ddl-not-understood"
+
+
+def test_what_breaks_over_a_statement_may_be_skipped_by_a_person(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(text: str, context: SourceContext) -> list[Piece]:
+        raise IndexError(text)
+
+    monkeypatch.setattr("dm.syncer.ddl.planner.split", broken)
+    skipping = Operator("uuid", "binlog.000001", 100, "skip")
+    with pytest.raises(IndexError):
+        Looking().steps(query(b"ALTER TABLE d.t ADD COLUMN v INT"))
+    assert Looking().steps(query(b"ALTER TABLE d.t ADD COLUMN v INT"), TRANSACTION, skipping) == ()
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        b"ALTER TABLE d.t",
+        b"ALTER TABLE d.t ALGORITHM=INPLACE",
+        b"ALTER TABLE d.t REMOVE PARTITIONING",
+        b"ALTER TABLE d.t PARTITION BY HASH (a) PARTITIONS 3",
+    ],
+)
+def test_an_alter_without_an_operation_is_executed_as_it_stands(sql: bytes) -> None:
+    (step,) = Looking().steps(query(sql))
+    assert isinstance(step, Execute)
+    assert step.piece.text == sql.decode()
+    assert step.piece.operation is None or b"PARTITION" in sql
