@@ -18,7 +18,7 @@ from benchmarks.pull import pull_ours
 from benchmarks.recording import SCHEMA, TARGET_OPTIONS, Recording, create_table
 from dm.config.event_filter import FilterRule
 from dm.config.route import RouteRule
-from dm.config.task import StartPoint
+from dm.config.start_point import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.sync import subtask_for, wait_until

@@ -10,7 +10,7 @@ nothing in memory is ever needed to go on: a SIGKILL is just a stop that nobody 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Literal, Protocol
 
 UnitName = Literal["Dump", "Load", "Sync", "Relay"]
@@ -29,3 +29,7 @@ class Unit(Protocol):
     def status(self) -> Mapping[str, JSON]:
         """DM's status fields of the unit, from memory, never blocking on a server."""
         ...
+
+
+Factory = Callable[[Mapping[str, JSON]], Unit]
+"""Makes a unit from its payload, as it comes over the pipe."""

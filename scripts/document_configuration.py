@@ -24,8 +24,9 @@ from dm.config.section import Section
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.config.source import Checker, Purge, SourceConfig
 from dm.config.spark import SparkConfig
+from dm.config.start_point import StartPoint
 from dm.config.syncer import SyncerConfig
-from dm.config.task import Experimental, Instance, StartPoint, TaskConfig
+from dm.config.task import Experimental, Instance, TaskConfig
 from dm.config.validator import ValidatorConfig
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"

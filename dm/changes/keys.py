@@ -16,12 +16,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
 from dm.binlog.value import ABSENT, Row, Value
 from dm.changes.fold import Fold, itself
-from dm.changes.row_change import RowChange
 from dm.ident import TableName
 
 Key = tuple[Hashable, ...]
@@ -124,11 +123,46 @@ def _several(token: str, known: Sequence[tuple[int, Fold | None]]) -> Callable[[
     return key
 
 
+class Keyed(Protocol):
+    """How the changes of a table are keyed: its plan."""
+
+    @property
+    def order_key(self) -> Key | None:
+        """The key that all its changes share; None where they need no order."""
+        ...
+
+    @property
+    def key_functions(self) -> Sequence[KeyFunction]:
+        """How the others are read."""
+        ...
+
+
+class KeyedChange(Protocol):
+    """What keys are read from: a `RowChange`."""
+
+    keys: tuple[Key, ...] | None
+
+    @property
+    def plan(self) -> Keyed:
+        """The plan of its table."""
+        ...
+
+    @property
+    def before(self) -> Row | None:
+        """The row as it was."""
+        ...
+
+    @property
+    def after(self) -> Row | None:
+        """The row as it is."""
+        ...
+
+
 wild_key: Final = KeyFunction(lambda row: WILD, "*", None)
 """Of a reference whose two sides can't be compared."""
 
 
-def keys_of(change: RowChange) -> tuple[Key, ...]:
+def keys_of(change: KeyedChange) -> tuple[Key, ...]:
     """Everything the change may collide with; computed once per change."""
     if change.keys is not None:
         return change.keys

@@ -4,8 +4,9 @@ from dm.config.endpoint import Endpoint, Security, referenced_variables
 from dm.config.load import load_source, load_task, read_source, read_task
 from dm.config.problem import ConfigErrors, Mark, Problem
 from dm.config.source import SourceConfig
-from dm.config.subtask import SubtaskConfig, resolve
-from dm.config.task import StartPoint, TaskConfig
+from dm.config.start_point import StartPoint
+from dm.config.subtask import SubtaskConfig
+from dm.config.task import TaskConfig, resolve
 
 __all__ = [
     "ConfigErrors",

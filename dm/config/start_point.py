@@ -1,14 +1,35 @@
-"""Whether `meta` of an instance fits the task's mode and the source's way of reading its binlog."""
+"""Where a task starts that has no checkpoint: `meta` of an instance, and whether it fits the task and its source."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import Annotated, ClassVar
 
 from dm.config.document import Scalar, YamlList, YamlMap
 from dm.config.problem import Report
-from dm.config.source import SourceConfig
+from dm.config.scalar import Text, whole
+from dm.config.section import Issue, Section
+from dm.config.source import GtidText, SourceConfig
 
 _USING = ("incremental", "load&sync")
+
+
+class StartPoint(Section):
+    """Where an incremental task starts that has no checkpoint."""
+
+    place: ClassVar = "under `meta`"
+    binlog_name: Text = ""
+    binlog_pos: Annotated[int, whole(0)] = 4
+    binlog_gtid: GtidText = ""
+
+    def check(self) -> Iterator[Issue]:
+        """A position needs a file, or it must be a GTID set."""
+        if not self.binlog_name and not self.binlog_gtid:
+            yield Issue("config-meta", "", expected="`binlog-name` and `binlog-pos`, or `binlog-gtid`")
+        elif self.binlog_name and ("/" in self.binlog_name or not self.binlog_name.rpartition(".")[2].isdigit()):
+            value = repr(self.binlog_name[:60])
+            expected = "a binlog file name such as `mysql-bin.000001`"
+            yield Issue("config-bad-value", "binlog-name", expected=expected, details={"value": value})
 
 
 def check_start_points(task: YamlMap, sources: Mapping[str, SourceConfig] | None, report: Report) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import Annotated, ClassVar
 
 from pydantic import Field, PrivateAttr
 
+from dm.config.choices import CheckingItem, Collation, ShardMode, TaskMode
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
@@ -19,25 +20,15 @@ from dm.config.route import RouteRule
 from dm.config.scalar import Flag, Text, checked, matching, one_of, whole, wrong
 from dm.config.section import Issue, Section
 from dm.config.selection import BlockAllowList
-from dm.config.source import NAME_FORM, GtidText, SourceConfig
+from dm.config.source import NAME_FORM, SourceConfig
 from dm.config.spark import SparkConfig
+from dm.config.start_point import StartPoint
+from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import SyncerConfig
 from dm.config.time_zone import TimeZoneText
 from dm.config.validator import ValidatorConfig
+from dm.errors import DMError
 from dm.unit import JSON
-
-if TYPE_CHECKING:
-    from dm.config.subtask import SubtaskConfig
-
-TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
-ShardMode = Literal["", "pessimistic", "optimistic"]
-Collation = Literal["loose", "strict"]
-CheckingItem = Literal[
-    "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
-    "replication_privilege", "dump_privilege", "target_privilege", "table_schema", "schema_of_shard_tables",
-    "auto_increment_ID", "online_ddl", "meta_position", "conn_number", "empty_region", "region_distribution",
-    "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
-]  # fmt: skip
 
 NAME_LIMIT = 38  # the longest name of a meta table is the task's name and 25 characters more, and 64 are possible
 
@@ -63,24 +54,6 @@ def _online_rule(text: str) -> None:
 
 
 OnlineRules = tuple[Annotated[str, checked(_online_rule)], ...]
-
-
-class StartPoint(Section):
-    """Where an incremental task starts that has no checkpoint."""
-
-    place: ClassVar = "under `meta`"
-    binlog_name: Text = ""
-    binlog_pos: Annotated[int, whole(0)] = 4
-    binlog_gtid: GtidText = ""
-
-    def check(self) -> Iterator[Issue]:
-        """A position needs a file, or it must be a GTID set."""
-        if not self.binlog_name and not self.binlog_gtid:
-            yield Issue("config-meta", "", expected="`binlog-name` and `binlog-pos`, or `binlog-gtid`")
-        elif self.binlog_name and ("/" in self.binlog_name or not self.binlog_name.rpartition(".")[2].isdigit()):
-            value = repr(self.binlog_name[:60])
-            expected = "a binlog file name such as `mysql-bin.000001`"
-            yield Issue("config-bad-value", "binlog-name", expected=expected, details={"value": value})
 
 
 class Experimental(Section):
@@ -252,8 +225,6 @@ class TaskConfig(Section):
 
     def subtask(self, source_id: str, sources: Mapping[str, SourceConfig] | None = None) -> SubtaskConfig:
         """The task on one of its sources, resolved; the sources are those of the load when none are given."""
-        from dm.config.subtask import resolve
-
         return resolve(self, source_id, self._sources if sources is None else sources)
 
     @property
@@ -275,3 +246,60 @@ class TaskConfig(Section):
     def from_wire(cls, wire: JSON) -> TaskConfig:
         """The inverse of `to_wire`."""
         return cls.model_validate(wire)
+
+
+def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig]) -> SubtaskConfig:
+    """The subtask of a task on one of its sources; raises DMError when the task or `sources` does not have it."""
+    instance = next((instance for instance in task.mysql_instances if instance.source_id == source_id), None)
+    source = sources.get(source_id)
+    if instance is None or source is None:
+        raise DMError("config-source-unknown", value=repr(source_id))
+    dumper, loader = task.dumper_of(instance), task.loader_of(instance)
+    syncer = task.syncer_of(instance)
+    if instance.mydumper_thread:
+        dumper = dumper.model_copy(update={"threads": instance.mydumper_thread})
+    if instance.loader_thread:
+        loader = loader.model_copy(update={"pool_size": instance.loader_thread})
+    if instance.syncer_thread:
+        syncer = syncer.model_copy(update={"worker_count": instance.syncer_thread})
+    open_keys = [key for key in ("compact", "multiple_rows") if getattr(syncer, key) is None]
+    syncer = syncer.model_copy(update=dict.fromkeys(open_keys, not task.foreign_key_checks))
+    case_sensitive = task.case_sensitive or source.case_sensitive is True
+    return SubtaskConfig(
+        task=task.name,
+        source=source,
+        sole_source=len(task.mysql_instances) == 1,
+        mode=task.task_mode,
+        target=task.target_database,
+        meta_schema=task.meta_schema,
+        meta=instance.meta,
+        block_allow_list=task.block_allow_list.get(instance.block_allow_list),
+        routes=tuple(task.routes[name].model_copy(update={"name": name}) for name in instance.route_rules),
+        filters=_filters(task, instance.filter_rules, source),
+        expression_filters=tuple(
+            task.expression_filter[name].model_copy(update={"name": name}) for name in instance.expression_filters
+        ),
+        dumper=dumper,
+        loader=loader,
+        syncer=syncer,
+        validator=task.validators.get(instance.validator_config_name) or ValidatorConfig(),
+        spark=task.spark,
+        timezone=task.timezone,
+        case_sensitive=case_sensitive,
+        clean_dump_file=task.clean_dump_file,
+        online_ddl=task.online_ddl or bool(task.online_ddl_scheme),
+        shadow_table_rules=task.shadow_table_rules,
+        trash_table_rules=task.trash_table_rules,
+        shard_mode=task.shard_mode,
+        collation_compatible=task.collation_compatible,
+        ignore_checking_items=task.ignore_checking_items,
+        foreign_key_checks=task.foreign_key_checks,
+    )
+
+
+def _filters(task: TaskConfig, names: tuple[str, ...], source: SourceConfig) -> tuple[FilterRule, ...]:
+    """The task's filters and the source's; each has its say."""
+    rules = [task.filters[name].model_copy(update={"name": name}) for name in names]
+    for number, rule in enumerate(source.filters):
+        rules.append(rule.model_copy(update={"name": f"filters[{number}] of source {source.source_id}"}))
+    return tuple(rules)

@@ -172,6 +172,15 @@ KINDS: tuple[ErrorKind, ...] = (
         + OTHERWISE,
     ),
     ErrorKind(
+        "ddl-defect",
+        36980,
+        "sync-unit",
+        "internal",
+        "high",
+        "dm broke over this statement ({what}): {statement}",
+        "this is a defect of dm, and the log says where; " + OTHERWISE,
+    ),
+    ErrorKind(
         "ddl-within-dump",
         36915,
         "sync-unit",

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
+from dm.binlog.charset import decoder_of
 from dm.schema.charset import Collated, binary_collation, bytes_per_character, collated
-from dm.schema.column_type import DataType, read_type, sized
+from dm.schema.column_type import DataType, MemberBytes, read_type, sized
 from dm.schema.current_timestamp import NAMES as CURRENT_TIMESTAMP
 from dm.schema.current_timestamp import with_its_digits
 from dm.schema.index_definition import IndexDefinition, read_references
@@ -208,6 +209,25 @@ def _sized(data_type: DataType, charset: str | None) -> None:
             data_type.length = None
 
 
+# The shortest character of sets whose characters all have several bytes.
+_WIDTHS: Final = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
+
+
+def _member(member: str | MemberBytes, charset: str | None) -> str:
+    """A member of ENUM or SET as text.
+
+    Bytes without an introducer are in the column's character set, whatever the session's is (String::needs_conversion
+    of both servers: nothing is converted from `binary`); before a character that is too short there are zeros.
+    """
+    if isinstance(member, str):
+        return member
+    owner = member.charset or charset or ""
+    value = member.value.rjust(-(-len(member.value) // (width := _WIDTHS.get(owner, 1))) * width, b"\0")
+    decode = None if owner == "binary" else decoder_of(owner)
+    text = None if decode is None else decode(value)
+    return value.decode("utf-8", "surrogateescape") if text is None else text
+
+
 def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Cursor) -> Definition:
     """Read the definition of a column; the clause starts with its type."""
     inner = cursor.within(clause)
@@ -217,8 +237,9 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
     while not inner.done:
         _attribute(inner, found, definition)
     charset, collation = _text_of(data_type, found, inherited, inner)
+    members = tuple(_member(member, charset) for member in data_type.members)
     if charset != "binary":  # servers take spaces from a label's end, but not from bytes
-        data_type.members = tuple(member.rstrip(" ") for member in data_type.members)
+        members = tuple(member.rstrip(" ") for member in members)
     _sized(data_type, charset)
     nullable = found.nullable is not False
     if data_type.serial:
@@ -242,7 +263,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
         data_type.unsigned,
         charset,
         collation,
-        data_type.members,
+        members,
         nullable,
         default,
         found.on_update,

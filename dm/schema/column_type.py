@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from dm.sql.cursor import Cursor
+from dm.sql.token import Token
 from dm.type_family import LONG_SIZES
 
 _BINARY_OF: Final = {
@@ -39,6 +40,14 @@ _GEOMETRIES: Final = frozenset(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class MemberBytes:
+    """A member of ENUM or SET that is written in bytes, as `0x9353` or `x'9353'`."""
+
+    value: bytes
+    charset: str | None  # that of an introducer before it; without one they are in the column's
+
+
 @dataclass(slots=True)
 class DataType:
     """A data type while its column is being read."""
@@ -47,7 +56,7 @@ class DataType:
     length: int | None = None
     decimals: int | None = None
     unsigned: bool = False
-    members: tuple[str, ...] = ()
+    members: tuple[str | MemberBytes, ...] = ()
     charset: str | None = None
     collation: str | None = None
     binary: bool = False  # the attribute BINARY: the _bin collation
@@ -147,25 +156,39 @@ def _long(cursor: Cursor) -> DataType:
     return DataType("mediumtext")
 
 
-def _members(cursor: Cursor) -> tuple[str, ...]:
+def _members(cursor: Cursor) -> tuple[str | MemberBytes, ...]:
     cursor.expect("(")
-    members = []
+    members: list[str | MemberBytes] = []
+    introducer: str | None = None
     while True:
         token = cursor.take()
-        if token.kind == "literal" and token.text[:1] in "xX":
-            # A member of bytes that are no text in the connection's character set is shown like this.
-            members.append(bytes.fromhex(token.text[2:-1]).decode("utf-8", "surrogateescape"))
-        elif token.kind == "string":
+        if token.kind == "word" and token.text.startswith("_"):
+            introducer = token.text[1:].lower()
+            continue
+        if token.kind == "string":
             members.append(token.text)
-        elif token.kind == "word" and token.text.startswith("_"):
-            continue  # an introducer
+        elif (value := _bytes(token)) is not None:
+            members.append(MemberBytes(value, introducer))
         else:
             cursor.at -= 1
             cursor.fail("expected a member of ENUM or SET")
+        introducer = None
         if not cursor.accept(","):
             break
     cursor.expect(")")
     return tuple(members)
+
+
+def _bytes(token: Token) -> bytes | None:
+    """What a hexadecimal or binary literal stands for; None where it is none."""
+    quoted = token.kind == "literal"
+    base, digits = token.text[:1].lower(), token.text[2:-1] if quoted else ""
+    if token.kind == "number" and token.text[:1] == "0":
+        base, digits = token.text[1:2], token.text[2:]  # behind 0 both letters are small ones
+    if base not in ("x", "b") or not digits:
+        return b"" if quoted and base in ("x", "b") else None
+    bits = len(digits) * (4 if base == "x" else 1)
+    return int(digits, 16 if base == "x" else 2).to_bytes(-(-bits // 8), "big")
 
 
 def _read(cursor: Cursor, word: str) -> DataType:

@@ -23,6 +23,11 @@ class Clause:
         """The text from the first to the last token, as written."""
         return self.text[self.tokens[0].start : self.tokens[-1].end] if self.tokens else ""
 
+    @property
+    def words(self) -> list[str]:
+        """The tokens in upper case; empty where one is no word."""
+        return [token.upper if token.kind == "word" else "" for token in self.tokens]
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Clause):
             return NotImplemented

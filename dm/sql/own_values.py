@@ -52,7 +52,7 @@ def own_values(piece: Piece) -> list[OwnValues]:
 
 def numbered(definition: Clause) -> bool:
     """Whether a column is defined as AUTO_INCREMENT, in one of the three ways to say so."""
-    words = [token.upper if token.kind == "word" else "" for token in definition.tokens]
+    words = definition.words
     attribute = ["SERIAL", "DEFAULT", "VALUE"]
     return (
         "AUTO_INCREMENT" in words
@@ -64,7 +64,7 @@ def numbered(definition: Clause) -> bool:
 def _of(operation: Operation) -> OwnValues | None:
     if not isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
         return None
-    words = [token.upper if token.kind == "word" else "" for token in operation.definition.tokens]
+    words = operation.definition.words
     if numbered(operation.definition):
         if isinstance(operation, AddColumn):
             return OwnValues(f"the numbers of the new column {operation.column}", ordered=True)

@@ -6,6 +6,7 @@ says. Each part is then read again, from nothing, and must do exactly the operat
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -16,7 +17,7 @@ from dm.sql.cursor import NameRef
 from dm.sql.dependence import groups
 from dm.sql.event import events_of
 from dm.sql.grammar import Parsed, parse
-from dm.sql.operation import AlterOperation, Operation, RenameTable
+from dm.sql.operation import AlterOperation, CreateTable, Operation, RenameTable
 from dm.sql.splice import Mapping, splice
 from dm.sql.token import tokenize
 
@@ -38,9 +39,9 @@ class Piece:
         return cls(parsed.text, parsed.verb, parsed.operations, parsed.names, context)
 
     @property
-    def operation(self) -> Operation:
-        """The operation, or the first one."""
-        return self.operations[0]
+    def operation(self) -> Operation | None:
+        """The operation, or the first one; None of an ALTER TABLE that does nothing, or only says how."""
+        return self.operations[0] if self.operations else None
 
     @property
     def table(self) -> TableName:
@@ -56,6 +57,29 @@ class Piece:
     def references(self) -> tuple[TableName, ...]:
         """Parent tables of foreign keys that it names."""
         return tuple(dict.fromkeys(ref.name for ref in self.names if ref.foreign))
+
+    @cached_property
+    def renames(self) -> tuple[tuple[TableName, TableName], ...]:
+        """Old and new names of the tables that it renames, in order."""
+        return tuple(pair for one in self.operations if isinstance(one, RenameTable) for pair in one.pairs)
+
+    @cached_property
+    def made(self) -> frozenset[TableName]:
+        """The tables that it brings into being."""
+        if isinstance(self.operation, CreateTable):
+            return frozenset({self.operation.table})
+        return frozenset(new for _, new in self.renames)
+
+    @cached_property
+    def changed(self) -> tuple[TableName, ...]:
+        """The tables that it changes.
+
+        CREATE TABLE .. LIKE only looks at its model, and a name that tables only change places through belongs to none
+        of them, neither before nor afterwards.
+        """
+        first = self.operation
+        unchanged = {first.like} if isinstance(first, CreateTable) else _between(self.renames)
+        return tuple(table for table in self.tables if table not in unchanged)
 
     @cached_property
     def events(self) -> tuple[str, ...]:
@@ -87,6 +111,18 @@ class Piece:
         if [ref.name for ref in piece.names] != wanted or len(piece.operations) != len(self.operations):
             raise DMError("ddl-splice-mismatch", statement=self.text, why="the new text names other tables")
         return piece
+
+
+def _between(renames: Sequence[tuple[TableName, TableName]]) -> set[TableName | None]:
+    """The names that only exist inside a RENAME TABLE: `x` of `a TO x, b TO a, x TO b`."""
+    made: set[TableName] = set()
+    found: set[TableName | None] = set()
+    taken: set[TableName] = set()
+    for old, new in renames:
+        (found if old in made else taken).add(old)
+        made.discard(old)
+        made.add(new)
+    return found - taken - made
 
 
 def _same_operations(found: tuple[Operation, ...], wanted: tuple[AlterOperation | RenameTable, ...]) -> bool:

@@ -19,6 +19,7 @@ from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.ddl.barrier import DdlBarrier
+from dm.syncer.ddl.known import StatementEvent
 from dm.syncer.stream.operators import EventPlace, Operators, first_byte
 from dm.syncer.stream.reader import OF_THE_RUN
 from dm.syncer.stream.transaction import PlainItems, RowsItem, SourceTransaction, StatementItem
@@ -123,12 +124,13 @@ class Dispatcher:
                         raise Stopped
                 continue
             self._statement = item.start
-            steps = self._ddl.steps(item.query, transaction, operators.get(number))
-            if steps:
+            planned = self._ddl.plan(StatementEvent(item.query, transaction, operators.get(number)))
+            self._ddl.accept(planned)
+            if planned.steps:
                 given += rows.take(part, ticket, transaction) + rows.finish(first, number, ticket, transaction)
                 part, size, first = [], 0, number + 1
                 rows_follow = any(isinstance(later, RowsItem) for later in islice(items, first, None))
-                self._ddl.run(steps, transaction.end, transaction.begin if rows_follow else transaction.end)
+                self._ddl.run(planned, transaction.end, transaction.begin if rows_follow else transaction.end)
             self._statement = None
         given += rows.take(part, ticket, transaction) + rows.finish(first, len(items), ticket, transaction)
         self._completions.close(ticket, given)

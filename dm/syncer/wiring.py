@@ -35,9 +35,14 @@ from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.structures import Structures
 from dm.syncer.apply.target_names import TargetNames
-from dm.syncer.ddl.barrier import DdlBarrier
-from dm.syncer.ddl.online_ddl import OnlineDdl
+from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
+from dm.syncer.ddl.changed_rows import SourceViews
+from dm.syncer.ddl.checks.checked_step import DdlSource, DdlTarget
+from dm.syncer.ddl.execution import DdlExecution
+from dm.syncer.ddl.known import DumpWindow, Known, Source
 from dm.syncer.ddl.session import DdlSession
+from dm.syncer.ddl.temporary_tables import TemporaryTables
+from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
@@ -229,24 +234,30 @@ class Wiring:
     def _ddl_barrier(self, lanes: Lanes, rows: RowPlacing) -> DdlBarrier:
         state, origin, stop, clock = self._state, self._origin, self._ending.stop, self._resources.clock
         checks = self._resources.sessions.foreign_key_checks
-        return DdlBarrier(
+        views = SourceViews(origin.has_view)
+        cascades_lost = not (checks or origin.facts.logs_cascades)
+        known = Known(
             self._rules,
             state.tracker,
-            self._schemas,
-            lanes,
+            Source(origin.context_of, views.has, cascades_lost),
+            DumpWindow(self._points, state.dumped_until),
+            state.online,
+            TemporaryTables(),
+        )
+        session = DdlSession(self._connections[DDL], origin.facts, lambda seconds: clock.wait(stop, seconds))
+        strict = self._subtask.collation_compatible == "strict"
+        execution = DdlExecution(
+            DdlSource(self._rules, state.tracker, origin.has_table),
+            DdlTarget(self._schemas, session, self._names, strict),
             self._progress,
-            DdlSession(self._connections[DDL], origin.facts, lambda seconds: clock.wait(stop, seconds)),
-            OnlineDdl.of(self._rules.online, state.online, state.tracker),
-            self._names,
-            context_of=origin.context_of,
-            source_has=origin.has_table,
-            source_views=origin.has_view,
-            points=self._points,
-            intent=state.intent,
-            dumped_until=state.dumped_until,
-            forget=rows.forget,
-            strict_collations=self._subtask.collation_compatible == "strict",
-            cascades_lost=not (checks or origin.facts.logs_cascades),
+        )
+        return DdlBarrier(
+            known,
+            self._points,
+            state.intent,
+            execution,
+            StructureTracking(state.tracker, self._rules, self._schemas),
+            AroundSteps(lanes, self._progress, views, self._schemas.invalidate_all, rows.forget),
         )
 
     # -- From the source

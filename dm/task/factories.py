@@ -10,9 +10,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from dm.task.host import Factory
 from dm.task.payload import RelayPayload, UnitPayload
-from dm.unit import JSON, Unit
+from dm.unit import JSON, Factory, Unit
 
 if TYPE_CHECKING:
     from dm.spark.session import SparkProvider

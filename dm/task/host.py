@@ -48,9 +48,7 @@ from dm.task.message import (
     decode_command,
     encode,
 )
-from dm.unit import JSON, Unit
-
-Factory = Callable[[Mapping[str, JSON]], Unit]
+from dm.unit import JSON, Factory, Unit
 
 STOP_SECONDS = 10.0  # what the Unit protocol promises
 REFRESH_SECONDS = 4.0  # DM gives a source-level question 5 s

@@ -24,9 +24,9 @@ from dm.config.endpoint import Endpoint
 from dm.config.route import RouteRule
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
+from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import SyncerConfig
-from dm.config.task import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON

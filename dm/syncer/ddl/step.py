@@ -1,16 +1,69 @@
-"""What a DDL event comes to: pieces, each with what is to be done with it."""
+"""The steps of a plan. Four kinds, all frozen: execution knows nothing else of a statement.
+
+    Execute     run a piece at the target, then follow it
+    TrackOnly   follow a piece that the target does not get, because the rows behind it have its structure
+    Forget      know the structure of a piece's tables no more
+    CutOver     prove that a ghost table may take a real one's place
+
+Each step but a cut-over has a number, its place among those: intents are stored under it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from dm.binlog.query import QuerySession
 from dm.binlog.reader import Query
 from dm.ident import TableName
 from dm.sql.piece import Piece
 
-_NO_QUERY = Query("", b"", QuerySession(), 0, 0, 0, 0)
+Tracking = Literal["exactly", "if possible", "not"]
+"""Follow it; follow it or, where that is impossible, know its tables no more; or leave what is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class MovedAway:
+    """A table that an online DDL moved to a trash name at the source; the target has it still."""
+
+    real: TableName
+    trash: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class Execute:
+    """Run a piece at the target, in the session of its event."""
+
+    piece: Piece
+    query: Query
+    track: Tracking = "exactly"
+    copied_to: TableName | None = None  # the ghost table whose rows those of this piece's table must equal
+    by_hand: bool = False  # a person's, who knows what it does to the rows
+    moved_away: MovedAway | None = None  # whose name the piece gives to another table
+    whole: Piece | None = None  # the ALTER that this event's steps are all of, as the source executed it
+    whole_moved_away: MovedAway | None = None
+
+    @property
+    def as_a_whole(self) -> Execute | None:
+        """The step for the whole ALTER; None where the event's steps are not all of one."""
+        return None if self.whole is None else replace(self, piece=self.whole, moved_away=self.whole_moved_away)
+
+
+@dataclass(frozen=True, slots=True)
+class TrackOnly:
+    """Follow a piece that is not executed."""
+
+    piece: Piece
+    track: Tracking = "exactly"
+    kept: frozenset[TableName] = frozenset()  # tables whose structure is known to be another already
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """Know the structure of the tables that a piece changes no more; it is found again when their next rows come."""
+
+    piece: Piece
+    kept: frozenset[TableName] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,26 +77,18 @@ class CutOver:
     statement: str
 
 
-@dataclass(slots=True)
-class Step:
-    """One piece and what is to be done with it.
+PieceStep = Execute | TrackOnly | Forget
+Step = PieceStep | CutOver
 
-    `track`: follow it; follow it or, where that is impossible, know its tables no more; know them no more; or leave
-    what is known.
-    """
 
-    piece: Piece
-    execute: bool  # False: only track it
-    track: Literal["yes", "if possible", "forget", "no"] = "yes"
-    query: Query = field(default_factory=lambda: _NO_QUERY)  # whose session it is executed in
-    kept: frozenset[TableName] = frozenset()  # tables whose structure is known to be another already
-    cut_over: CutOver | None = None  # to be proved first
-    copied_to: TableName | None = None  # the ghost table whose rows those of this piece's table must equal
-    whole: Piece | None = None  # the ALTER that this event's steps are all of, as the source executed it
-    by_hand: bool = False  # a person's, who knows what it does to the rows
-
-    def within(self, query: Query) -> Step:
-        """The step in the session of an event, where it has none of its own."""
-        if self.query is _NO_QUERY:
-            self.query = query
-        return self
+def tracked(steps: Iterable[Step], track: Tracking) -> list[Step]:
+    """The steps, each followed in this way; what would only be followed goes where nothing is."""
+    found: list[Step] = []
+    for step in steps:
+        if isinstance(step, Execute):
+            found.append(replace(step, track=track))
+        elif isinstance(step, CutOver):
+            found.append(step)
+        elif track != "not":
+            found.append(TrackOnly(step.piece, track, step.kept))
+    return found

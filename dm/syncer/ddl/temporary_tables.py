@@ -22,7 +22,8 @@ of more than KEPT temporary tables at once, which are forgotten: the same holds 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Final, Literal
 
 from dm.binlog.query import Query
@@ -41,27 +42,38 @@ Share = Literal["none", "all", "model", "some"]
 """What of a statement is about temporary tables; `model`: the one that CREATE TABLE .. LIKE copies."""
 
 
+@dataclass(frozen=True, slots=True)
 class TemporaryTables:
-    """Follows the statements of one run, in order."""
+    """Those of one run as of an event. No statement changes it: `behind` gives another one."""
 
-    def __init__(self, context_of: Callable[[Query], SourceContext]) -> None:
-        self._context_of = context_of
-        self._tables: dict[tuple[int, TableName], None] = {}  # by thread, the oldest first
-        self._life: tuple[str, int] | None = None
+    tables: Mapping[tuple[int, TableName], None] = field(default_factory=dict)  # by thread, the oldest first
+    life: tuple[str, int] | None = None
 
-    def take(self, query: Query, life: tuple[str, int]) -> Share:
-        """What of a statement is about temporary tables, as it finds them; `life` tells the server's lives apart."""
-        if life != self._life:
-            self._life = life
-            self._tables.clear()
-        if not query.uses_temporary and not self._tables:
-            return "none"
+    def behind(
+        self, query: Query, life: tuple[str, int], context_of: Callable[[Query], SourceContext]
+    ) -> tuple[Share, TemporaryTables]:
+        """What of a statement is about temporary tables, and which there are behind it.
+
+        `life` tells the server's lives apart.
+        """
+        found = self if life == self.life else TemporaryTables(life=life)
+        if not query.uses_temporary and not found.tables:
+            return "none", found
+        draft = _Draft(dict(found.tables))
         try:
-            return self._take(query, query.readable, self._context_of(query))
+            share = draft.take(query, query.readable, context_of(query))
         except DMError:
-            return "none"  # whoever needs to understand it says so
+            return "none", found  # whoever needs to understand it says so
+        return share, TemporaryTables(draft.tables, life)
 
-    def _take(self, query: Query, text: str, context: SourceContext) -> Share:
+
+class _Draft:
+    """The tables while one statement is read."""
+
+    def __init__(self, tables: dict[tuple[int, TableName], None]) -> None:
+        self.tables = tables
+
+    def take(self, query: Query, text: str, context: SourceContext) -> Share:
         head = scan(text, context, 1).lexemes[:1]
         if not head or text[head[0].start : head[0].end].upper() not in _VERBS:
             return "none"
@@ -69,7 +81,7 @@ class TemporaryTables:
         if change is None:
             return self._share(parse(text, context), query, context)
         for table in change.tables:
-            self._tables.pop((query.thread_id, table), None)
+            self.tables.pop((query.thread_id, table), None)
             if change.created and not query.error_code:
                 self._add(query.thread_id, table)
         return "none"
@@ -78,14 +90,14 @@ class TemporaryTables:
         thread = query.thread_id
         operation = parsed.operations[0] if parsed.operations else None
         if isinstance(operation, CreateTable):
-            return "model" if operation.like is not None and (thread, operation.like) in self._tables else "none"
+            return "model" if operation.like is not None and (thread, operation.like) in self.tables else "none"
         pairs = [pair for each in parsed.operations if isinstance(each, RenameTable) for pair in each.pairs]
         if parsed.verb == "RENAME TABLE":
             if context.flavor != "mariadb":
                 return "none"
             moved = {self._rename(thread, old, new) for old, new in pairs}
             return "some" if len(moved) > 1 else "all" if True in moved else "none"
-        temporary = query.uses_temporary and (thread, parsed.names[0].name) in self._tables
+        temporary = query.uses_temporary and (thread, parsed.names[0].name) in self.tables
         if parsed.verb == "DROP TABLE" or not temporary:
             return "none"
         for old, new in pairs:
@@ -94,13 +106,13 @@ class TemporaryTables:
 
     def _rename(self, thread: int, old: TableName, new: TableName) -> bool:
         """Follow a new name; whether it is that of a temporary table."""
-        if (thread, old) not in self._tables:
+        if (thread, old) not in self.tables:
             return False
-        del self._tables[thread, old]
+        del self.tables[thread, old]
         self._add(thread, new)
         return True
 
     def _add(self, thread: int, table: TableName) -> None:
-        if len(self._tables) >= KEPT:
-            del self._tables[next(iter(self._tables))]
-        self._tables[thread, table] = None
+        if len(self.tables) >= KEPT:
+            del self.tables[next(iter(self.tables))]
+        self.tables[thread, table] = None

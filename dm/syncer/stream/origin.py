@@ -19,8 +19,8 @@ from pathlib import Path
 from dm.binlog.event_source import EventSource
 from dm.binlog.reader import Query
 from dm.clock import Clock
+from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
-from dm.config.task import StartPoint
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName

@@ -14,8 +14,8 @@ from pydantic import SecretStr
 from dm.clock import Clock, SystemClock
 from dm.config.endpoint import Endpoint
 from dm.config.source import SourceConfig
+from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
-from dm.config.task import StartPoint
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.relay.unit import RelayUnit

@@ -7,36 +7,24 @@ target has one of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from dm.errors import DMError
-from dm.ident import TableName
-from dm.position import Position
-from dm.rules.table_rules import TableRules
-from dm.schema.table import TableSchema
-from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import DropDatabase
-from dm.sql.piece import Piece
+from dm.syncer.ddl.checks.checked_step import CheckedStep
 
 
-def refuse_leaving_tables(
-    piece: Piece,
-    tracker: SchemaTracker,
-    rules: TableRules,
-    read_target: Callable[[TableName], TableSchema | None],
-    position: Position,
-) -> None:
+def refuse_leaving_tables(checked: CheckedStep) -> None:
     """Raise DMError where the target would keep tables of the schema that the piece drops."""
-    operation = piece.operations[0] if piece.operations else None
-    if not isinstance(operation, DropDatabase):
+    operation, rules = checked.piece.operation, checked.source.rules
+    if checked.step.by_hand or not isinstance(operation, DropDatabase):
         return
     gone = rules.route(operation.name).schema
     routed = {
         rules.route(table)
-        for table in tracker.tables()
+        for table in checked.source.tracker.tables()
         if table.schema == operation.name.schema and rules.wanted(table)
     }
+    read_target = checked.target.schemas.read
     left = [table for table in sorted(routed) if table.schema != gone and read_target(table) is not None]
     if left:
         tables = ", ".join(table.sql for table in left)
-        raise DMError("ddl-schema-elsewhere", tables=tables, statement=piece.text, position=position)
+        raise DMError("ddl-schema-elsewhere", tables=tables, statement=checked.piece.text, position=checked.position)

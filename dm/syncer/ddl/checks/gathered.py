@@ -8,43 +8,43 @@ move the table of all sources, or leave rows behind under values that no row of 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from dm.errors import DMError
-from dm.ident import TableName
-from dm.position import Position
 from dm.rules.router import table_missing
 from dm.rules.table_rules import TableRules
-from dm.schema.table import TableSchema
-from dm.sql.operation import CreateTable, RenameTable
+from dm.sql.operation import CreateTable
 from dm.sql.piece import Piece
+from dm.syncer.ddl.checks.checked_step import CheckedStep
 
 
-def creates_shard(
-    piece: Piece, rules: TableRules, now: Mapping[TableName, TableSchema | None], position: Position
-) -> bool:
-    """Whether the piece creates a source table whose rows go into a table that the target has, `now`."""
-    operation = piece.operations[0] if piece.operations else None
-    if not isinstance(operation, CreateTable) or operation.or_replace:
-        return False
-    extracted = rules.extracted(operation.table)
-    if not extracted:
-        return False
-    target = rules.route(operation.table)
-    if now.get(target) is None:
-        error = table_missing(operation.table, target, extracted)
-        error.position = str(position)
+def creates_shard(piece: Piece, rules: TableRules) -> bool:
+    """Whether the piece creates a source table whose rows go into a table that gathers them."""
+    operation = piece.operation
+    return isinstance(operation, CreateTable) and not operation.or_replace and bool(rules.extracted(operation.table))
+
+
+def refuse_missing_target(checked: CheckedStep) -> None:
+    """Raise DMError where the table that is to gather the rows of a new one is not there."""
+    piece, rules = checked.piece, checked.source.rules
+    if not creates_shard(piece, rules):
+        return
+    target = rules.route(piece.table)
+    if checked.now.get(target) is None:
+        error = table_missing(piece.table, target, rules.extracted(piece.table))
+        error.position = str(checked.position)
         raise error
-    return True
 
 
-def refuse_renaming(piece: Piece, rules: TableRules, position: Position) -> None:
+def refuse_renaming(checked: CheckedStep) -> None:
     """Raise DMError `extract-renamed` where other values are extracted from the new name than from the old one."""
-    for operation in piece.operations:
-        for old, new in operation.pairs if isinstance(operation, RenameTable) else ():
-            before, after = rules.extracted(old), rules.extracted(new)
-            if before != after:
-                target = rules.route(old if before else new)
-                raise DMError(
-                    "extract-renamed", position=position, statement=piece.text, target=target, old=old, new=new
-                )
+    rules = checked.source.rules
+    for old, new in checked.piece.renames:
+        before, after = rules.extracted(old), rules.extracted(new)
+        if before != after:
+            raise DMError(
+                "extract-renamed",
+                position=checked.position,
+                statement=checked.piece.text,
+                target=rules.route(old if before else new),
+                old=old,
+                new=new,
+            )

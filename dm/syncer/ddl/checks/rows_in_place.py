@@ -20,7 +20,6 @@ from dataclasses import replace
 
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.position import Position
 from dm.rules.table_rules import RowEvent, TableRules
 from dm.schema.draft import Refused
 from dm.schema.effect import expected_after
@@ -31,26 +30,19 @@ from dm.schema.widening import same_type, widens
 from dm.sql.operation import ChangeColumn, ConvertCharset, ModifyColumn, Operation
 from dm.sql.own_values import OwnValues, own_values
 from dm.sql.piece import Piece
+from dm.syncer.ddl.checks.checked_step import CheckedStep
 from dm.syncer.ddl.session import DdlSession
 from dm.type_family import INTEGERS
 
 _KINDS: tuple[RowEvent, ...] = ("insert", "update", "delete")
 
 
-def refuse_other_values(
-    piece: Piece,
-    target_piece: Piece,
-    now: Mapping[TableName, TableSchema | None],
-    *,
-    tracker: SchemaTracker,
-    rules: TableRules,
-    session: DdlSession,
-    position: Position,
-) -> None:
-    """Raise DMError where the target's rows would get other values; `now` are its tables before the piece."""
-    target = now.get(target_piece.table)
-    if target is None:
+def refuse_other_values(checked: CheckedStep) -> None:
+    """Raise DMError where the target's rows would get other values."""
+    piece, target, session = checked.piece, checked.table_now, checked.target.session
+    if checked.step.by_hand or checked.effective or target is None:
         return
+    tracker, rules = checked.source.tracker, checked.source.rules
     source = tracker.get(piece.table)
     for own in own_values(piece):
         column = None if own.column is None or source is None else source.column(own.column)
@@ -59,13 +51,14 @@ def refuse_other_values(
         if _harmless(own, piece, source, target, tracker, rules):
             continue
         if session.has_rows(target.name, 2 if own.ordered else 1, own.condition):
-            raise DMError("ddl-values-differ", what=own.what, statement=piece.text, position=position)
+            raise DMError("ddl-values-differ", what=own.what, statement=piece.text, position=checked.position)
     if piece.context.flavor == session.context.flavor:
         return
-    converted = _converted(piece, source, tracker, target, _read_there(target_piece, now, session))
+    after = _read_there(checked.target_piece, checked.now, session)
+    converted = _converted(piece, source, tracker, target, after)
     if converted and session.has_rows(target.name, 1):
         what = f"{session.context.flavor} may convert column {converted} in another way than {piece.context.flavor}"
-        raise DMError("ddl-values-differ", what=what, statement=piece.text, position=position)
+        raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)
 
 
 def _converted(

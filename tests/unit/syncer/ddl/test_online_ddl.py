@@ -16,8 +16,9 @@ from dm.schema.parse import parse_create_table
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece, split
+from dm.syncer.ddl.cut_over import prove
 from dm.syncer.ddl.online_ddl import OnlineDdl
-from dm.syncer.ddl.step import Step
+from dm.syncer.ddl.step import CutOver, Execute, Forget, MovedAway, PieceStep, Step
 
 TABLES = OnlineTables((r"^_(.+)_(?:new|gho)$",), (r"^_(.+)_(?:ghc|del|old)$",))
 CONTEXT = SourceContext("mysql", 90704, "s")
@@ -33,38 +34,41 @@ class Source:
         self.tracker = SchemaTracker("mysql")
         if tracked:
             self.tracker.set(parse_create_table("CREATE TABLE t (id INT PRIMARY KEY, v INT, KEY k (v))", CONTEXT))
-        self.online = OnlineDdl.of(TABLES, {}, self.tracker)
+        self.records: dict[TableName, OnlineRecord] = {}
         self.behind = behind
 
     def run(self, *statements: str) -> list[str]:
         """What is executed of all of them."""
         executed: list[str] = []
         for statement in statements:
-            self.online.begin()
-            steps = [step for piece in split(statement, CONTEXT) for step in self.steps(piece)]
+            online = OnlineDdl(TABLES, self.records, self.tracker)
+            steps = [step for piece in split(statement, CONTEXT) for step in self.steps(online, piece)]
             for step in steps:
-                if step.cut_over is not None:
-                    self.online.prove(step.cut_over, PLACE)
-                if step.execute:
+                if isinstance(step, CutOver):
+                    prove(step, self.tracker, PLACE)
+                    continue
+                if isinstance(step, Execute):
                     executed.append(step.piece.text)
                 self.track(step)
             if steps:
-                self.online.stored()
+                records = {**self.records, **online.changes}
+                self.records = {name: record for name, record in records.items() if record is not None}
             else:
-                assert not self.online.changes, "a change without a step is never stored"
+                assert not online.changes, "a change without a step is never stored"
         return executed
 
-    def steps(self, piece: Piece) -> list[Step]:
-        if self.online.concerns(piece):
-            query = Query("s", piece.text.encode(), SESSION, 4711, 0, 0, 0)
-            return self.online.steps(piece, query, lambda one: [Step(one, execute=True)], self.behind)
-        self.online.guard(piece)
-        self.online.passed(piece)
-        return [Step(piece, execute=True)]
+    def steps(self, online: OnlineDdl, piece: Piece) -> list[Step]:
+        query = Query("s", piece.text.encode(), SESSION, 4711, 0, 0, 0)
+        if online.concerns(piece):
+            return online.steps(piece, query, lambda one, session: [Execute(one, session)], self.behind)
+        online.guard(piece)
+        online.passed(piece)
+        return [Execute(piece, query)]
 
-    def track(self, step: Step) -> None:
-        kept = [schema for table in step.kept if (schema := self.tracker.get(table)) is not None]
-        if step.track != "no":
+    def track(self, step: PieceStep) -> None:
+        names = () if isinstance(step, Execute) else step.kept
+        kept = [schema for table in names if (schema := self.tracker.get(table)) is not None]
+        if isinstance(step, Forget) or step.track != "not":
             self.tracker.apply(step.piece)
         for schema in kept:
             self.tracker.set(schema)
@@ -108,7 +112,7 @@ def test_all_that_was_done_to_the_ghost_is_done_to_the_table_at_the_rename() -> 
     ]
     assert source.columns() == ["id", "a", "v", "b"]
     assert source.run("DROP TABLE IF EXISTS _t_del") == []
-    assert source.online.records == {}
+    assert source.records == {}
     assert source.tracker.tables() == (T,)
 
 
@@ -116,9 +120,9 @@ def test_all_that_was_done_to_the_ghost_is_done_to_the_table_at_the_rename() -> 
 def test_two_renames_one_after_the_other(tracked: bool) -> None:
     source = Source(tracked=tracked)
     assert source.run(CREATE, ALTER, "ALTER TABLE t RENAME _t_del") == []
-    assert source.online.records[TRASH].moved == T
+    assert source.records[TRASH].moved == T
     assert len(source.run("ALTER TABLE _t_gho RENAME t")) == 1
-    assert source.online.records == {}
+    assert source.records == {}
     assert source.columns() == (["id", "a", "v"] if tracked else None)
 
 
@@ -126,9 +130,9 @@ def test_a_rename_that_is_taken_back() -> None:
     source = Source()
     assert source.run(CREATE, ALTER, "RENAME TABLE t TO _t_del", "RENAME TABLE _t_del TO t") == []
     assert source.columns() == ["id", "v"]
-    assert list(source.online.records) == [GHOST]
+    assert list(source.records) == [GHOST]
     assert source.run("DROP TABLE _t_gho") == []
-    assert source.online.records == {}
+    assert source.records == {}
 
 
 def test_the_dump_read_the_table_behind_the_rename() -> None:
@@ -246,12 +250,12 @@ def test_the_name_of_a_table_that_was_moved_away_is_taken_once() -> None:
     source = Source()
     source.run("RENAME TABLE t TO _t_old")
     (piece,) = split("CREATE TABLE t (id INT)", CONTEXT)
-    assert source.online.moved_to(piece) == (T, TableName("s", "_t_old"))
+    assert OnlineDdl(TABLES, source.records, source.tracker).moved_away(piece) == MovedAway(T, TableName("s", "_t_old"))
     source.run("CREATE TABLE t (id INT)")
-    assert source.online.moved_to(piece) is None
+    assert OnlineDdl(TABLES, source.records, source.tracker).moved_away(piece) is None
     source.run(CREATE)
     source.run("DROP DATABASE s")
-    assert source.online.records == {}
+    assert source.records == {}
 
 
 def test_a_record_comes_back_from_its_stored_form() -> None:

@@ -17,12 +17,17 @@ class Session:
     """What one server's sessions write, in order."""
 
     def __init__(self, flavor: Flavor = "mysql") -> None:
-        self.tables = TemporaryTables(lambda query: SourceContext(flavor, VERSIONS[flavor], query.schema))
+        self.flavor: Flavor = flavor
+        self.tables = TemporaryTables()
         self.life = ("uuid", 1)
 
     def share(self, sql: str, thread: int = 7, *, flag: bool = True, error: int = 0) -> Share:
         query = Query("d", sql.encode(), QuerySession(), 0, thread, 0, error, flag)
-        return self.tables.take(query, self.life)
+        share, self.tables = self.tables.behind(query, self.life, self.context_of)
+        return share
+
+    def context_of(self, query: Query) -> SourceContext:
+        return SourceContext(self.flavor, VERSIONS[self.flavor], query.schema)
 
     def has(self, table: str, thread: int = 7) -> bool:
         return self.share(f"TRUNCATE TABLE {table}", thread) == "all"

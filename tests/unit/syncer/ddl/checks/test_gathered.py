@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import cast
+
 import pytest
 
+from dm.binlog.query import Query, QuerySession
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
 from dm.schema.table import Column, TableSchema
+from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece, split
-from dm.syncer.ddl.checks.gathered import creates_shard, refuse_renaming
+from dm.syncer.ddl.checks.checked_step import CheckedStep, DdlSource, DdlTarget
+from dm.syncer.ddl.checks.gathered import creates_shard, refuse_missing_target, refuse_renaming
+from dm.syncer.ddl.step import Execute
 from tests.unit.rules.subtasks import routed
 
 RULES = routed(
@@ -25,6 +32,12 @@ PRESENT = {TARGET: TableSchema(TARGET, (Column("id", "int"), Column("c", "varcha
 HERE = Position("u", "mysql-bin.000007", 4, GtidSet.empty("mysql"))
 
 
+def checked(text: str, now: Mapping[TableName, TableSchema | None] = PRESENT) -> CheckedStep:
+    source = DdlSource(RULES, SchemaTracker("mysql"), lambda _: True)
+    step = Execute(piece(text), Query("shop", text.encode(), QuerySession(), 0, 0, 0, 0))
+    return CheckedStep(step, piece(text).route(RULES.route), now, False, HERE, source, cast("DdlTarget", None))
+
+
 def piece(text: str) -> Piece:
     (only,) = split(text, SourceContext("mysql", 80400, "shop"))
     return only
@@ -32,19 +45,21 @@ def piece(text: str) -> Piece:
 
 @pytest.mark.parametrize("text", ["CREATE TABLE t_9 (id INT)", "CREATE TABLE t_9 LIKE t_1", "CREATE TABLE t_9 LIKE m"])
 def test_one_more_table_is_done_when_the_gathering_one_is_there(text: str) -> None:
-    assert creates_shard(piece(text), RULES, PRESENT, HERE)
+    assert creates_shard(piece(text), RULES)
+    refuse_missing_target(checked(text))
 
 
 @pytest.mark.parametrize(
     "text", ["CREATE TABLE u (id INT)", "CREATE TABLE u LIKE t_1", "ALTER TABLE t_1 ADD v INT", "DROP TABLE t_1"]
 )
 def test_other_statements_are_executed(text: str) -> None:
-    assert not creates_shard(piece(text), RULES, PRESENT, HERE)
+    assert not creates_shard(piece(text), RULES)
+    refuse_missing_target(checked(text, {}))
 
 
 def test_the_gathering_table_is_for_a_person_to_create() -> None:
     with pytest.raises(DMError) as raised:
-        creates_shard(piece("CREATE TABLE t_9 (id INT)"), RULES, {TARGET: None}, HERE)
+        refuse_missing_target(checked("CREATE TABLE t_9 (id INT)", {TARGET: None}))
     assert raised.value.name == "extract-table-missing"
     assert "mysql-bin.000007" in raised.value.message
     assert "create `all`.`t` at the target with the source's columns and `c`" in raised.value.workaround
@@ -62,11 +77,11 @@ def test_the_gathering_table_is_for_a_person_to_create() -> None:
 )
 def test_a_renaming_that_leaves_rows_under_another_value_is_refused(text: str) -> None:
     with pytest.raises(DMError) as raised:
-        refuse_renaming(piece(text), RULES, HERE)
+        refuse_renaming(checked(text))
     assert raised.value.name == "extract-renamed"
     assert "mysql-bin.000007" in raised.value.message
 
 
 def test_other_renamings_are_none_of_its_business() -> None:
-    refuse_renaming(piece("RENAME TABLE a TO b"), RULES, HERE)
-    refuse_renaming(piece("ALTER TABLE t_1 RENAME COLUMN a TO b"), RULES, HERE)
+    refuse_renaming(checked("RENAME TABLE a TO b"))
+    refuse_renaming(checked("ALTER TABLE t_1 RENAME COLUMN a TO b"))

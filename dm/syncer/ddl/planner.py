@@ -1,0 +1,261 @@
+"""What a statement demands: a pure function from the event and what is known to a plan.
+
+What a piece needs is decided on the source's names first (lists, event rules, points of tables that entered late); its
+text is routed when it is executed. A piece that a filter drops is not executed but tracked, because the rows behind it
+have the new structure. Nothing is written while planning: what is to be stored or remembered is a part of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from dm.binlog.query import QuerySession
+from dm.binlog.reader import Query
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.operators import Operator
+from dm.sql.foreign_key import acts
+from dm.sql.inline_references import without_ignored_references
+from dm.sql.piece import Piece, separate, split
+from dm.sql.statement import classify
+from dm.sql.subject import subjects
+from dm.syncer.ddl.changed_rows import changes_rows
+from dm.syncer.ddl.defect import pausing
+from dm.syncer.ddl.known import Known, StatementEvent
+from dm.syncer.ddl.online_ddl import OnlineDdl
+from dm.syncer.ddl.plan import DdlPlan
+from dm.syncer.ddl.points_ahead import PointsAhead
+from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly, tracked
+from dm.syncer.ddl.temporary_tables import Share
+from dm.syncer.stream.transaction import SourceTransaction
+
+_NOT_UNDERSTOOD = ("ddl-not-understood", "ddl-splice-mismatch")
+# 1051: some tables of a DROP TABLE were not there; those that were are gone, and pieces say IF EXISTS.
+_HARMLESS = (0, 1051)
+_WITH_TEMPORARY: Mapping[Share, str] = {
+    "model": "it copies a temporary table",
+    "some": "it renames a temporary table along with others",
+}
+
+
+def plan(event: StatementEvent, known: Known) -> DdlPlan:
+    """The plan of an event; raises DMError where it can't be told what the event demands."""
+    query, transaction = event.query, event.transaction
+    life = (transaction.end.server_uuid, transaction.starts)
+    share, temporary = known.temporary.behind(query, life, known.source.context_of)
+    planning = _Planning(known, transaction)
+    if event.operator is not None:
+        found = _Found(planning.instead(event.operator, query, share))
+    else:
+        found = planning.as_it_stands(query, share)
+    return DdlPlan(
+        temporary,
+        tuple(found.steps),
+        planning.points.found,
+        planning.online.changes if found.steps else {},  # they are stored behind the steps, or never
+        found.views_may_change,
+        found.passed_over,
+    )
+
+
+def plan_injection(operator: Operator, transaction: SourceTransaction, known: Known) -> DdlPlan:
+    """The plan of an operator's statements that stand before a transaction; raises DMError."""
+    planning = _Planning(known, transaction)
+    steps = planning.stated(operator)
+    return DdlPlan(known.temporary, tuple(steps), planning.points.found, planning.online.changes, views_may_change=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _Statement:
+    """A text, the session that it runs in, and whose it is."""
+
+    text: str
+    query: Query
+    by_hand: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What a statement comes to."""
+
+    steps: list[Step]
+    views_may_change: bool = True
+    passed_over: str = ""  # why it is not understood, where that does not matter
+
+
+class _Planning:
+    """One event while it is planned; its drafts are dropped, or become a part of the plan."""
+
+    def __init__(self, known: Known, transaction: SourceTransaction) -> None:
+        self._known = known
+        self._rules = known.rules
+        self._transaction = transaction
+        self.points = PointsAhead(known.dump, known.structures, transaction)
+        self.online = OnlineDdl(known.rules.online, known.online, known.structures)
+
+    # -- The source's statement
+
+    def as_it_stands(self, query: Query, share: Share) -> _Found:
+        """What a statement of the source comes to; raises DMError."""
+        text = query.readable
+        try:
+            if query.undecodable is not None and not self._foreign_dml(query):
+                raise query.undecodable
+            found = self._understood(_Statement(text, query), share)
+            self._refuse_lost_cascades(found.steps, text)
+        except DMError as error:
+            error.position = error.position or str(self._transaction.end)
+            # The patterns are asked last: a statement that is understood is tracked even where a rule drops it.
+            if error.name in _NOT_UNDERSTOOD:
+                if self._rules.sql_pattern_ignores(text):
+                    return _Found([])
+                if self._about_others(query, text):
+                    return _Found([], passed_over=error.message)
+            raise
+        return found
+
+    def _about_others(self, query: Query, text: str) -> bool:
+        """Whether a statement that is not understood is about tables or sequences that nobody wants."""
+        tables = subjects(text, self._known.source.context_of(query))
+        if not tables or any(self._rules.followed(table) for table in tables):
+            return False
+        return not changes_rows(query, tables, self._known)
+
+    def _foreign_dml(self, query: Query) -> bool:
+        """Whether a statement with bytes that are no text (a BLOB's) changes rows of tables that nobody wants."""
+        statement = classify(query.readable, self._known.source.context_of(query))
+        return statement.kind == "dml" and not changes_rows(query, statement.tables, self._known)
+
+    def _refuse_lost_cascades(self, steps: Sequence[Step], text: str) -> None:
+        if self._known.source.cascades_lost and any(
+            acts(step.piece) for step in steps if not isinstance(step, CutOver)
+        ):
+            raise DMError("ddl-cascade-not-logged", statement=text)
+
+    def _understood(self, stated: _Statement, share: Share = "none") -> _Found:
+        text, query = stated.text, stated.query
+        context = self._known.source.context_of(query)
+        statement = classify(text, context)
+        if statement.kind == "dml":
+            if changes_rows(query, statement.tables, self._known):
+                raise DMError("statement-dml", statement=text)
+            return _Found([], views_may_change=False)
+        if statement.kind != "ddl" or share == "all":
+            return _Found([])
+        if not stated.by_hand:
+            stated = replace(stated, text=without_ignored_references(text, context))
+        pieces = split(stated.text, context)
+        if share != "none" and any(self._rules.followed(table) for piece in pieces for table in piece.tables):
+            raise DMError("ddl-not-understood", statement=stated.text, why=_WITH_TEMPORARY[share])
+        steps = [step for piece in pieces for step in self._steps_of(piece, stated)]
+        if not stated.by_hand and len(pieces) > 1 and _just(steps, pieces):
+            steps = self._as_a_whole(steps, Piece.of(stated.text, context))
+        if steps and query.error_code not in _HARMLESS:
+            raise DMError("statement-failed-at-source", statement=stated.text, code=query.error_code)
+        return _Found(steps)
+
+    def _as_a_whole(self, steps: list[Step], whole: Piece) -> list[Step]:
+        """The steps of an ALTER, the first with all of it, as the source executed it."""
+        first = steps[0]
+        if not isinstance(first, Execute) or whole.verb != "ALTER TABLE" or len(whole.tables) != 1:
+            return steps
+        return [replace(first, whole=whole, whole_moved_away=self.online.moved_away(whole)), *steps[1:]]
+
+    # -- What a person wants instead
+
+    def instead(self, operator: Operator, query: Query, share: Share) -> list[Step]:
+        """What an operator makes of an event: its own statements, or nothing, and the event is followed all the same.
+
+        The rows behind it have the structure that the source gave them, whatever is executed at the target. Only where
+        the event can't be followed, what replaces it is.
+        """
+        followed = self._followed(query, share) if share != "all" else []
+        if operator.action == "skip":
+            return followed
+        return tracked(self.stated(operator), "not" if followed else "if possible") + followed
+
+    def stated(self, operator: Operator) -> list[Step]:
+        """The statements of an operator, under the same rules and routes as those of the source."""
+        steps: list[Step] = []
+        for text in operator.statements:
+            query = Query("", text.encode(), QuerySession(), self._transaction.timestamp, 0, 0, 0)
+            steps += self._understood(_Statement(text, query, by_hand=True)).steps
+        return steps
+
+    def _followed(self, query: Query, share: Share) -> list[Step]:
+        try:
+            with pausing(query.readable):
+                text, context = query.text, self._known.source.context_of(query)
+                pieces = split(text, context) if classify(text, context).kind == "ddl" else []
+        except DMError:
+            return []  # what can't be read can't be followed; rows that do not fit what is known then pause
+        in_part = query.error_code not in _HARMLESS or share != "none"  # it may be done there in part only
+        steps: list[Step] = []
+        for piece in pieces:
+            if not any(self._rules.followed(table) for table in piece.tables):
+                continue
+            self.points.pass_on(piece)
+            behind = self.points.behind(piece.changed)
+            kept = frozenset[TableName]()
+            if self.online.concerns(piece):
+                self.online.dismiss(piece)
+                kept = behind
+            elif behind:
+                continue
+            steps.append(Forget(piece, kept) if in_part else TrackOnly(piece, "if possible", kept))
+        return steps
+
+    # -- A piece
+
+    def _steps_of(self, piece: Piece, stated: _Statement) -> list[Step]:
+        followed = [self._rules.followed(table) for table in piece.tables]
+        if not any(followed):
+            return []
+        if not all(followed):
+            self.points.refuse_swap(piece, piece.tables)
+            raise DMError("ddl-partly-wanted", statement=piece.text)
+        if self.online.concerns(piece):
+
+            def on_real(one: Piece, query: Query) -> Sequence[Step]:
+                return self._on_real(one, _Statement(one.text, query, stated.by_hand))
+
+            return self.online.steps(piece, stated.query, on_real, self.points.behind(piece.tables))
+        if not stated.by_hand:
+            self.online.guard(piece)
+        self.online.passed(piece)
+        return self._on_real(piece, stated)
+
+    def _on_real(self, piece: Piece, stated: _Statement) -> list[Step]:
+        self.points.pass_on(piece)
+        changed = piece.changed
+        behind = self.points.behind(changed)
+        if changed and len(behind) == len(changed):
+            return []
+        if behind:
+            return [self._execute(one, stated) for one in self.points.left_beside(piece, behind)]
+        self.points.refuse_swap(piece, changed)
+        if len({self._wanted(piece, event, stated.text) for event in piece.events}) > 1:
+            # Operations that belong together, and a filter that wants some of them: then each goes alone.
+            return [self._filtered(part, stated) for part in separate(piece)]
+        return [self._filtered(piece, stated)]
+
+    def _filtered(self, piece: Piece, stated: _Statement) -> Step:
+        wanted = all(self._wanted(piece, event, stated.text) for event in piece.events)
+        return self._execute(piece, stated) if wanted else TrackOnly(piece)
+
+    def _execute(self, piece: Piece, stated: _Statement) -> Execute:
+        return Execute(piece, stated.query, by_hand=stated.by_hand, moved_away=self.online.moved_away(piece))
+
+    def _wanted(self, piece: Piece, event: str, text: str) -> bool:
+        """Whether the event filter lets an operation of this name be executed; `text` is the original statement."""
+        alters = piece.verb == "ALTER TABLE"
+        return all(self._rules.ddl_event(table, event, text, alters=alters) == "do" for table in piece.tables)
+
+
+def _just(steps: Sequence[Step], pieces: Sequence[Piece]) -> bool:
+    """Whether the steps execute these pieces, and do nothing else."""
+    return len(steps) == len(pieces) and all(
+        isinstance(step, Execute) and step.piece is piece and step.copied_to is None
+        for step, piece in zip(steps, pieces, strict=True)
+    )

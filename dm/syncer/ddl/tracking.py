@@ -1,0 +1,118 @@
+"""How the source's structures follow the steps of a plan, executed or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dm.binlog.check import mismatch
+from dm.binlog.reader import TableMap
+from dm.downstream.target_schema import TargetSchemas
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.rules.table_rules import TableRules
+from dm.schema.effect import same_structure
+from dm.schema.table import TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.schema.wire import wire_columns
+from dm.sql.operation import CreateTable, DropColumn
+from dm.sql.piece import Piece
+from dm.syncer.apply.structures import alike
+from dm.syncer.ddl.defect import pausing
+from dm.syncer.ddl.step import Execute, Forget, PieceStep, TrackOnly
+from dm.syncer.stream.transaction import RowsItem, SourceTransaction
+
+
+class StructureTracking:
+    """Follows pieces; belongs to the unit's own thread."""
+
+    def __init__(self, tracker: SchemaTracker, rules: TableRules, targets: TargetSchemas) -> None:
+        self.tracker = tracker
+        self._rules = rules
+        self._targets = targets
+
+    def follow(self, step: PieceStep) -> None:
+        """The structures behind a step; raises DMError where what is known does not allow it."""
+        if not isinstance(step, Forget) and step.track == "not":
+            return
+        names = () if isinstance(step, Execute) else step.kept
+        kept = [schema for table in names if (schema := self.tracker.get(table)) is not None]
+        if isinstance(step, Forget) or not self._followed(step.piece, demanded=step.track == "exactly"):
+            for table in step.piece.changed:
+                self.tracker.forget(table)  # it is found again when its next rows come
+        for schema in kept:
+            self.tracker.set(schema)
+        dropped = [each.column for each in step.piece.operations if isinstance(each, DropColumn)]
+        if dropped and not isinstance(step, Execute) and self._rules.wanted(step.piece.table):
+            self.tracker.keep_dropped(step.piece.table, dropped)
+
+    def adopt(self, pieces: Iterable[Piece], transaction: SourceTransaction) -> set[TableName]:
+        """Follow what was injected, of the tables whose rows prove that the source has it; gives those tables."""
+        pieces = list(pieces)
+        maps = {
+            TableName(item.table_map.schema, item.table_map.table): item.table_map
+            for item in transaction.items
+            if isinstance(item, RowsItem)
+        }
+        known = {table: self.tracker.get(table) for piece in pieces for table in piece.tables}
+        for piece in pieces:
+            self.follow(TrackOnly(piece, "if possible"))
+        adopted: set[TableName] = set()
+        for table, before in known.items():
+            after = self.tracker.get(table)
+            if table in maps and not _fits(before, maps[table]) and _fits(after, maps[table]):
+                adopted.add(table)
+            elif before is not None:
+                self.tracker.set(before)
+            else:
+                self.tracker.forget(table)
+        return adopted
+
+    def _followed(self, piece: Piece, *, demanded: bool) -> bool:
+        untold = self._untold(piece)
+        try:
+            with pausing(piece.text):
+                self.tracker.apply(piece)
+        except DMError:
+            if self._read_again(piece):
+                return True
+            if demanded:
+                raise
+            return False
+        return untold is None or self._as_at_target(untold)
+
+    def _untold(self, piece: Piece) -> TableName | None:
+        """The table of a CREATE TABLE IF NOT EXISTS that nothing is known of: whether it made it, nobody tells."""
+        operation = piece.operation
+        if not isinstance(operation, CreateTable) or not operation.if_not_exists:
+            return None
+        return operation.table if self.tracker.get(operation.table) is None else None
+
+    def _as_at_target(self, table: TableName) -> bool:
+        """Whether the target has the columns that a table is said to have; it has them from the source."""
+        schema, target = self.tracker.get(table), self._targets.read(self._rules.route(table))
+        return schema is None or (target is not None and alike(schema, target))
+
+    def _read_again(self, piece: Piece) -> bool:
+        """Whether this creates just the table that is known already.
+
+        The point behind a CREATE TABLE .. SELECT is the begin of its transaction, since its rows are not applied then
+        (`DdlBarrier.run`); a run that starts there reads the statement once more.
+        """
+        if not isinstance(piece.operation, CreateTable):
+            return False
+        known = self.tracker.get(piece.operation.table)
+        if known is None:
+            return False
+        self.tracker.forget(known.name)
+        try:
+            self.tracker.apply(piece)
+        except DMError:
+            created = None
+        else:
+            created = self.tracker.get(known.name)
+        self.tracker.set(known)
+        return created is not None and same_structure(created, known)
+
+
+def _fits(schema: TableSchema | None, table_map: TableMap) -> bool:
+    return schema is not None and mismatch(table_map, wire_columns(schema, table_map.flavor)) is None
