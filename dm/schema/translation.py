@@ -15,6 +15,7 @@ Only words are replaced; all else of the text stays as it is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -44,6 +45,7 @@ _TO_MYSQL: Final = {
 # What only engines without transactions have: row formats that InnoDB refuses, and options that MySQL has no word for.
 _FOREIGN_ROW_FORMATS: Final = ("FIXED", "PAGE")
 _ENGINE_OPTIONS: Final = ("TRANSACTIONAL", "PAGE_CHECKSUM")
+_SENSITIVITY: Final = re.compile(r"(?<=_)a[is]_c[is](?=_|$)")  # to accents, and to upper and lower case
 _CHARSET_WORDS: Final = frozenset({"CHARSET", "CHARACTER", "CHAR", "COLLATE"})
 
 
@@ -140,7 +142,8 @@ def nearest(collation: str, known: Collection[str]) -> str | None:
     One that is made for a language becomes the general one.
     """
     charset, _, rest = collation.lower().partition("_")
-    flags = "_".join(rest.split("_")[-2:])
+    found = _SENSITIVITY.search(rest)
+    flags = "" if found is None else found[0]
     if rest.endswith("bin"):
         wanted = [f"{charset}_nopad_bin", f"{charset}_0900_bin", f"{charset}_bin"]
     else:

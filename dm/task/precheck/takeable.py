@@ -209,7 +209,7 @@ def _refused(
     if lacking:
         pattern = re.sub(r"([\\_%])", r"\\\1", scratch_beginning(config.meta_schema)) + "%"
         yield answers.warning(
-            f"types, functions and options of {len(tables)} tables were not tried at the target: that takes a schema"
+            f"structures of {_count(tables)} were not tried at the target: that takes a schema"
             f" {scratch_beginning(config.meta_schema)}.., where {context.target.account} lacks {', '.join(lacking)}",
             grant(PRIVILEGES, f"{Ident(pattern).sql}.*", context.target.account),
         )
@@ -268,6 +268,10 @@ def _way_out(error: DMError) -> str:
         "create them at the target by hand, with the same columns in words that it knows; change them at the source; or"
         " leave them out by `block-allow-list`"
     )
+
+
+def _count(tables: Mapping[TableName, _Table]) -> str:
+    return "1 table" if len(tables) == 1 else f"{len(tables)} tables"
 
 
 def _yaml(key: str, pairs: Mapping[str, str]) -> str:

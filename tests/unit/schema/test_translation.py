@@ -36,7 +36,8 @@ MAPPED = Translation.of(
             " CHECK (a COLLATE utf8mb4_unicode_520_ci <> 'x'))",
         ),
         (
-            "CREATE TABLE t (a CHAR(3) CHARSET utf8mb4, b CHAR(3) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin) CHARSET utf8mb4",
+            "CREATE TABLE t (a CHAR(3) CHARSET utf8mb4,"
+            " b CHAR(3) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin) CHARSET utf8mb4",
             "CREATE TABLE t (a CHAR(3) CHARSET utf8mb4 COLLATE utf8mb4_unicode_520_ci,"
             " b CHAR(3) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin) CHARSET utf8mb4 COLLATE utf8mb4_unicode_520_ci",
         ),
@@ -131,12 +132,12 @@ def test_the_default_of_a_schema_becomes_another_one_too(there: str, expected: s
     ("collation", "known", "expected"),
     [
         ("utf8mb4_ja_0900_as_cs", {"utf8mb4_bin", "utf8mb4_uca1400_nopad_as_cs"}, "utf8mb4_uca1400_nopad_as_cs"),
-        ("utf8mb4_0900_ai_ci", {"utf8mb4_unicode_520_nopad_ci", "utf8mb4_unicode_520_ci"}, "utf8mb4_unicode_520_nopad_ci"),
+        ("utf8mb4_0900_ai_ci", {"utf8mb4_unicode_520_nopad_ci", "utf8mb4_bin"}, "utf8mb4_unicode_520_nopad_ci"),
         ("utf8mb4_0900_ai_ci", {"utf8mb4_unicode_ci", "utf8mb4_unicode_520_ci"}, "utf8mb4_unicode_520_ci"),
         ("utf8mb4_uca1400_ai_cs", {"utf8mb4_0900_as_cs", "utf8mb4_bin"}, "utf8mb4_bin"),
         ("utf8mb4_nopad_bin", {"utf8mb4_bin"}, "utf8mb4_bin"),
         ("cp850_nopad_bin", {"utf8mb4_bin"}, None),
     ],
-)  # fmt: skip
+)
 def test_what_is_proposed_is_near(collation: str, known: set[str], expected: str | None) -> None:
     assert nearest(collation, known) == expected
