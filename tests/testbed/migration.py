@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
+import threading
 from dataclasses import dataclass, field
 
 from dm.config import SourceConfig, read_source, read_task
 from dm.demo.servers import ThrowawayServer
+from dm.ident import TableName
 from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
 
@@ -28,6 +30,7 @@ class Migration:
     loader: str = "{}"
     target_session: str = "{}"
     passwords: dict[str, str] = field(default_factory=dict)
+    stop: threading.Event = field(default_factory=threading.Event)
 
     def check(self) -> dict[str, list[CheckResult]]:
         source = self._source()
@@ -47,6 +50,10 @@ class Migration:
     def only(self, item: str) -> CheckResult:
         (result,) = self.check()[item]
         return result
+
+    def tables(self) -> list[TableName]:
+        """The tables of the upstream's schema."""
+        return [TableName(self.schema, str(row[0])) for row in self.upstream.query(f"SHOW TABLES FROM {self.schema}")]
 
     def _source(self) -> SourceConfig:
         password = self._password(self.upstream, self.source_user)

@@ -50,9 +50,9 @@ class _Entry:
         schema_is_there = any(_Entry(self.path, False, self.schema, "").there(seen) for seen in sources)
         if not self.table or not schema_is_there:
             hint = did_you_mean(self.schema, {name for seen in sources for name in seen.schemas})
-            return f"{names} shows no schema {self.schema}" + (f"; {hint}" if hint else "")
+            return f"no schema {self.schema} is seen at {names}" + (f"; {hint}" if hint else "")
         hint = did_you_mean(self.table, {name.table for seen in sources for name in self._beside(seen)})
-        return f"{names} shows no table {self.schema}.{self.table}" + (f"; {hint}" if hint else "")
+        return f"no table {self.schema}.{self.table} is seen at {names}" + (f"; {hint}" if hint else "")
 
     def _beside(self, seen: SourceNames) -> Iterator[TableName]:
         schema = matcher(self.schema, case_sensitive=seen.case_sensitive)
