@@ -305,7 +305,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "which rows are there",
         "name another engine under `engine-map` in the task file (`engine-map: {{MyISAM: InnoDB}}`), then stop the "
         "task and start it again; or create {table} at the target by hand as a base table of a transactional engine "
-        "(`ENGINE=InnoDB`) with the columns of {source_table}, then resume the task; or exclude the table with `block-allow-list`",
+        "(`ENGINE=InnoDB`) with the columns of {source_table}, then resume the task; or exclude the table with "
+        "`block-allow-list`",
     ),
     ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",
