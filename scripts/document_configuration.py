@@ -165,6 +165,11 @@ CHAPTERS: Final = (
             " table's name",
             "trash-table-rules": "the same of the other tables that such a tool makes or leaves behind",
             "collation_compatible": "`loose`; `strict`: a character set without a collation gets the source's",
+            "collation-map": "not in DM: collation of the source: collation that the target gets instead, in the load"
+            " and in DDL. Values stay the same; the order of texts and which of them are equal become the target's."
+            " Both are of one character set. See [full-load.md](full-load.md#collations-and-engines)",
+            "engine-map": "not in DM: storage engine of the source: engine that the target gets instead, in the load"
+            " and in DDL, such as `{MyISAM: InnoDB}`. See [full-load.md](full-load.md#collations-and-engines)",
             "experimental": "see below",
             "target-database": "the target, see [Endpoint](#endpoint-from-and-target-database)",
             "mysql-instances": "list of the sources, see [mysql-instances](#mysql-instances)",

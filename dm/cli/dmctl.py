@@ -344,9 +344,10 @@ def execute(arguments: Sequence[str]) -> int:
     except Refused as refused:
         if wants_json:
             printer.print_json(refused.answer)
-        elif "checkResult" in refused.answer:
-            printer.check_table(refused.answer["checkResult"])
-        printer.print_error(refused.report)
+        if "checkResult" in refused.answer and not wants_json:
+            printer.failed_checks(refused.report, refused.answer["checkResult"])
+        else:
+            printer.print_error(refused.report)
         return _exit_status(refused.report)
     except DMError as error:
         if wants_json:

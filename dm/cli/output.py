@@ -325,6 +325,13 @@ def check_table(answer: Answer) -> None:
     )
 
 
+def failed_checks(report: ErrorReport, answer: Answer) -> None:
+    """A start that failed its checks: the table names each with what fixes it, so the error says no more of them."""
+    check_table(answer)
+    failed = int(answer["summary"]["failed"])
+    say(f"Error {report['ErrCode']}: not started, since {failed} check{'' if failed == 1 else 's'} failed")
+
+
 def stages_table(answer: Answer) -> None:
     """What became of a task's subtasks."""
     rows = [(answer["taskName"], source["source"], source.get("stage", "started")) for source in answer["sources"]]

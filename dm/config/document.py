@@ -97,6 +97,15 @@ def is_tree(value: object) -> TypeGuard[Tree]:
     return isinstance(value, Scalar | YamlMap | YamlList)
 
 
+def marks_of(tree: Tree) -> dict[str, Mark]:
+    """The places of all values, by their paths."""
+    found = {tree.path: tree.mark}
+    for value in tree.values() if isinstance(tree, YamlMap) else tree if isinstance(tree, YamlList) else ():
+        if is_tree(value):
+            found |= marks_of(value)
+    return found
+
+
 def shown_key(key: str) -> str:
     """A key as messages show it: `password:secret`, written without the blank, must not show the secret."""
     shown = _KEY_SHOWN.match(key)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from dm.config.document import SIZE_LIMIT, YamlMap, parse
+from dm.config.document import SIZE_LIMIT, YamlMap, marks_of, parse
 from dm.config.problem import Mark, Report
 from dm.config.references import check_references
 from dm.config.rule_sets import check_rule_sets
@@ -69,6 +69,7 @@ def read_task(
     context.report.raise_if_any()
     assert task is not None, "a file without a model has problems"
     task._warnings = warnings_of(context)
+    task._marks = {} if tree is None else marks_of(tree)
     task._sources = dict(sources or {})
     return task
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import Annotated
+from typing import Annotated, Final
 
 from pydantic import BeforeValidator
 from pydantic_core import PydanticCustomError
@@ -25,6 +25,8 @@ from dm.config.regex import RegexError, compile_regex
 from dm.config.scalar import wrong, wrong_type
 
 Match = Callable[[str], bool]
+
+_SPECIAL: Final = re.compile(r"^~|[*?\[]")
 
 
 class PatternError(ValueError):
@@ -103,6 +105,11 @@ def matcher(pattern: str, *, case_sensitive: bool, regex: bool = True) -> Match:
         return lambda name: fullmatch(name) is not None
     lowered = wildcard(pattern.lower()).fullmatch
     return lambda name: lowered(name.lower()) is not None
+
+
+def is_name(pattern: str) -> bool:
+    """Whether a pattern stands for itself only."""
+    return _SPECIAL.search(pattern) is None
 
 
 def _misread(pattern: str, *, regex: bool) -> tuple[str, str] | None:

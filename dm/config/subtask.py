@@ -49,6 +49,8 @@ class SubtaskConfig(BaseModel):
     trash_table_rules: tuple[str, ...] = ()
     shard_mode: ShardMode = ""
     collation_compatible: Collation = "loose"
+    collation_map: dict[str, str] = {}
+    engine_map: dict[str, str] = {}
     ignore_checking_items: tuple[CheckingItem, ...] = ()
     foreign_key_checks: bool = False
 

@@ -14,7 +14,8 @@ from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
-from dm.config.problem import Problem
+from dm.config.name_map import CollationMap, EngineMap, charset_changes
+from dm.config.problem import Mark, Problem
 from dm.config.regex import RegexError, compile_regex
 from dm.config.route import RouteRule
 from dm.config.scalar import Flag, Text, checked, matching, one_of, whole, wrong
@@ -140,6 +141,8 @@ class TaskConfig(Section):
     shadow_table_rules: OnlineRules = (r"^_(.+)_(?:new|gho)$",)
     trash_table_rules: OnlineRules = (r"^_(.+)_(?:ghc|del|old)$",)
     collation_compatible: Annotated[Collation, one_of(Collation, "config-collation")] = "loose"
+    collation_map: CollationMap = Field(default_factory=dict)
+    engine_map: EngineMap = Field(default_factory=dict)
     experimental: Experimental = Experimental()
     target_database: Endpoint
     mysql_instances: tuple[Instance, ...]
@@ -154,11 +157,13 @@ class TaskConfig(Section):
     spark: SparkConfig = SparkConfig()
 
     _warnings: tuple[Problem, ...] = PrivateAttr(default=())
+    _marks: Mapping[str, Mark] = PrivateAttr(default_factory=dict)
     _sources: Mapping[str, SourceConfig] = PrivateAttr(default_factory=dict)
 
     def check(self) -> Iterator[Issue]:
         """What DM refuses between sections, and what this program does not do yet."""
         yield from self._check_sharding()
+        yield from charset_changes(self.collation_map)
         if self.spark.dump_files == "none":
             yield from self._check_streaming()
         if self.online_ddl_scheme:
@@ -232,6 +237,11 @@ class TaskConfig(Section):
         """What the reader of the file noticed without refusing it."""
         return self._warnings
 
+    def place_of(self, path: str) -> str:
+        """How a message names a value of the file: its line, where the task was read from one, and its path."""
+        mark = self._marks.get(path)
+        return path if mark is None else f"line {mark.line}, {path}"
+
     @property
     def source_ids(self) -> tuple[str, ...]:
         """The sources of the task, in the order of the file."""
@@ -292,6 +302,8 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         trash_table_rules=task.trash_table_rules,
         shard_mode=task.shard_mode,
         collation_compatible=task.collation_compatible,
+        collation_map=task.collation_map,
+        engine_map=task.engine_map,
         ignore_checking_items=task.ignore_checking_items,
         foreign_key_checks=task.foreign_key_checks,
     )

@@ -9,12 +9,10 @@ A name in the lists is taken as it is spelled, also where they do not tell upper
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
 
-from dm.config.pattern import matcher
+from dm.config.pattern import is_name, matcher
 from dm.config.selection import BlockAllowList
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.dump_run import DumpRun
@@ -24,8 +22,6 @@ from dm.rules import TableRules
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import list_tables
 from dm.upstream.privilege import Grants, read_grants
-
-_PATTERN: Final = re.compile(r"^~|[*?\[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +42,7 @@ def hidden(subtask: SubtaskConfig, rules: TableRules, connection: Connection, gr
     lists = subtask.block_allow_list or BlockAllowList()
     case = subtask.case_sensitive
     seen = [_text(name) for (name,) in fetch(connection, "SELECT schema_name FROM information_schema.schemata")]
-    named = filter(_is_name, dict.fromkeys((*lists.do_dbs, *(table.db_name for table in lists.do_tables))))
+    named = filter(is_name, dict.fromkeys((*lists.do_dbs, *(table.db_name for table in lists.do_tables))))
     unseen = [name for name in named if not any(map(matcher(name, case_sensitive=case), seen))]
     found: list[Hidden] = []
     for schema in dict.fromkeys((*seen, *grants.restricted, *unseen)):
@@ -77,7 +73,7 @@ def _of_schema(
     wanted = [
         table.tbl_name for table in lists.do_tables if matcher(table.db_name, case_sensitive=case_sensitive)(schema)
     ]
-    if not lists.do_tables or not all(map(_is_name, wanted)):
+    if not lists.do_tables or not all(map(is_name, wanted)):
         for pattern in grants.patterns(schema):
             yield Hidden(f"tables of {schema} that it has no privilege on", "SELECT", f"{Ident(pattern).sql}.*")
         return
@@ -93,7 +89,7 @@ def _all_names_known(lists: BlockAllowList, grants: Grants) -> bool:
     if grants.globally("SELECT") or grants.globally("SHOW DATABASES"):
         return True
     return any(
-        places and all(_is_name(place) or _is_given(place, grants) for place in places)
+        places and all(is_name(place) or _is_given(place, grants) for place in places)
         for places in (lists.do_dbs, [table.db_name for table in lists.do_tables])
     )
 
@@ -101,11 +97,7 @@ def _all_names_known(lists: BlockAllowList, grants: Grants) -> bool:
 def _is_given(pattern: str, grants: Grants) -> bool:
     """Whether all that the list's pattern stands for is what a pattern of a GRANT stands for."""
     beginning = pattern.removesuffix("*")
-    return beginning != pattern and _is_name(beginning) and grants.on_schemas_from("SELECT", beginning)
-
-
-def _is_name(place: str) -> bool:
-    return _PATTERN.search(place) is None
+    return beginning != pattern and is_name(beginning) and grants.on_schemas_from("SELECT", beginning)
 
 
 def _text(value: object) -> str:

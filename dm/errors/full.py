@@ -207,9 +207,17 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-collation-unknown", 34903, "load-unit", "downstream", "high",
-        "the target can't create table {table}: it lacks something that the structure needs",
-        "create {target_table} at the target by hand, with the same character set and a collation that the target "
-        "knows, then resume the task; RawCause has the target's words",
+        "the target can't create table {table}: it does not know a collation of it",
+        "name a collation that the target knows under `collation-map` in the task file (`dmctl check-task` prints the "
+        "line to add), then stop the task and start it again; or create {target_table} at the target by hand, with "
+        "the same character set and a collation that the target knows, then resume the task; RawCause has the "
+        "target's words",
+    ),
+    ErrorKind(
+        "load-structure-unknown", 34932, "load-unit", "downstream", "high",
+        "the target can't create table {table}: it does not know a type, a function or an option of it",
+        "create {target_table} at the target by hand, with the same columns in words that the target knows, then "
+        "resume the task; or exclude the table with `block-allow-list`; RawCause has the target's words",
     ),
     ErrorKind(
         "load-values-changed", 34907, "load-unit", "downstream", "high",
@@ -295,8 +303,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "load-table-unsuitable", 34928, "load-unit", "downstream", "high",
         "table {table} at the target can't take rows of {source_table}: {why}; after a crash, nothing would tell "
         "which rows are there",
-        "create {table} at the target by hand as a base table of a transactional engine (`ENGINE=InnoDB`) with the "
-        "columns of {source_table}, then resume the task; or exclude the table with `block-allow-list`",
+        "name another engine under `engine-map` in the task file (`engine-map: {{MyISAM: InnoDB}}`), then stop the "
+        "task and start it again; or create {table} at the target by hand as a base table of a transactional engine "
+        "(`ENGINE=InnoDB`) with the columns of {source_table}, then resume the task; or exclude the table with "
+        "`block-allow-list`",
     ),
     ErrorKind(
         "load-fenced", 34904, "load-unit", "downstream", "medium",

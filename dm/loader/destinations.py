@@ -63,7 +63,7 @@ class Destinations:
         connection.execute("SET SESSION foreign_key_checks = 0")
         self._admission = LocalDataAdmission.ask(connection)
         strict = subtask.collation_compatible == "strict"
-        self._targets = TargetTables.at(connection, strict_collations=strict)
+        self._targets = TargetTables.at(connection, strict_collations=strict, translation=rules.translation)
         self._made: list[TableSchema] = []
 
     def make_schemas(self) -> None:
@@ -78,7 +78,7 @@ class Destinations:
             refuse_alike([table.name for table in plan.tables], self._rules.route)
         for table in plan.tables:
             wanted.setdefault(self._rules.route(table.name).schema, plan.schemas[table.name.schema])
-        self._targets.create_schemas(wanted)
+        self._targets.create_schemas(wanted, self._structures.context(TableName("", "")))
 
     def make(self, table: DumpedTable) -> Destination:
         """Make the table, or see that rows fit into the one that is there."""

@@ -9,16 +9,18 @@ anything else is refused with the first difference.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.flavor import flavor_of
 from dm.ident import Ident, TableName
 from dm.rules.router import ExtractedColumn, table_missing
+from dm.schema.charset import collations_query
 from dm.schema.collation_text import with_collations
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column, TableSchema
+from dm.schema.translation import Translation
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.type_family import FLOATS, INTEGERS
@@ -28,9 +30,11 @@ Route = Callable[[TableName], TableName]
 
 _TABLE_EXISTS = 1050
 _DUPLICATE_MEMBER = 1291
-_KEY_DEMANDED = (3750, 1173)  # MySQL, sql_require_primary_key; MariaDB, innodb_force_primary_key
-# Unknown collation, unknown character set, unknown type, syntax, collation that does not belong to the set.
-_NOT_UNDERSTOOD = (1273, 1115, 4161, 1064, 1253)
+KEY_DEMANDED = (3750, 1173)  # MySQL, sql_require_primary_key; MariaDB, innodb_force_primary_key
+# Unknown collation, unknown character set, collation that does not belong to the set.
+_COLLATION_UNKNOWN = (1273, 1115, 1253)
+# Unknown type, syntax, function, engine, option of an engine.
+_NOT_UNDERSTOOD = (4161, 1064, 1305, 1286, 1478)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,27 +45,35 @@ class TargetTables:
     context: SourceContext  # of the target
     unsafe_engines: frozenset[str]  # of the target: those without transactions
     strict_collations: bool = False  # a character set that stands alone means the source's collation
+    translation: Translation = field(default_factory=Translation)
 
     @classmethod
-    def at(cls, connection: TargetConnection, *, strict_collations: bool = False) -> TargetTables:
+    def at(
+        cls,
+        connection: TargetConnection,
+        *,
+        strict_collations: bool = False,
+        translation: Translation | None = None,
+    ) -> TargetTables:
         """For the server that the connection leads to."""
         text = str(connection.query("SELECT VERSION()")[0][0])
         flavor = flavor_of(text)
         engines = connection.query("SELECT engine FROM information_schema.engines WHERE transactions <> 'YES'")
         unsafe = frozenset(str(row[0]).lower() for row in engines)
-        return cls(connection, SourceContext(flavor, version_number(text), ""), unsafe, strict_collations)
+        context = SourceContext(flavor, version_number(text), "")
+        return cls(connection, context, unsafe, strict_collations, translation or Translation())
 
-    def create_schemas(self, schemas: Mapping[str, tuple[str, str]]) -> None:
+    def create_schemas(self, schemas: Mapping[str, tuple[str, str]], source: SourceContext) -> None:
         """Create what is missing, with the source's character set, and its collation where the target has it."""
-        known = {
-            str(row[0]) for row in self.connection.query("SELECT collation_name FROM information_schema.collations")
-        }
+        query = collations_query(self.context.flavor, self.context.version)
+        known = {str(name) for _, name in self.connection.query(query)}
         present = {str(row[0]) for row in self.connection.query("SELECT schema_name FROM information_schema.schemata")}
         for name, (charset, collation) in schemas.items():
             if name in present:
                 continue
             # The set decides what is stored; a collation that only the source has can't be the default here. Tables
             # that were made under it name it themselves.
+            collation = self.translation.collation(collation, source, self.context)
             suffix = f" COLLATE {collation}" if collation in known else ""
             self.connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(name).sql} CHARACTER SET {charset}{suffix}")
 
@@ -86,18 +98,18 @@ class TargetTables:
             if extracted:
                 raise table_missing(source.name, target, extracted)
             before(target)
-            self._demand_transactions(source, source, target)
+            self._demand_transactions(source, self.translation.engine(source.engine), target)
             self._demand_explicit_defaults(source, target)
-            piece = Piece.of(structure, context)
-            statement = (with_collations(piece, self.context) if self.strict_collations else piece).routed(route)
             try:
-                self._make(statement)
+                self._make(self.statement(structure, context, route))
             except DMError as error:
-                if error.server_errno in _NOT_UNDERSTOOD:
-                    raise DMError(
-                        "load-collation-unknown", table=source.name, target_table=target, cause=error.cause
-                    ) from error
-                if error.server_errno in _KEY_DEMANDED:
+                for name, numbers in (
+                    ("load-collation-unknown", _COLLATION_UNKNOWN),
+                    ("load-structure-unknown", _NOT_UNDERSTOOD),
+                ):
+                    if error.server_errno in numbers:
+                        raise DMError(name, table=source.name, target_table=target, cause=error.cause) from error
+                if error.server_errno in KEY_DEMANDED:
                     raise DMError(
                         "load-key-demanded", table=target, source_table=source.name, cause=error.cause
                     ) from error
@@ -109,11 +121,24 @@ class TargetTables:
         if not text.upper().startswith("CREATE TABLE"):
             raise DMError("load-table-unsuitable", table=target, source_table=source.name, why="it is a view")
         found = self.parsed(target, text)
-        self._demand_transactions(source, found, target)
+        self._demand_transactions(source, found.engine, target)
         why = misfit(source, found, {each.column.lower() for each in extracted})
         if why is not None:
             raise DMError("load-table-differs", table=target, source_table=source.name, why=why)
         return found, new
+
+    def statement(self, structure: str, context: SourceContext, route: Route) -> str:
+        """The source's CREATE TABLE as it is run here."""
+        piece = Piece.of(structure, context)
+        if self.strict_collations:
+            piece = with_collations(piece, self.context)
+        return self.translation.piece(piece, self.context).routed(route)
+
+    def try_out(self, statement: str, source: TableSchema, place: TableName) -> None:
+        """Make an empty table of this name by a statement and drop it; raises DMError where the target refuses."""
+        self._demand_explicit_defaults(source, place)
+        self._make(statement)
+        self.connection.execute(f"DROP TABLE {place.sql}")
 
     def demand_makeable(self, source: TableSchema, target: TableName) -> None:
         """Raise DMError where the target would not make a table without any key: to be asked before rows come."""
@@ -125,10 +150,10 @@ class TargetTables:
         if on and "sql_generate_invisible_primary_key" not in on:
             raise DMError("load-key-demanded", table=target, source_table=source.name)
 
-    def _demand_transactions(self, source: TableSchema, made_as: TableSchema, target: TableName) -> None:
+    def _demand_transactions(self, source: TableSchema, engine: str | None, target: TableName) -> None:
         """Raise DMError for a table whose rows can't be committed together with the record of what they are."""
-        if (made_as.engine or "").lower() in self.unsafe_engines:
-            why = f"its engine {made_as.engine} has no transactions"
+        if (engine or "").lower() in self.unsafe_engines:
+            why = f"its engine {engine} has no transactions"
             raise DMError("load-table-unsuitable", table=target, source_table=source.name, why=why)
 
     def _demand_explicit_defaults(self, source: TableSchema, target: TableName) -> None:

@@ -266,6 +266,20 @@ def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName,
     return found
 
 
+def tables_filled_by(connection: TargetConnection, meta_schema: str, task: str) -> frozenset[TableName]:
+    """The target tables that loads of a task, from any of its sources, have filled; safe to ask before any exists."""
+    table = SubtaskKey(meta_schema, task, "").table(SUFFIX)
+    if not _exists(connection, table):
+        return frozenset()
+    rows = connection.query(f"SELECT DISTINCT target_schema, target_table FROM {table.sql} WHERE cp_schema <> ''")
+    return frozenset(TableName(str(schema), str(name)) for schema, name in rows)
+
+
+def _exists(connection: TargetConnection, table: TableName) -> bool:
+    query = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    return bool(connection.query(query, (table.schema, table.table)))
+
+
 def loaded_parts(connection: TargetConnection, run: LoadRun) -> dict[PartKey, int]:
     """The parts that are in the target, each with its bytes."""
     return {part: size for part, (_, size) in loaded_sizes(connection, run).items()}
@@ -286,11 +300,7 @@ def finish_run(connection: TargetConnection, run: LoadRun) -> None:
 def load_is_finished(connection: TargetConnection, key: SubtaskKey) -> bool:
     """Whether the load of this subtask has been finished; safe to ask before any table exists."""
     table = key.table(SUFFIX)
-    exists = connection.query(
-        "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s",
-        (table.schema, table.table),
-    )
-    if not exists:
+    if not _exists(connection, table):
         return False
     rows = connection.query(
         f"SELECT finished FROM {table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (key.source_id,)

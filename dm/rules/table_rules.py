@@ -15,6 +15,7 @@ from dm.rules.router import ExtractedColumn, Router
 from dm.rules.row_filter import RowFilter
 from dm.rules.texts import TextOracle
 from dm.schema.table import Column, TableSchema
+from dm.schema.translation import Translation
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -36,6 +37,7 @@ class TableRules:
             if subtask.online_ddl
             else OnlineTables()
         )
+        self.translation = Translation.of(subtask.collation_map, subtask.engine_map)
         self._expressions = subtask.expression_filters
         self._case_sensitive = case_sensitive
         self._zone = subtask.timezone

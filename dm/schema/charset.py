@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+from dm.flavor import Flavor
 from dm.sql.context import SourceContext
 
 # What differs from `<charset>_general_ci`.
@@ -27,6 +28,8 @@ _DEFAULTS: Final = {
 }
 # MariaDB changed character_set_collations in 11.5 (MDEV-25829).
 _UCA1400_SINCE: Final = 110501
+# From then on COLLATIONS lists names that get their number only with a character set.
+_COLLATIONS_OF_ANY_CHARSET: Final = 101001
 _UNICODE: Final = frozenset({"ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4"})
 _BYTES_PER_CHARACTER: Final = {
     "big5": 2, "cp932": 2, "eucjpms": 3, "euckr": 2, "gb18030": 4, "gb2312": 2, "gbk": 2, "sjis": 2, "ucs2": 2,
@@ -43,6 +46,13 @@ class Collated(NamedTuple):
 
 # What a schema has that nobody told about: structures hold None for it, and it equals any (dm.schema.normal).
 UNKNOWN: Final = Collated("", "")
+
+
+def collations_query(flavor: Flavor, version: int) -> str:
+    """The question for all collations of a server: number and full name."""
+    if flavor == "mariadb" and version >= _COLLATIONS_OF_ANY_CHARSET:
+        return "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
+    return "SELECT id, collation_name FROM information_schema.collations"
 
 
 def charset_name(name: str, context: SourceContext) -> str:

@@ -68,12 +68,18 @@ def _charset(tokens: list[Token]) -> Token | None:
     return None
 
 
-def _insertion(scope: Clause, source: SourceContext, target: SourceContext) -> _Insertions:
-    tokens = _outside(scope)
-    named = _charset(tokens)
-    words = {token.upper for token in tokens}
-    if named is None or named.upper == "DEFAULT" or words & {"COLLATE", "BINARY"}:
-        return []
+def lone_charsets(piece: Piece) -> Iterator[Token]:
+    """The tokens of a statement that name a character set which no collation stands beside."""
+    for operation in piece.operations:
+        for scope in _scopes(operation):
+            tokens = _outside(scope)
+            named = _charset(tokens)
+            words = {token.upper for token in tokens}
+            if named is not None and named.upper != "DEFAULT" and not words & {"COLLATE", "BINARY"}:
+                yield named
+
+
+def _insertion(named: Token, source: SourceContext, target: SourceContext) -> _Insertions:
     charset = charset_name(named.text, source)
     collation = default_collation(charset, source)
     return [] if collation == default_collation(charset, target) else [(named.end, f" COLLATE {collation}")]
@@ -96,9 +102,9 @@ def with_collations(piece: Piece, target: SourceContext) -> Piece:
     if piece.context.flavor == target.flavor == "mysql":
         target = replace(target, utf8mb4_collation=piece.context.utf8mb4_collation)  # the session has the same
     insertions: _Insertions = []
+    for named in lone_charsets(piece):
+        insertions += _insertion(named, piece.context, target)
     for operation in piece.operations:
-        for scope in _scopes(operation):
-            insertions += _insertion(scope, piece.context, target)
         if isinstance(operation, CreateDatabase):
             insertions += _whole_schema(piece, operation, target)
     text = piece.text

@@ -11,6 +11,7 @@ from dataclasses import replace
 from dm.errors import DMError
 from dm.schema.charset import Collated, collated, default_collation
 from dm.schema.parse import options_of, server_collation
+from dm.schema.translation import Translation
 from dm.sql.context import SourceContext
 from dm.sql.cursor import Clause, Cursor
 from dm.sql.operation import CreateTable
@@ -28,14 +29,21 @@ def inherits_charset(piece: Piece) -> bool:
 
 
 def with_inherited_charset(
-    piece: Piece, source: Collated | None, there: Collated, target: SourceContext, *, strict: bool
+    piece: Piece,
+    source: Collated | None,
+    there: Collated,
+    target: SourceContext,
+    *,
+    strict: bool,
+    translation: Translation | None = None,
 ) -> Piece:
     """The piece, which inherits its character set, with the one it has at the source where the target's is another.
 
     `source` and `there` are the defaults of the two schemas, `target` is how a statement is read at the target.
     `strict`: collations are to be the same, too; else those that are a server's default of one character set count as
-    the same.
+    the same. `translation` gives the target another collation than the source's.
     """
+    reader = target
     if piece.context.flavor == target.flavor:  # the session has the same
         target = replace(
             target,
@@ -45,16 +53,20 @@ def with_inherited_charset(
     there = collated(there.charset, there.collation, there, target)
     ours = server_collation(piece.context) if source is None else source
     by_default = ours.collation == default_collation(ours.charset, piece.context)
-    if ours == there:
+    wanted = ours
+    if translation is not None:
+        wanted = Collated(ours.charset, translation.collation(ours.collation, piece.context, reader))
+    if there == wanted or (source is None and there == ours):
         return piece
-    if not strict and by_default and there == (ours.charset, default_collation(ours.charset, target)):
+    translated = wanted != ours and source is not None
+    if not (strict or translated) and by_default and there == (ours.charset, default_collation(ours.charset, target)):
         return piece
     if source is None:
         why = "it takes the default character set of its schema, which the source has no more"
         raise DMError("ddl-not-understood", statement=piece.text, why=why)
-    words = f" CHARACTER SET {ours.charset}"
-    if strict or not by_default:
-        words += f" COLLATE {ours.collation}"
+    words = f" CHARACTER SET {wanted.charset}"
+    if strict or translated or not by_default:
+        words += f" COLLATE {wanted.collation}"
     at = _behind_columns(piece)
     return Piece.of(f"{piece.text[:at]}{words}{piece.text[at:]}", piece.context)
 

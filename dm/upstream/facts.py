@@ -13,6 +13,7 @@ from dm.flavor import Flavor, flavor_of
 from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.position import Position
+from dm.schema.charset import collations_query
 from dm.upstream.connection import Connection, fetch
 
 _VERSION = re.compile(r"^(?:5\.5\.5-)?(\d+)\.(\d+)\.(\d+)")
@@ -100,7 +101,6 @@ UTF8_IS_UTF8MB3: Final = "UTF8_IS_UTF8MB3"
 UTF8_CHOSEN_SINCE: Final = 100601
 """The version since which that is so (MDEV-8334)."""
 
-_COLLATIONS_OF_ANY_CHARSET: Final = 101001
 _SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, does what foreign keys demand, and logs it
 
 
@@ -163,11 +163,7 @@ def read_facts(connection: Connection) -> ServerFacts:
 @_understood
 def collation_names(connection: Connection, facts: ServerFacts) -> dict[int, str]:
     """The server's collations by the numbers that its binlog names them with."""
-    # From then on COLLATIONS lists names that get their number only with a character set.
-    if facts.flavor == "mariadb" and facts.version >= _COLLATIONS_OF_ANY_CHARSET:
-        query = "SELECT id, full_collation_name FROM information_schema.collation_character_set_applicability"
-    else:
-        query = "SELECT id, collation_name FROM information_schema.collations"
+    query = collations_query(facts.flavor, facts.version)
     return {int(number): _text(name) for number, name in fetch(connection, query)}
 
 

@@ -252,12 +252,12 @@ def test_a_collation_that_the_target_lacks_is_named_with_a_way_out(
     mysql: ThrowawayServer, mariadb: ThrowawayServer, full_load: LoadFactory
 ) -> None:
     table = "CREATE TABLE t (id VARCHAR(9) PRIMARY KEY) CHARACTER SET utf8mb4 COLLATE {}"
-    load = full_load(mysql, mariadb, table.format("utf8mb4_0900_ai_ci"), "INSERT INTO t VALUES ('a'), ('ß')")
+    load = full_load(mysql, mariadb, table.format("utf8mb4_ja_0900_as_cs"), "INSERT INTO t VALUES ('a'), ('ß')")
     load.dump()
     with pytest.raises(DMError) as caught:
         load.load()
     assert caught.value.name == "load-collation-unknown"
-    assert "utf8mb4_0900_ai_ci" in caught.value.cause
+    assert "utf8mb4_ja_0900_as_cs" in caught.value.cause
     mariadb.execute(f"USE `{load.target_schema}`", table.format("utf8mb4_general_ci"))
     load.load()
     assert load.report(structures=False).identical

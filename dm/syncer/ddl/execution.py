@@ -80,9 +80,10 @@ class DdlExecution:
         return not any(map(self._source.has_table, left))
 
     def _routed(self, piece: Piece) -> Piece:
-        """The piece under the target's names, with the collations and character sets that it has at the source."""
+        """The piece under the target's names, with the collations and character sets of the source or of its maps."""
         if self._target.strict_collations:
             piece = with_collations(piece, self._session.context)
+        piece = self._source.rules.translation.piece(piece, self._session.context)
         return self._with_inherited_charset(piece).route(self._source.rules.route)
 
     def _with_inherited_charset(self, piece: Piece) -> Piece:
@@ -97,6 +98,7 @@ class DdlExecution:
             Collated(there.charset, there.collation),
             self._session.context,
             strict=self._target.strict_collations,
+            translation=self._source.rules.translation,
         )
 
     def _in_turn(self, step: Execute, routed: Piece, number: int, end: Position, intent: Intent | None) -> None:

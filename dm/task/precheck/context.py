@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Final
 
 from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
+from dm.sql.context import SourceContext
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 from dm.task.subtask import UNITS_OF_MODE
-from dm.upstream.facts import list_tables
+from dm.upstream.facts import list_tables, read_structure
+
+_NO_SUCH_TABLE: Final = 1146
 
 
 @dataclass
@@ -32,9 +37,35 @@ class Context:
         return TableRules(self.config)
 
     @cached_property
+    def all_tables(self) -> tuple[TableName, ...]:
+        """The tables of the source that its account sees."""
+        return list_tables(self.source.connection)
+
+    @cached_property
     def tables(self) -> tuple[TableName, ...]:
         """The tables of the source that are migrated and exist now."""
-        return tuple(table for table in list_tables(self.source.connection) if self.rules.wanted(table))
+        return tuple(table for table in self.all_tables if self.rules.wanted(table))
+
+    @cached_property
+    def structures(self) -> Mapping[TableName, str]:
+        """The CREATE TABLE texts of these tables, but for those that the account can't read."""
+        texts: dict[TableName, str] = {}
+        for table in self.tables:
+            try:
+                texts[table] = read_structure(self.source.connection, table)
+            except DMError as error:
+                if error.server_errno != _NO_SUCH_TABLE and error.name != "privilege-missing":
+                    raise
+        return texts
+
+    def source_context(self, table: TableName) -> SourceContext:
+        """How the source writes its statements about a table."""
+        return SourceContext(self.source.facts.flavor, self.source.facts.version, table.schema)
+
+    @cached_property
+    def target_context(self) -> SourceContext:
+        """How the target reads a statement."""
+        return SourceContext(self.target.facts.flavor, self.target.facts.version, "")
 
     @cached_property
     def schemas(self) -> tuple[str, ...]:
@@ -47,6 +78,27 @@ class Context:
         if self.target.facts.lower_case_table_names == 1:
             return TableName(routed.schema.lower(), routed.table.lower())
         return routed
+
+    @cached_property
+    def present(self) -> frozenset[TableName]:
+        """What the target has, tables and views, in the schemas that the tables go to."""
+        rows = self.target.of_schemas(
+            "SELECT table_schema, table_name FROM information_schema.tables WHERE 1 = 1",
+            "table_schema",
+            tuple({self.destination(table).schema for table in self.tables}),
+        )
+        return frozenset(TableName(str(schema), str(table)) for schema, table in rows)
+
+    @cached_property
+    def to_be_made(self) -> tuple[TableName, ...]:
+        """The tables that the load will create at the target, as the source names them."""
+        if not (self.dumps and self.loads):
+            return ()
+        return tuple(
+            table
+            for table in self.tables
+            if self.destination(table) not in self.present and not self.rules.extracted(table)
+        )
 
     @cached_property
     def follows_from_checkpoint(self) -> bool:

@@ -6,17 +6,12 @@ from collections.abc import Iterator
 
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
-from dm.upstream.facts import list_tables
 
 
 def online_ddl(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Ghost tables of migrated tables, where the task does not know their statements yet."""
     rules = context.rules
-    ghosts = [
-        table
-        for table in list_tables(context.source.connection)
-        if rules.online.kind(table) == "ghost" and rules.followed(table)
-    ]
+    ghosts = [table for table in context.all_tables if rules.online.kind(table) == "ghost" and rules.followed(table)]
     if not ghosts or context.follows_from_checkpoint:
         yield answers.success("no online DDL is under way" if not ghosts else "")
         return

@@ -14,8 +14,12 @@ from dm.errors import DMError
 from dm.task.precheck import access, binlog, online, tables
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.context import Answers, Check, Context
+from dm.task.precheck.listed import ITEM as LISTS
+from dm.task.precheck.listed import SourceNames, entries_without_tables
+from dm.task.precheck.not_migrated import not_migrated
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server, open_server
+from dm.task.precheck.target_rows import rows_there_already
 from dm.task.subtask import UNITS_OF_MODE
 
 Need = Literal["always", "dump", "sync", "dump or sync"]
@@ -44,10 +48,11 @@ ITEMS: tuple[Item, ...] = (
     Item("dump_privilege", "dump", access.dump),
     Item("target_privilege", "always", access.target, "target"),
     Item("table_schema", "always", tables.structures, "both"),
+    Item("downstream_table_empty", "always", rows_there_already, "target"),
     Item("online_ddl", "sync", online.online_ddl),
     Item("meta_position", "sync", binlog.start_point),
     Item("conn_number", "always", access.connections, "both"),
-    Item("not_migrated", "always", tables.not_migrated),
+    Item("not_migrated", "always", not_migrated),
 )
 
 
@@ -69,10 +74,14 @@ def prechecks(task: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
     """Everything found about a task on these sources; failures are results, not errors."""
     if "all" in task.ignore_checking_items:
         return []
-    return [result for source in sources for result in _subtask(task.subtask(source))]
+    seen: list[SourceNames] = []
+    results = [result for source in sources for result in _subtask(task.subtask(source), seen)]
+    if seen and LISTS not in task.ignore_checking_items:
+        results += entries_without_tables(task, seen)
+    return results
 
 
-def _subtask(config: SubtaskConfig) -> Iterator[CheckResult]:
+def _subtask(config: SubtaskConfig, seen: list[SourceNames]) -> Iterator[CheckResult]:
     with ExitStack() as stack:
         source = _reach(stack, config.source.endpoint, f"source {config.source_id}")
         standby = config.source.standby
@@ -90,8 +99,24 @@ def _subtask(config: SubtaskConfig) -> Iterator[CheckResult]:
         for item in ITEMS:
             if _applies(item, context):
                 yield from _run(item, context)
+        if context.dumps or context.syncs:
+            try:
+                seen.append(_names(context))
+            except DMError as error:
+                yield _failed(Answers(LISTS, source.role), error)
         if context.syncs and standby is not None:
             yield from _standby(stack, standby, context)
+
+
+def _names(context: Context) -> SourceNames:
+    rows = context.source.query("SELECT schema_name FROM information_schema.schemata")
+    return SourceNames(
+        context.config.source_id,
+        context.config.case_sensitive,
+        tuple(str(row[0]) for row in rows),
+        context.all_tables,
+        context.follows_from_checkpoint,
+    )
 
 
 def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator[CheckResult]:

@@ -1,4 +1,4 @@
-"""Checks of table structures, and the list of what is not migrated."""
+"""Checks of table structures: the source's, and those of the target's tables."""
 
 from __future__ import annotations
 
@@ -14,10 +14,7 @@ from dm.task.precheck.extraction import extracted_columns
 from dm.task.precheck.foreign_keys import acting_foreign_keys
 from dm.task.precheck.narrowing import narrower_columns
 from dm.task.precheck.result import CheckResult
-from dm.task.precheck.server import Server
-
-_TRANSACTIONAL = {"innodb", "rocksdb", "tokudb", "ndbcluster", "ndb"}
-_OWN_ACCOUNTS = ("mysql.sys", "mysql.session", "mysql.infoschema", "mariadb.sys")  # every server has them
+from dm.task.precheck.takeable import untakeable_tables, untransactional
 
 
 def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
@@ -27,6 +24,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *_keys(context, answers),
         *acting_foreign_keys(context, answers),
         *_engines(context, answers),
+        *untakeable_tables(context, answers),
         *_columns(context, answers),
         *narrower_columns(context, answers),
         *computed_values(context, answers),
@@ -71,33 +69,16 @@ def _engines(context: Context, answers: Answers) -> Iterator[CheckResult]:
         tuple({table.schema for table in targets}),
     )
     found = {TableName(str(row[0]), str(row[1])): str(row[2] or "").lower() for row in rows}
-    bad = [f"{table} ({found[table]})" for table in sorted(targets) if found.get(table, "innodb") not in _TRANSACTIONAL]
+    bad = [f"{table} ({found[table]})" for table in sorted(targets) if untransactional(found.get(table))]
     if bad:
         yield answers.failure(
-            f"tables of the target can't roll back: {some(bad)}", "ALTER TABLE .. ENGINE = InnoDB (at the target)"
+            f"tables of the target can't roll back: {some(bad, len(bad))}",
+            "ALTER TABLE .. ENGINE = InnoDB (at the target)",
         )
     default = context.target.variables.get("default_storage_engine", "InnoDB")
-    if default.lower() not in _TRANSACTIONAL:
+    if untransactional(default):
         yield answers.failure(
             f"the target's default_storage_engine is {default}", "SET GLOBAL default_storage_engine = 'InnoDB'"
-        )
-    foreign = context.source.of_schemas(
-        "SELECT table_schema, table_name, engine FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
-        "table_schema",
-        context.schemas,
-    )
-    wanted = set(context.tables)
-    kept = [
-        f"{row[0]}.{row[1]} ({row[2]})"
-        for row in foreign
-        if TableName(str(row[0]), str(row[1])) in wanted
-        and context.destination(TableName(str(row[0]), str(row[1]))) not in found
-        and str(row[2] or "").lower() not in _TRANSACTIONAL
-    ]
-    if kept and context.loads:
-        yield answers.failure(
-            f"tables of the source have an engine that would be taken over and can't roll back: {some(kept)}",
-            "ALTER TABLE .. ENGINE = InnoDB (at the source), or create the table at the target beforehand",
         )
 
 
@@ -148,49 +129,3 @@ def _by_table(rows: Sequence[Sequence[object]]) -> dict[TableName, set[str]]:
     for schema, table, column in rows:
         tables.setdefault(TableName(str(schema), str(table)), set()).add(str(column).lower())
     return tables
-
-
-def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    """What stays behind: DM migrates tables and their rows, nothing else."""
-    source, schemas = context.source, context.schemas
-    found = {
-        "views": _names(
-            source, "SELECT table_schema, table_name FROM information_schema.views", "table_schema", schemas
-        ),
-        "triggers": _names(
-            source, "SELECT trigger_schema, trigger_name FROM information_schema.triggers", "trigger_schema", schemas
-        ),
-        "routines": _names(
-            source, "SELECT routine_schema, routine_name FROM information_schema.routines", "routine_schema", schemas
-        ),
-        "events": _names(
-            source, "SELECT event_schema, event_name FROM information_schema.events", "event_schema", schemas
-        ),
-        "users": [
-            str(row[0])
-            for row in source.query("SELECT DISTINCT grantee FROM information_schema.user_privileges")
-            if str(row[0]).partition("@")[0].strip("'") not in _OWN_ACCOUNTS
-        ],
-    }
-    listed = "; ".join(f"{len(names)} {kind}: {some(names)}" for kind, names in found.items() if names)
-    unknown = _not_loaded(context)
-    if unknown:
-        yield answers.warning(
-            f"unless it is started with --remove-meta the task goes on from its checkpoint, which does not know"
-            f" {some(unknown)}: if the lists have left a table out so far, the rows that it has are not migrated; one"
-            " that was created since then comes by the binlog",
-            "dmctl start-task .. --remove-meta loads all tables anew; a task of its own loads the new ones alone",
-        )
-    yield answers.success(f"not migrated: {listed}" if listed else "nothing but tables there")
-
-
-def _not_loaded(context: Context) -> list[TableName]:
-    """Tables that are wanted now, of which the checkpoint of an earlier full load says nothing."""
-    if not (context.loads and context.syncs):
-        return []
-    known = context.tables_of_checkpoint
-    return [] if known is None else [table for table in context.tables if table not in known]
-
-
-def _names(server: Server, query: str, column: str, schemas: Sequence[str]) -> list[str]:
-    return [f"{row[0]}.{row[1]}" for row in server.of_schemas(f"{query} WHERE 1 = 1", column, schemas)]

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import secrets
 from contextlib import closing
-from dataclasses import dataclass, field
 from itertools import combinations, permutations
 
 import pytest
 from pydantic import SecretStr
 
-from dm.config import SourceConfig, read_source, read_task
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
@@ -21,70 +19,17 @@ from dm.progress.checkpoint import Checkpoint, TablePoint, write_new
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.schema.parse import parse_create_table
 from dm.sql.context import SourceContext
-from dm.task.precheck import prechecks
+from dm.task.precheck.listed import ITEM as LISTS
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.run import ITEMS
 from dm.upstream.connection import Connection, connect, fetch
 from dm.upstream.facts import read_facts
 from dm.upstream.privilege import read_grants
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.migration import Migration, put_right
 from tests.testbed.sync import endpoint_of
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
-
-
-@dataclass
-class Migration:
-    """A task between two servers, as its files would say it."""
-
-    upstream: ThrowawayServer
-    target: ThrowawayServer
-    schema: str
-    source_user: str = "root"
-    target_user: str = "root"
-    mode: str = "all"
-    source_lines: str = ""
-    task_lines: str = ""
-    lists: str = ""
-    meta: str = ""
-    loader: str = "{}"
-    target_session: str = "{}"
-    passwords: dict[str, str] = field(default_factory=dict)
-
-    def check(self) -> dict[str, list[CheckResult]]:
-        source = self._source()
-        text = (
-            f"name: t\ntask-mode: {self.mode}\n{self.task_lines}"
-            f"target-database: {{host: 127.0.0.1, port: {self.target.port}, user: {self.target_user},"
-            f" password: '{self._password(self.target, self.target_user)}', session: {self.target_session}}}\n"
-            f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n    loader: {self.loader}\n{self.meta}"
-            f"block-allow-list: {{b: {self.lists or '{do-dbs: [' + self.schema + ']}'}}}\n"
-        )
-        task = read_task(text, {"one": source})
-        found: dict[str, list[CheckResult]] = {}
-        for result in prechecks(task, ["one"]):
-            found.setdefault(result.item, []).append(result)
-        return found
-
-    def only(self, item: str) -> CheckResult:
-        (result,) = self.check()[item]
-        return result
-
-    def _source(self) -> SourceConfig:
-        password = self._password(self.upstream, self.source_user)
-        return read_source(
-            f"source-id: one\n{self.source_lines}from: {{host: 127.0.0.1, port: {self.upstream.port},"
-            f" user: {self.source_user}, password: '{password}'}}\n"
-        )
-
-    def _password(self, server: ThrowawayServer, user: str) -> str:
-        return self.passwords.get(user, server.password)
-
-    def user(self, server: ThrowawayServer, *grants: str) -> str:
-        name = f"u{secrets.token_hex(4)}"
-        self.passwords[name] = secrets.token_hex(8)
-        server.create_user(name, self.passwords[name], *(grant.replace("%", "%%") for grant in grants))
-        return name
 
 
 @pytest.fixture
@@ -92,11 +37,6 @@ def migration(upstream: ThrowawayServer, target: ThrowawayServer, schema: Schema
     name = schema(upstream, target)
     upstream.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT)")
     return Migration(upstream, target, name)
-
-
-def put_right(server: ThrowawayServer, instruction: str) -> None:
-    """Do what a finding says."""
-    server.execute(*(statement.strip() for statement in instruction.split(";")))
 
 
 def may_run(connection: Connection, statement: str) -> bool:
@@ -112,7 +52,7 @@ def may_run(connection: Connection, statement: str) -> bool:
 
 def test_a_sound_set_up_passes(migration: Migration) -> None:
     found = migration.check()
-    assert set(found) == {item.name for item in ITEMS}
+    assert set(found) == {item.name for item in ITEMS} | {LISTS}
     bad = [result for results in found.values() for result in results if result.state == "failure"]
     assert bad == []
 

@@ -1,0 +1,202 @@
+"""`collation-map` and `engine-map`: names that the target gets instead of the source's, in any statement's text.
+
+A collation orders and equates texts, an engine says how rows are kept; neither changes a stored value. So a statement
+may name another one at the target, as long as all statements do: a table that the load made and a column that an ALTER
+adds later have to agree. Three places name a collation without a word: a character set that stands alone has its
+default one, CREATE DATABASE takes the session's, and CREATE TABLE the schema's (`dm.schema.inherited_charset`). Where
+such a collation is to be another one, that is written out.
+
+MySQL 8 and MariaDB 10.10 have the same collations under different names: `0900` is Unicode's order of version 9
+without padding, `uca1400_nopad` that of version 14. MariaDB itself takes the first for the second since 11.4.5
+(MDEV-20912). These pairs count unless the task says otherwise.
+
+Only words are replaced; all else of the text stays as it is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+from dm.errors import DMError
+from dm.schema.charset import charset_name, default_collation
+from dm.schema.collation_text import lone_charsets
+from dm.schema.parse import engine_name, server_collation
+from dm.sql.context import SourceContext
+from dm.sql.cursor import Clause
+from dm.sql.operation import CreateDatabase, CreateTable, OtherAlter, TableOptions
+from dm.sql.piece import Piece
+from dm.sql.token import Token, tokenize
+
+_UCA1400_SINCE: Final = 101001  # of MariaDB, MDEV-27009
+_UCA0900_SINCE: Final = 80000  # of MySQL
+_FLAGS: Final = ("ai_ci", "as_ci", "as_cs")
+_TO_MARIADB: Final = {
+    **{f"utf8mb4_0900_{flags}": f"utf8mb4_uca1400_nopad_{flags}" for flags in _FLAGS},
+    "utf8mb4_0900_bin": "utf8mb4_nopad_bin",
+}
+_TO_MYSQL: Final = {
+    **{f"utf8mb4_uca1400_{pad}{flags}": f"utf8mb4_0900_{flags}" for flags in _FLAGS for pad in ("", "nopad_")},
+    "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
+}
+# What only engines without transactions have: row formats that InnoDB refuses, and options that MySQL has no word for.
+_FOREIGN_ROW_FORMATS: Final = ("FIXED", "PAGE")
+_ENGINE_OPTIONS: Final = ("TRANSACTIONAL", "PAGE_CHECKSUM")
+_SENSITIVITY: Final = re.compile(r"(?<=_)a[is]_c[is](?=_|$)")  # to accents, and to upper and lower case
+_CHARSET_WORDS: Final = frozenset({"CHARSET", "CHARACTER", "CHAR", "COLLATE"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Text that takes the place of a part of a statement, which may be empty."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The names of a task's two maps; keys in lower case."""
+
+    collations: Mapping[str, str] = field(default_factory=dict)
+    engines: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, collations: Mapping[str, str], engines: Mapping[str, str]) -> Translation:
+        """The maps as a task file writes them."""
+        return cls(
+            {name.lower(): other.lower() for name, other in collations.items()},
+            {_engine(name): other for name, other in engines.items()},
+        )
+
+    def collation(self, name: str, source: SourceContext, target: SourceContext) -> str:
+        """The collation that the target gets for one of the source's, the same one where nothing says otherwise."""
+        named = name.lower()
+        if named.startswith("utf8_"):
+            named = f"{source.utf8}_{named.removeprefix('utf8_')}"
+        found = self.collations.get(name.lower()) or self.collations.get(named)
+        return found or _by_default(source, target).get(named, name)
+
+    def engine(self, name: str | None) -> str | None:
+        """The engine that the target gets for one of the source's."""
+        return name if name is None else self.engines.get(_engine(name), name)
+
+    def piece(self, piece: Piece, target: SourceContext) -> Piece:
+        """The piece with the names that the target gets; `target` is how a statement is read there."""
+        changes = [*self._collations(piece, target), *self._engines(piece)]
+        if not changes:
+            return piece
+        text = piece.text
+        for change in sorted(changes, key=lambda change: change.start, reverse=True):
+            text = text[: change.start] + change.text + text[change.end :]
+        translated = Piece.of(text, piece.context)
+        same_names = [ref.name for ref in translated.names] == [ref.name for ref in piece.names]
+        if not same_names or len(translated.operations) != len(piece.operations):
+            raise DMError("ddl-splice-mismatch", statement=piece.text, why="the new text names other tables")
+        return translated
+
+    def _collations(self, piece: Piece, target: SourceContext) -> Iterator[_Change]:
+        source = piece.context
+        for token in named_collations(piece):
+            other = self.collation(token.text, source, target)
+            if other != token.text:
+                yield _Change(token.start, token.end, other)
+        for token in lone_charsets(piece):
+            silent = default_collation(charset_name(token.text, source), source)
+            other = self.collation(silent, source, target)
+            if other != silent:
+                yield _Change(token.end, token.end, f" COLLATE {other}")
+        for operation in piece.operations:
+            if isinstance(operation, CreateDatabase) and source.server_collation is not None:
+                words = {token.upper for token in operation.options.tokens}
+                charset, silent = server_collation(source)
+                other = self.collation(silent, source, target)
+                if other != silent and not words & _CHARSET_WORDS:
+                    at = piece.names[0].end
+                    yield _Change(at, at, f" CHARACTER SET {charset} COLLATE {other}")
+
+    def _engines(self, piece: Piece) -> Iterator[_Change]:
+        if not self.engines:
+            return
+        for clause in _options(piece):
+            changed = False
+            for token in _values(clause.tokens, "ENGINE"):
+                other = self.engine(token.text)
+                if other is not None and other != token.text:
+                    changed = True
+                    yield _Change(token.start, token.end, other)
+            for token in _values(clause.tokens, "ROW_FORMAT"):
+                if token.upper in _FOREIGN_ROW_FORMATS:
+                    yield _Change(token.start, token.end, "DEFAULT")
+            if changed:
+                yield from _without_engine_options(clause)
+
+
+def nearest(collation: str, known: Collection[str]) -> str | None:
+    """A collation of those known that orders texts almost as this one does, the best first; None where there is none.
+
+    One that is made for a language becomes the general one.
+    """
+    charset, _, rest = collation.lower().partition("_")
+    found = _SENSITIVITY.search(rest)
+    flags = "" if found is None else found[0]
+    if rest.endswith("bin"):
+        wanted = [f"{charset}_nopad_bin", f"{charset}_0900_bin", f"{charset}_bin"]
+    else:
+        wanted = [f"{charset}_uca1400_nopad_{flags}", f"{charset}_0900_{flags}"]
+        wanted += [f"{charset}_bin"] if flags.endswith("_cs") else []
+        wanted += [f"{charset}_unicode_520_nopad_ci"] if "_0900_" in collation or "_nopad_" in collation else []
+        wanted += [f"{charset}_{name}" for name in ("unicode_520_ci", "unicode_ci", "general_ci")]
+    return next((name for name in wanted if name in known), None)
+
+
+def named_collations(piece: Piece) -> Iterator[Token]:
+    """The collations that a statement names, wherever it does."""
+    return _values(tokenize(piece.text, piece.context), "COLLATE")
+
+
+def _by_default(source: SourceContext, target: SourceContext) -> Mapping[str, str]:
+    if (source.flavor, target.flavor) == ("mysql", "mariadb") and target.version >= _UCA1400_SINCE:
+        return _TO_MARIADB
+    if (source.flavor, target.flavor) == ("mariadb", "mysql") and target.version >= _UCA0900_SINCE:
+        return _TO_MYSQL
+    return {}
+
+
+def _engine(name: str) -> str:
+    return engine_name(name) or name.lower()
+
+
+def _values(tokens: Sequence[Token], option: str) -> Iterator[Token]:
+    """The tokens that stand behind a word, with or without an equals sign."""
+    for at, token in enumerate(tokens):
+        if token.upper != option:
+            continue
+        following = tokens[at + 1 : at + 3]
+        if following and following[0].upper == "=":
+            following = following[1:]
+        if following and following[0].kind in ("word", "name", "string"):
+            yield following[0]
+
+
+def _options(piece: Piece) -> Iterator[Clause]:
+    """The parts of a statement that may name an engine, those of partitions included."""
+    for operation in piece.operations:
+        if isinstance(operation, CreateTable | TableOptions):
+            yield operation.options
+        elif isinstance(operation, OtherAlter):
+            yield operation.clause
+
+
+def _without_engine_options(clause: Clause) -> Iterator[_Change]:
+    """Take out options that the table's new engine does not have, with the comma before them."""
+    for before, token in pairwise(clause.tokens):
+        if token.upper not in _ENGINE_OPTIONS:
+            continue
+        at = clause.tokens.index(token)
+        value = clause.tokens[at + (2 if clause.tokens[at + 1].upper == "=" else 1)]
+        yield _Change(before.start if before.upper == "," else token.start, value.end, "")

@@ -1,0 +1,71 @@
+"""Rows that are in the target's tables before a load fills them: they stay, beside the source's or in their place.
+
+A merge into a table that is in use wants just that; mostly they are left over from a trial. Rows that a load of this
+task has brought before are none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.progress.chunks import tables_filled_by
+from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.result import CheckResult
+
+_COUNTED: Final = 10_000  # rows of a table that are counted one by one
+_BATCH: Final = 50
+_ALL: Final = 200
+
+
+def rows_there_already(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """A warning with the rows of each table; their number is exact where it is small."""
+    wanted = {context.destination(table) for table in context.tables}
+    there = _base_tables(context, wanted) if context.loads else {}
+    if there:
+        with TargetConnection(context.config.target) as connection:
+            own = tables_filled_by(connection, context.config.meta_schema, context.config.task)
+        there = {table: guess for table, guess in there.items() if table not in own}
+    counted = _counts(context, sorted(there))
+    filled = [f"{table} ({_told(count, there[table])})" for table, count in counted.items() if count]
+    if not filled:
+        yield answers.success()
+        return
+    yield answers.warning(
+        f"tables that the load fills have rows already: {some(filled, _ALL)}",
+        "nothing, if they belong there (what becomes of rows with equal keys `on-duplicate-logical` says; a table"
+        " without a key takes all); else TRUNCATE TABLE .. (at the target)",
+    )
+
+
+def _base_tables(context: Context, wanted: set[TableName]) -> dict[TableName, int]:
+    """The wanted tables that the target has, with the server's guess of their rows."""
+    rows = context.target.of_schemas(
+        "SELECT table_schema, table_name, table_rows FROM information_schema.tables WHERE table_type = 'BASE TABLE'",
+        "table_schema",
+        tuple({table.schema for table in wanted}),
+    )
+    found = {TableName(str(schema), str(table)): int(str(guess or 0)) for schema, table, guess in rows}
+    return {table: guess for table, guess in found.items() if table in wanted}
+
+
+def _counts(context: Context, tables: list[TableName]) -> dict[TableName, int]:
+    """How many rows the tables have, up to one more than are counted."""
+    found: dict[TableName, int] = {}
+    for at in range(0, len(tables), _BATCH):
+        batch = tables[at : at + _BATCH]
+        counts = ", ".join(
+            f"(SELECT COUNT(*) FROM (SELECT 1 FROM {table.sql} LIMIT {_COUNTED + 1}) AS few)" for table in batch
+        )
+        found.update(
+            zip(batch, (int(str(count)) for count in context.target.query(f"SELECT {counts}")[0]), strict=True)
+        )
+    return found
+
+
+def _told(count: int, guess: int) -> str:
+    if count > _COUNTED:
+        return f"about {max(guess, count)} rows, estimated"
+    return "1 row" if count == 1 else f"{count} rows"
