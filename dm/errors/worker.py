@@ -119,7 +119,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "token-unusable", 40919, "config", "internal", "high",
         "the token {path} can't be used: {problem}",
-        "delete the file, dm-worker makes a new one when it starts; give the new one to everything that asks there",
+        "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus, dmctl)",
     ),
     ErrorKind(
         "file-unreadable", 48900, "config", "not-set", "medium",
