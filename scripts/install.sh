@@ -6,6 +6,7 @@
 #   dm/accelerator    the C extension, where a compiler and the headers of this Python can be had; dm runs without it too
 #   .cache/mysql      MySQL, by scripts/fetch_mysql.sh
 #   .cache/captures   binlog files of older servers, by scripts/fetch_captures.sh
+#   .cache/prometheus Prometheus, which scrapes dm in a test, by scripts/fetch_prometheus.sh
 #
 # Further programs and their Debian packages are arguments: scripts/install.sh /usr/bin/mydumper:mydumper
 #
@@ -86,3 +87,4 @@ fi
 
 scripts/fetch_mysql.sh
 scripts/fetch_captures.sh
+scripts/fetch_prometheus.sh

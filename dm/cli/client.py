@@ -18,6 +18,7 @@ from typing import Any, cast
 
 import httpx
 
+from dm.cli.authorization import authorization
 from dm.errors import DMError, ErrorReport
 from dm.worker.home import HOME_TAKEN_STATUS, Home
 
@@ -77,6 +78,7 @@ class Client:
             self._where = str(self._home.directory)
         else:
             self._where = address if "://" in address else f"http://{address}"
+        self._headers = {} if address is None else authorization(environment)
 
     def get(self, path: str, **parameters: object) -> Answer:
         """Ask for something."""
@@ -112,7 +114,8 @@ class Client:
 
     def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
         if self._address is not None:
-            with httpx.Client(base_url=self._where, timeout=_TIMEOUT, trust_env=False) as client:
+            options: dict[str, Any] = {"timeout": _TIMEOUT, "trust_env": False, "headers": self._headers}
+            with httpx.Client(base_url=self._where, **options) as client:
                 return client.request(method, path, **arguments)
         if not self._home.directory.is_dir():
             raise httpx.ConnectError("no daemon has ever run here")

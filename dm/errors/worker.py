@@ -111,6 +111,17 @@ KINDS: tuple[ErrorKind, ...] = (
         "update` it",
     ),
     ErrorKind(
+        "token-missing", 40918, "dm-worker", "internal", "medium",
+        "a request through this port needs the token in {path}",
+        "send `Authorization: Bearer <token>`; dmctl takes the token from the file that DM_TOKEN_FILE names, else from "
+        "$DM_HOME/token; this user's own daemon needs none: leave --addr and DM_ADDR unset",
+    ),
+    ErrorKind(
+        "token-unusable", 40919, "config", "internal", "high",
+        "the token {path} can't be used: {problem}",
+        "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus, dmctl)",
+    ),
+    ErrorKind(
         "file-unreadable", 48900, "config", "not-set", "medium",
         "can't read {file}",
         "give the path of a source or task file (YAML in UTF-8)",

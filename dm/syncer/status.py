@@ -121,6 +121,7 @@ class SyncStatus:
             "standbyInUse": parts.monitor.on_standby,
             "accelerator": switch.state(),
             "secondsBehindMaster": None if lag is None else round(lag, 3),
+            "totalTransactions": transactions,
             "totalRows": rows,
             "totalRps": round(rows / elapsed),
             "recentRps": round(recent_rows),

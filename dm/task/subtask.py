@@ -21,6 +21,7 @@ remembered, since the stored progress is the only thing that a crash can't make 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol, cast
@@ -81,6 +82,7 @@ class Subtask:
     attempts: int = 0  # of auto-resume since the last quiet time
     next_attempt: float | None = None
     unkept: ErrorReport | None = None  # why what is the case could not be kept
+    failures: Counter[tuple[str, int, bool]] = field(default_factory=Counter)  # by unit, code, whether tried again
     _after_halt: Stage = "Paused"
     _again: bool = False
 
@@ -188,6 +190,7 @@ class Subtask:
         if run != self.run:
             return
         self.errors = [report]
+        self.failures[self.unit or "InvalidUnit", report["ErrCode"], retryable] += 1
         self.detail = ""
         if self.stage in ("Pausing", "Stopping"):
             self._come_to_rest(keep_errors=True)

@@ -1,9 +1,10 @@
 """The control API: verbs as HTTP, answers as DM's JSON.
 
 It is reached through a Unix socket that only the user can open, and, where asked for, through a loopback port. That
-port is open to every program of this machine, browsers included, hence two rules: a request must name a host of ours
-(else a web page could reach it through a DNS name that points to 127.0.0.1), and one that changes something must come
-as JSON (which a page of another origin can't send without asking first).
+port is open to every user and program of this machine, hence the token (dm/worker/token.py). Browsers are among those
+programs, hence two rules more: a request must name a host of ours (else a web page could reach it through a DNS name
+that points to 127.0.0.1), and one that changes something must come as JSON (which a page of another origin can't send
+without asking first).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from dm.ident import TableName
 from dm.syncer.stream.operators import Verb
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
+from dm.worker.metrics import CONTENT_TYPE, Metrics
 from dm.worker.operations import Answer, Operations, PrecheckFailed
 from dm.worker.registry import ConfigFile
 from dm.worker.version import installed_version
@@ -102,8 +104,37 @@ class OfSources(_Body):
     sources: list[str] = []
 
 
-def create_app(operations: Operations, shutdown: Callable[[], None]) -> FastAPI:
+def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], None]) -> FastAPI:
     """The application; `shutdown` asks the daemon to end."""
+    app = _application()
+
+    @app.get("/api/v1/daemon", response_model=None)
+    def daemon() -> Answer:
+        processes = cast("JSON", operations.processes())
+        return {
+            "result": True, "msg": "", "version": installed_version(), "pid": os.getpid(), "processes": processes,
+        }  # fmt: skip
+
+    @app.post("/api/v1/daemon/shutdown", response_model=None)
+    def end() -> Answer:
+        shutdown()
+        return {"result": True, "msg": "", "pid": os.getpid()}
+
+    _sources(app, operations)
+    _tasks(app, operations)
+    _metrics(app, metrics)
+    return app
+
+
+def create_metrics_app(metrics: Metrics) -> FastAPI:
+    """The application of a port for Prometheus: it shows everything and changes nothing."""
+    app = _application()
+    _metrics(app, metrics)
+    return app
+
+
+def _application() -> FastAPI:
+    """What every request meets, whatever it asks for."""
     app = FastAPI(title="dm-worker", version=installed_version(), docs_url=None, redoc_url=None)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost", "127.0.0.1"])
     log = structlog.get_logger()
@@ -137,21 +168,13 @@ def create_app(operations: Operations, shutdown: Callable[[], None]) -> FastAPI:
     async def unknown(_request: Request, error: HTTPException) -> JSONResponse:
         return JSONResponse({"result": False, "msg": str(error.detail)}, error.status_code)
 
-    @app.get("/api/v1/daemon", response_model=None)
-    def daemon() -> Answer:
-        processes = cast("JSON", operations.processes())
-        return {
-            "result": True, "msg": "", "version": installed_version(), "pid": os.getpid(), "processes": processes,
-        }  # fmt: skip
-
-    @app.post("/api/v1/daemon/shutdown", response_model=None)
-    def end() -> Answer:
-        shutdown()
-        return {"result": True, "msg": "", "pid": os.getpid()}
-
-    _sources(app, operations)
-    _tasks(app, operations)
     return app
+
+
+def _metrics(app: FastAPI, metrics: Metrics) -> None:
+    @app.get("/metrics", response_model=None)
+    def scrape() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
 
 
 def _sources(app: FastAPI, operations: Operations) -> None:

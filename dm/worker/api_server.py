@@ -1,12 +1,20 @@
-"""The server of the API: uvicorn's, but told when it is to end, instead of looking ten times a second."""
+"""The servers of the API: uvicorn's, but told when they are to end, instead of looking ten times a second.
+
+Each socket has a server of its own. So it is the application that a socket was given that decides whether a request
+there needs the token, and nothing that the request says of itself.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import uvicorn
+from starlette.types import ASGIApp
 
 _TICK_SECONDS: Final = 1.0  # the `Date` of its answers is renewed then
 
@@ -31,3 +39,16 @@ class ApiServer(uvicorn.Server):
         if self._loop is not None:
             with suppress(RuntimeError):  # it has ended already
                 self._loop.call_soon_threadsafe(self._over.set)
+
+
+@contextmanager
+def serving(app: ASGIApp, listener: socket.socket, name: str) -> Iterator[None]:
+    """Answer what comes through a socket, in a thread of its own; at the end what was asked is still answered."""
+    server = ApiServer(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", ws="none"))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name=name, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        server.end()
+        thread.join()

@@ -14,21 +14,23 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import structlog
-import uvicorn
+from starlette.types import ASGIApp
 
 from dm.clock import SystemClock
 from dm.errors import DMError
 from dm.task.host_process import HOST_COMMAND
 from dm.task.log import configure
-from dm.worker.api import create_app
-from dm.worker.api_server import ApiServer
+from dm.worker.api import create_app, create_metrics_app
+from dm.worker.api_server import serving
 from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.home import HOME_TAKEN_STATUS, Home
 from dm.worker.hosts import PATIENCE_SECONDS, Hosts
 from dm.worker.loop import Loop
+from dm.worker.metrics import Metrics
 from dm.worker.operations import Operations, Servers
 from dm.worker.registry import Registry
 from dm.worker.supervisor import Locate, Supervisor
+from dm.worker.token import Token, TokenDemanded
 from dm.worker.version import installed_version
 
 
@@ -42,7 +44,15 @@ class Parts:
     patience: float = PATIENCE_SECONDS
 
 
-def serve(home: Home, parts: Parts, listen: tuple[str, int] | None, stop: threading.Event) -> None:
+@dataclass(frozen=True, slots=True)
+class Ports:
+    """Where it listens besides the socket in its home: host and port, each."""
+
+    api: tuple[str, int] | None = None
+    metrics: tuple[str, int] | None = None
+
+
+def serve(home: Home, parts: Parts, ports: Ports, stop: threading.Event) -> None:
     """Be the daemon until `stop` is set; units come to rest before this returns."""
     home.create()
     with ExitStack() as stack:
@@ -58,23 +68,35 @@ def serve(home: Home, parts: Parts, listen: tuple[str, int] | None, stop: thread
         stack.callback(lambda: loop.call(hosts.end))
         operations = Operations(loop, supervisor, parts.servers)
         operations.take_up()
-        with _listening(home, listen) as sockets:
-            server = ApiServer(
-                uvicorn.Config(create_app(operations, stop.set), log_config=None, access_log=False, lifespan="off")
-            )
-            thread = threading.Thread(target=server.run, kwargs={"sockets": sockets}, name="api", daemon=True)
-            thread.start()
-            structlog.get_logger().info(
-                "serving", home=str(home.directory), listen=_port_of(sockets), version=installed_version()
-            )
+        with _listening(home, operations, Metrics(loop, supervisor), ports, stop):
             stop.wait()
-            server.end()
-            thread.join()
 
 
 @contextmanager
-def _listening(home: Home, listen: tuple[str, int] | None) -> Iterator[list[socket.socket]]:
-    """The sockets of the API; the one in the home is made anew, since a killed daemon leaves its name behind."""
+def _listening(
+    home: Home, operations: Operations, metrics: Metrics, ports: Ports, stop: threading.Event
+) -> Iterator[None]:
+    """Answer in the home, and at the ports where a request brings the token."""
+    with ExitStack() as stack:
+        app = create_app(operations, metrics, stop.set)
+        local = stack.enter_context(_local_socket(home))
+        served: list[tuple[ASGIApp, socket.socket, str]] = [(app, local, "api")]
+        where: dict[str, str] = {}
+        wanted = (("listen", app, ports.api), ("metrics", create_metrics_app(metrics), ports.metrics))
+        for name, behind, port in wanted:
+            if port is not None:
+                listener = stack.enter_context(_port(port))
+                served.append((TokenDemanded(behind, Token.kept(home.token)), listener, name))
+                where[name] = "{}:{}".format(*listener.getsockname())  # port 0 was replaced by a free one
+        for answering, listener, name in served:
+            stack.enter_context(serving(answering, listener, name))
+        structlog.get_logger().info("serving", home=str(home.directory), version=installed_version(), **where)
+        yield
+
+
+@contextmanager
+def _local_socket(home: Home) -> Iterator[socket.socket]:
+    """The socket in the home; it is made anew, since a killed daemon leaves its name behind."""
     with ExitStack() as stack:
         path = stack.enter_context(home.socket_path())
         if os.path.lexists(path):
@@ -83,28 +105,21 @@ def _listening(home: Home, listen: tuple[str, int] | None) -> Iterator[list[sock
         local.bind(path)
         os.chmod(path, 0o600)
         stack.callback(os.unlink, path)
-        sockets = [local]
-        if listen is not None:
-            port = stack.enter_context(socket.socket(socket.AF_INET))
-            port.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            port.bind(listen)
-            sockets.append(port)
-        for one in sockets:
-            one.listen(128)
-        yield sockets
+        local.listen(128)
+        yield local
 
 
-def _port_of(sockets: Sequence[socket.socket]) -> str | None:
-    """Where it listens besides the home's socket; port 0 was replaced by a free one."""
-    for one in sockets:
-        if one.family == socket.AF_INET:
-            host, port = one.getsockname()
-            return f"{host}:{port}"
-    return None
+@contextmanager
+def _port(address: tuple[str, int]) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_INET) as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(128)
+        yield listener
 
 
 def loopback(text: str) -> tuple[str, int]:
-    """The host and port of `--listen`."""
+    """The host and port of `--listen` and `--metrics-addr`."""
     host, _, port = text.rpartition(":")
     try:
         address = ipaddress.IPv4Address("127.0.0.1" if host in ("", "localhost") else host)
@@ -120,7 +135,13 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="dm-worker", description="Runs migration tasks on this machine; `dmctl` controls it. State: $DM_HOME."
     )
-    parser.add_argument("--listen", metavar="127.0.0.1:PORT", help="listen there too, besides the socket in $DM_HOME")
+    token = "requests need the token in $DM_HOME/token"
+    parser.add_argument(
+        "--listen", metavar="127.0.0.1:PORT", help=f"listen there too, besides the socket in $DM_HOME; {token}"
+    )
+    parser.add_argument(
+        "--metrics-addr", metavar="127.0.0.1:PORT", help=f"a port for Prometheus that has /metrics alone; {token}"
+    )
     parser.add_argument("--version", action="version", version=f"dm-worker {installed_version()}")
     options = parser.parse_args(arguments)
     configure(process="dm-worker")
@@ -128,7 +149,8 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     try:
-        serve(Home.of(os.environ), parts, loopback(options.listen) if options.listen else None, stop)
+        ports = Ports(*(loopback(text) if text else None for text in (options.listen, options.metrics_addr)))
+        serve(Home.of(os.environ), parts, ports, stop)
     except DMError as error:
         structlog.get_logger().error("dm-worker ends", error=str(error))
         print(error, file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see

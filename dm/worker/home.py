@@ -33,6 +33,11 @@ class Home:
         return self.directory / "registry.sqlite"
 
     @property
+    def token(self) -> Path:
+        """The token that requests through a port bring (dm/worker/token.py)."""
+        return self.directory / "token"
+
+    @property
     def logs(self) -> Path:
         """Logs of the daemon and of each host process."""
         return self.directory / "log"

@@ -19,7 +19,7 @@ from dm.worker.supervisor import Job, Source, Supervisor
 _INT64 = frozenset(
     {
         "totalEvents", "totalTps", "recentTps", "secondsBehindMaster", "totalRows", "totalRps", "recentRps",
-        "ioTotalBytes", "dumpIOTotalBytes", "totalTables", "bps",
+        "ioTotalBytes", "dumpIOTotalBytes", "totalTables", "bps", "totalTransactions",
     }
 )  # fmt: skip
 _INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are doubles

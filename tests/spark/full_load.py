@@ -22,6 +22,7 @@ from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Report, compare, pair_tables
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
 from dm.dumpfiles.dump_files import DumpPlan, load_plan
@@ -33,7 +34,7 @@ from dm.spark.session import SparkProvider
 from tests.testbed.sync import running_sync
 
 
-def endpoint(server: ThrowawayServer) -> Endpoint:
+def endpoint(server: PrivateServer) -> Endpoint:
     """The configuration's word for the server."""
     return Endpoint(host=server.host, port=server.port, user=server.user, password=SecretStr(server.password))
 
@@ -49,7 +50,7 @@ class FullLoad:
     """One schema of one server on its way into a schema of another."""
 
     upstream: ThrowawayServer
-    target: ThrowawayServer
+    target: PrivateServer
     schema: str
     directory: Path
     spark: SparkProvider
@@ -192,7 +193,7 @@ def beside(act: Callable[[], object]) -> Iterator[threading.Thread]:
         raise failures[0]
 
 
-def rows(server: ThrowawayServer, sql: str) -> list[tuple[Any, ...]]:
+def rows(server: PrivateServer, sql: str) -> list[tuple[Any, ...]]:
     """What the server answers."""
     connection = server.connect()
     try:

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.json_types import types_expression
 from dm.errors import DMError
@@ -38,7 +39,7 @@ def document(dice: random.Random, depth: int) -> str:
     return dice.choice(LEAVES + COLUMNS)
 
 
-def shown_types(server: ThrowawayServer, table: TableName) -> list[tuple[object, ...]]:
+def shown_types(server: PrivateServer, table: TableName) -> list[tuple[object, ...]]:
     """Each document's text and types."""
     types = types_expression(table, Column("j", "json"))
     return rows(server, f"SELECT id, CAST(j AS CHAR), {types}, JSON_TYPE(j) FROM {table.sql} ORDER BY id")

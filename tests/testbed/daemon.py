@@ -87,11 +87,11 @@ class Daemon:
         """What the daemon prints."""
         return self.directory / "daemon.out"
 
-    def start(self, **environment: str) -> Self:
-        """Start the daemon, with more environment variables (DM_FAULTS) when given, and wait until it answers."""
+    def start(self, *arguments: str, **environment: str) -> Self:
+        """Start the daemon, with arguments and more environment variables (DM_FAULTS), and wait until it answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._process = GuardedProcess(
-            [sys.executable, "-m", "dm.worker.daemon"],
+            [sys.executable, "-m", "dm.worker.daemon", *arguments],
             log=self.log,
             environment={**self._environment, **environment},
         )

@@ -27,6 +27,7 @@ from dm.config.source import SourceConfig
 from dm.config.start_point import StartPoint
 from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import SyncerConfig
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
@@ -38,14 +39,14 @@ ProgressWriter.write = lambda self: None
 """
 
 
-def endpoint_of(server: ThrowawayServer) -> Endpoint:
+def endpoint_of(server: PrivateServer) -> Endpoint:
     """How to log in to a throw-away server."""
     return Endpoint(host=server.host, port=server.port, user=server.user, password=SecretStr(server.password))
 
 
 def subtask_for(
     upstream: ThrowawayServer,
-    target: ThrowawayServer,
+    target: PrivateServer,
     schema: str,
     *,
     task: str,

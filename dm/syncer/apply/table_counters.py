@@ -80,9 +80,11 @@ class TableCounters:
         counts = dict(self._counts)
         others = counts.pop(_OTHERS, None)
         busiest = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
-        shown: list[JSON] = [_entry(f"{table.schema}.{table.table}", found) for table, found in busiest[:TABLES_SHOWN]]
+        shown: list[JSON] = [
+            _entry(f"{table.schema}.{table.table}", table.schema, found) for table, found in busiest[:TABLES_SHOWN]
+        ]
         if others is not None:
-            shown.append(_entry(f"others, beyond {TABLES_COUNTED}", others))
+            shown.append(_entry(f"others, beyond {TABLES_COUNTED}", "", others))
         return {"tables": shown, "tablesNotShown": max(0, len(counts) - TABLES_SHOWN)}
 
     def _of(self, table: TableName) -> list[int]:
@@ -94,8 +96,8 @@ class TableCounters:
         return counts
 
 
-def _entry(name: str, counts: Sequence[int]) -> JSON:
+def _entry(name: str, schema: str, counts: Sequence[int]) -> JSON:
     return {
-        "table": name, "inserts": counts[_INSERTS], "updates": counts[_UPDATES], "deletes": counts[_DELETES],
-        "ddl": counts[_DDL],
+        "table": name, "schema": schema, "inserts": counts[_INSERTS], "updates": counts[_UPDATES],
+        "deletes": counts[_DELETES], "ddl": counts[_DDL],
     }  # fmt: skip

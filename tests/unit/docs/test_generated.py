@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import pytest
 
 from dm.config import SourceConfig, TaskConfig
 from dm.config.section import NamedRule, Section
 from dm.errors import CATALOGUE
-from scripts import document_configuration, document_errors
+from dm.worker.metric_families import FAMILIES
+from scripts import document_configuration, document_errors, document_metrics
 from tests.unit.docs.document import ROOT
 
 # How the program would read a key that the page says is without effect.
@@ -21,10 +23,21 @@ READS: Mapping[tuple[str, str], str] = {
 }
 
 
-@pytest.mark.parametrize("page", [document_errors, document_configuration], ids=["errors", "configuration"])
-def test_page_is_up_to_date(page: object) -> None:
-    module = document_errors if page is document_errors else document_configuration
-    assert module.PAGE.read_text(encoding="utf-8") == module.page(), f"write it anew with: {module.COMMAND}"
+WRITTEN = (
+    (document_errors.PAGE, document_errors.page, document_errors.COMMAND),
+    (document_configuration.PAGE, document_configuration.page, document_configuration.COMMAND),
+    (document_metrics.PAGE, document_metrics.page, document_metrics.COMMAND),
+)
+
+
+@pytest.mark.parametrize(("page", "write", "command"), WRITTEN, ids=["errors", "configuration", "metrics"])
+def test_page_is_up_to_date(page: Path, write: Callable[[], str], command: str) -> None:
+    assert page.read_text(encoding="utf-8") == write(), f"write it anew with: {command}"
+
+
+def test_every_metric_is_on_its_page() -> None:
+    text = document_metrics.PAGE.read_text(encoding="utf-8")
+    assert [name for name in FAMILIES if f"| `{name}` |" not in text] == []
 
 
 def test_every_error_is_on_its_page() -> None:

@@ -1,0 +1,119 @@
+"""What `/metrics` shows: each family once, by name; docs/metrics.md is written from here.
+
+A name is DM's where the value means the same there, with DM's labels. DM has one source per worker, so its relay
+metrics name no source; here they have the label `source_id` besides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+Kind = Literal["gauge", "counter", "untyped"]
+
+# DM's numbers of stages (dm/pb, Stage).
+STAGES: Final[Mapping[str, int]] = {
+    "New": 1, "Running": 2, "Paused": 3, "Stopped": 4, "Finished": 5, "Pausing": 6, "Stopping": 8,
+}  # fmt: skip
+
+_TASK: Final = ("task", "source_id")
+_WORKER: Final = ("task", "source_id", "worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One metric with its labels; `ours` where DM has none of this name."""
+
+    name: str
+    kind: Kind
+    labels: tuple[str, ...]
+    meaning: str
+    ours: bool = False
+
+
+_STAGES_TEXT: Final = ", ".join(f"{number} {stage}" for stage, number in STAGES.items())
+
+# DM's counters have names without `_total`. The text format would add it to a counter, so they go without a type.
+_FAMILIES: Final = (
+    Family("dm_worker_task_state", "gauge", _WORKER, f"stage of the task on the source: {_STAGES_TEXT}"),
+    Family("dm_worker_task_unit", "gauge", (*_WORKER, "unit"), "1 for the unit that the task is in", ours=True),
+    Family(
+        "dm_worker_error_count", "untyped", (*_TASK, "unit", "code"),
+        "how often a unit ended with this error; `unit` is Relay and `task` empty for a relay", ours=True,
+    ),
+    Family(
+        "dm_worker_relay_state", "gauge", ("source_id",),
+        "stage of the source's relay, numbered as above", ours=True,
+    ),
+    Family("dm_worker_info", "gauge", ("version",), "1 for the version of dm-worker that runs", ours=True),
+    Family("dm_syncer_replication_lag_gauge", "gauge", _WORKER, "seconds that the target is behind the source"),
+    Family("dm_syncer_synced", "gauge", _TASK, "1 while everything that the source has is at the target", ours=True),
+    Family(
+        "dm_syncer_binlog_file", "gauge", ("node", *_TASK),
+        "number of the binlog file: of the source's end (`master`), of the task (`syncer`)",
+    ),
+    Family("dm_syncer_binlog_pos", "gauge", ("node", *_TASK), "offset in that file"),
+    Family(
+        "dm_syncer_finished_transaction_total", "counter", _WORKER,
+        "transactions of the source that are at the target",
+    ),
+    Family(
+        "dm_syncer_finished_jobs_total", "counter", ("type", *_WORKER, "target_schema", "target_table"),
+        "rows (`type` insert, update, delete) and statements (`ddl`) at the target; the 50 busiest tables",
+    ),
+    Family("dm_syncer_finished_rows_total", "counter", _TASK, "rows at the target, of all tables", ours=True),
+    Family("dm_syncer_read_bytes_total", "counter", _TASK, "bytes of binlog that were read", ours=True),
+    Family("dm_syncer_read_events_total", "counter", _TASK, "events that were read", ours=True),
+    Family("dm_syncer_rows_per_second", "gauge", _TASK, "rows per second, over ten seconds", ours=True),
+    Family("dm_syncer_transactions_per_second", "gauge", _TASK, "transactions per second, over ten seconds", ours=True),
+    Family("dm_syncer_queue_size", "gauge", _TASK, "rows that wait for the target"),
+    Family(
+        "dm_syncer_memory_bytes", "gauge", _TASK,
+        "memory that queued rows take; `memory-quota` is the limit", ours=True,
+    ),
+    Family(
+        "dm_syncer_ddl_seconds", "gauge", _TASK,
+        "seconds that the DDL statement under way has taken; 0 when none is", ours=True,
+    ),
+    Family("dm_syncer_safe_mode", "gauge", _TASK, "1 in safe mode", ours=True),
+    Family(
+        "dm_syncer_retries_total", "counter", _TASK,
+        "batches that were tried again, after a deadlock for example", ours=True,
+    ),
+    Family(
+        "dm_syncer_exit_with_error_count", "untyped", (*_TASK, "resumable_err"),
+        "how often the sync unit ended with an error; `resumable_err` is true where it is tried again by "
+        "itself",
+    ),
+    Family("dumpling_dump_finished_rows", "gauge", _TASK, "rows that are dumped"),
+    Family("dumpling_dump_finished_size", "gauge", _TASK, "bytes that are dumped"),
+    Family("dumpling_dump_finished_tables", "gauge", _TASK, "tables that are dumped"),
+    Family("dumpling_dump_estimate_total_rows", "gauge", _TASK, "rows that the dump will have, as estimated"),
+    Family("dm_dumpling_progress", "gauge", _TASK, "share of the dump that is done, 0 to 1", ours=True),
+    Family("dm_dumpling_remaining_time", "gauge", _TASK, "seconds until the dump is done, as estimated", ours=True),
+    Family("dm_dumpling_exit_with_error_count", "untyped", _TASK, "how often the dump unit ended with an error"),
+    Family("dm_loader_progress", "gauge", _TASK, "share of the load that is done, 0 to 1"),
+    Family("dm_loader_data_size_gauge", "gauge", _TASK, "bytes that the load has in all"),
+    Family("dm_loader_finished_bytes", "gauge", _TASK, "bytes that are loaded", ours=True),
+    Family("dm_loader_finished_rows", "gauge", _TASK, "rows that are loaded", ours=True),
+    Family("dm_loader_remaining_time", "gauge", _TASK, "seconds until the load is done, as estimated"),
+    Family("dm_loader_exit_with_error_count", "untyped", _TASK, "how often the load unit ended with an error"),
+    Family(
+        "dm_relay_binlog_file", "gauge", ("node", "source_id"),
+        "number of the binlog file: of the source's end (`master`), of the relay (`relay`)",
+    ),
+    Family("dm_relay_binlog_pos", "gauge", ("node", "source_id"), "offset in that file"),
+    Family("dm_relay_sub_dir_index", "gauge", ("node", "uuid", "source_id"), "number of the relay's sub-directory"),
+    Family(
+        "dm_relay_space", "gauge", ("type", "source_id"),
+        "bytes of the disk that the relay files are on: `capacity`, `available`",
+    ),
+    Family("dm_relay_waits_for_space", "gauge", ("source_id",), "1 while the relay waits for free space", ours=True),
+    Family(
+        "dm_relay_exit_with_error_count", "untyped", ("source_id", "resumable_err"),
+        "how often the relay ended with an error",
+    ),
+)  # fmt: skip
+
+FAMILIES: Final[Mapping[str, Family]] = {family.name: family for family in _FAMILIES}

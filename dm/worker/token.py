@@ -1,0 +1,91 @@
+"""The secret that a request through a port has to bring.
+
+The daemon's Unix socket is its user's alone, by the permissions of the file. A port is not: every user and every
+program of the machine can connect to it, and a task file names files that the daemon reads. So a request there shows
+that its sender can read a file of the daemon's home. Prometheus, which is another user as a rule, gets a copy of it.
+
+The comparison takes the same time wherever two tokens differ. Neither the token nor what came in its place is in a log
+or an answer.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Self, cast
+
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dm.errors import DMError
+from dm.unit import JSON
+
+_BYTES: Final = 32
+_FEWEST_CHARACTERS: Final = 32  # of a token that a person wrote there
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """The token of one daemon and the file that holds it."""
+
+    path: Path
+    text: str = field(repr=False)
+
+    @classmethod
+    def kept(cls, path: Path) -> Self:
+        """The token in the file, which is made where it is missing; raises DMError."""
+        try:
+            if not os.path.lexists(path):
+                _create(path, secrets.token_urlsafe(_BYTES))
+            with path.open(encoding="ascii") as file:
+                mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
+                text = file.read().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise DMError("token-unusable", path=path, problem="it can't be read", cause=str(error)) from error
+        if mode & 0o077:
+            raise DMError("token-unusable", path=path, problem=f"its mode is {mode:04o}, others may use it")
+        if len(text) < _FEWEST_CHARACTERS:
+            raise DMError("token-unusable", path=path, problem=f"it has fewer than {_FEWEST_CHARACTERS} characters")
+        return cls(path, text)
+
+    def is_in(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
+        """Whether a request with these headers brings the token."""
+        brought = [value for name, value in headers if name.lower() == b"authorization"]
+        if len(brought) != 1:
+            return False
+        scheme, _, credentials = brought[0].partition(b" ")
+        return scheme.lower() == b"bearer" and hmac.compare_digest(credentials.strip(), self.text.encode())
+
+
+class TokenDemanded:
+    """An application behind a port: it sees only requests that bring the token."""
+
+    def __init__(self, app: ASGIApp, token: Token) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or answer it with 401."""
+        if scope["type"] == "http" and self._token.is_in(scope["headers"]):
+            await self._app(scope, receive, send)
+            return
+        error = DMError("token-missing", path=self._token.path)
+        answer = {"result": False, "msg": str(error), "error": cast("JSON", error.report())}
+        refusal = JSONResponse(answer, 401, headers={"WWW-Authenticate": "Bearer"})
+        await refusal(scope, receive, send)
+
+
+def _create(path: Path, text: str) -> None:
+    """Write the file whole and for its user alone; one daemon at a time is in the home."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    temporary.unlink(missing_ok=True)
+    with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="ascii") as file:
+        file.write(f"{text}\n")
+        file.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)

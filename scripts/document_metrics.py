@@ -1,0 +1,127 @@
+"""Writes docs/metrics.md from the families that `/metrics` shows, so that the page can't say anything else.
+
+Run it after a change of dm/worker/metric_families.py; a test compares the page with what this would write.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from dm.worker.metric_families import FAMILIES, Family
+
+PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "metrics.md"
+COMMAND: Final = ".venv/bin/python scripts/document_metrics.py"
+
+_HEAD: Final = f"""# Metrics
+
+<!-- Written by `{COMMAND}` from dm/worker/metric_families.py; do not edit. -->
+
+`dm-worker` shows its tasks at `/metrics` in Prometheus' text format. Two options open a port for it:
+
+| option of `dm-worker` | the port has |
+|---|---|
+| `--listen 127.0.0.1:8261` | the whole API, and `/metrics` |
+| `--metrics-addr 127.0.0.1:8262` | `/metrics` alone |
+
+Both listen on loopback addresses only. A Prometheus on another machine reaches them through an ssh tunnel.
+
+## The token
+
+Every user of the machine can connect to a port. So each request there needs the token in `$DM_HOME/token`. `dm-worker`
+makes this file, which its user alone can read, when it first opens a port. A request without the token gets 401 and
+the path of the file. The Unix socket in `$DM_HOME` needs no token.
+
+Prometheus runs as another user as a rule. Give it a copy:
+
+```console
+# install -o prometheus -m 0400 ~dm/.dm/token /etc/prometheus/dm.token
+```
+
+The token also opens `--listen`: with it one can do everything that `dmctl` does. Replace it if somebody else has seen
+it: delete the file, start `dm-worker` again, and copy the new one.
+
+`dmctl --addr` sends the token too. It takes it from the file that `DM_TOKEN_FILE` names, else from `$DM_HOME/token`.
+
+## Prometheus' configuration
+
+```yaml
+scrape_configs:
+  - job_name: dm
+    authorization: {{credentials_file: /etc/prometheus/dm.token}}
+    static_configs:
+      - targets: ["127.0.0.1:8262"]
+rule_files: [dm.rules.yml]
+```
+
+A scrape asks each task for its status as of now, as `query-status` does. That takes up to five seconds where a source
+does not answer; `scrape_timeout` must be longer (Prometheus' default is ten).
+
+Rules in the sense of DM's own, as `dm.rules.yml`:
+
+```yaml
+groups:
+  - name: dm
+    rules:
+      - alert: DM_worker_offline
+        expr: up{{job="dm"}} == 0
+        for: 1m
+      - alert: DM_task_state
+        expr: dm_worker_task_state == 3
+        for: 20m
+      - alert: DM_sync_process_exists_with_error
+        expr: increase(dm_syncer_exit_with_error_count{{resumable_err="false"}}[5m]) > 0
+      - alert: DM_dump_process_exists_with_error
+        expr: increase(dm_dumpling_exit_with_error_count[5m]) > 0
+      - alert: DM_load_process_exists_with_error
+        expr: increase(dm_loader_exit_with_error_count[5m]) > 0
+      - alert: DM_relay_process_exits_with_error
+        expr: increase(dm_relay_exit_with_error_count{{resumable_err="false"}}[5m]) > 0
+      - alert: DM_remain_storage_of_relay_log
+        expr: dm_relay_space{{type="available"}} < 10 * 1024 ^ 3
+      - alert: DM_binlog_file_gap_between_master_relay
+        expr: dm_relay_binlog_file{{node="master"}} - ignoring(node) dm_relay_binlog_file{{node="relay"}} > 1
+        for: 10m
+      - alert: DM_binlog_file_gap_between_master_syncer
+        expr: dm_syncer_binlog_file{{node="master"}} - ignoring(node) dm_syncer_binlog_file{{node="syncer"}} > 1
+        for: 10m
+      - alert: DM_replication_lag
+        expr: dm_syncer_replication_lag_gauge > 600
+        for: 10m
+      - alert: DM_long_DDL
+        expr: dm_syncer_ddl_seconds > 3600
+```
+
+## The metrics
+
+Names, labels and meaning are DM's, except for those that are marked as dm's own. `worker` is the name of the host. The
+metrics of a unit are there while a task is in this unit: `dumpling_` and `dm_dumpling_` in a dump, `dm_loader_` in a
+load, `dm_syncer_` afterwards. A value that nobody knows has no sample, such as the lag before the source was reached.
+Counters begin at 0 when a unit starts. A task that was stopped has no metrics; one that is finished keeps them.
+
+DM has histograms of single events and statements (`dm_syncer_read_binlog_duration` and others). dm measures none of
+these: what a task spends its time on is in `timeShares` of `query-status --output json`.
+
+| metric | type | labels | value | whose |
+|---|---|---|---|---|
+"""
+
+_TAIL: Final = """
+`process_cpu_seconds_total`, `process_resident_memory_bytes` and the other metrics of a process are those of `dm-worker`
+itself. The units run in processes of their own.
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    return _HEAD + "".join(_line(family) for family in FAMILIES.values()) + _TAIL
+
+
+def _line(family: Family) -> str:
+    labels = ", ".join(f"`{label}`" for label in family.labels)
+    whose = "dm" if family.ours else "DM"
+    return f"| `{family.name}` | {family.kind} | {labels} | {family.meaning} | {whose} |\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,95 @@
+"""A real Prometheus, with the configuration and the rules of docs/metrics.md, scrapes a daemon that replicates."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.live.hold.replica import Replica
+from tests.testbed.park import ServerPark
+from tests.testbed.prometheus import Prometheus
+from tests.unit.docs.document import ROOT, blocks
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+PAGE = ROOT / "docs" / "metrics.md"
+CONFIGURATION, RULES = (block.text for block in blocks(PAGE.read_text(encoding="utf-8")) if block.language == "yaml")
+SECONDS = 60.0  # a limit for what hangs
+
+
+@pytest.fixture(scope="module")
+def replica(park: ServerPark, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Replica]:
+    """A task that follows through a relay and has done one transaction."""
+    servers = [park.own("mariadb", gtid=True, options={}).start() for _ in range(2)]
+    one = Replica(servers[0], servers[1], tmp_path_factory.mktemp("daemon"), relay=True)
+    one.prepare("incremental")
+    one.daemon.start("--metrics-addr", "127.0.0.1:0")
+    one.start()
+    one.await_synced()  # without `meta` a task begins at the end of the binlog that it finds
+    one.write()
+    one.await_synced()
+    yield one
+    one.daemon.stop()
+    for server in servers:
+        server.destroy()
+
+
+@pytest.fixture(scope="module")
+def prometheus(tmp_path_factory: pytest.TempPathFactory, replica: Replica) -> Iterator[Prometheus]:
+    one = Prometheus(tmp_path_factory.mktemp("prometheus"))
+    yield one.start(configuration(replica, one.directory))
+    one.stop()
+
+
+def configuration(replica: Replica, directory: Path) -> str:
+    """The page's, with this daemon's port and token, and a second job that has another token."""
+    port = re.search(r'"metrics": "([^"]+)"', replica.daemon.log.read_text(encoding="utf-8"))
+    assert port is not None
+    right, wrong = directory / "dm.token", directory / "wrong.token"
+    right.write_text((replica.daemon.home / "token").read_text(encoding="ascii"), encoding="ascii")
+    wrong.write_text("canary-9d1e", encoding="ascii")
+    (directory / "dm.rules.yml").write_text(RULES, encoding="utf-8")
+    assert CONFIGURATION.count("/etc/prometheus/dm.token") == CONFIGURATION.count("127.0.0.1:8262") == 1
+    here = CONFIGURATION.replace("/etc/prometheus/dm.token", str(right)).replace("127.0.0.1:8262", port[1])
+    stranger = (
+        f"  - {{job_name: stranger, authorization: {{credentials_file: {wrong}}},"
+        f" static_configs: [{{targets: ['{port[1]}']}}]}}\nrule_files:"
+    )
+    return "global: {scrape_interval: 1s, evaluation_interval: 1s}\n" + here.replace("rule_files:", stranger)
+
+
+def test_what_a_task_does_is_seen_by_prometheus(replica: Replica, prometheus: Prometheus) -> None:
+    labels = prometheus.until('dm_worker_task_state{job="dm"}', 2)
+    assert (labels["task"], labels["source_id"]) == (replica.task, "one")
+    sync = replica.status()["sync"]
+    prometheus.until("dm_syncer_finished_rows_total", float(sync["totalRows"]))
+    prometheus.until("dm_syncer_finished_transaction_total", float(sync["totalTransactions"]))
+    prometheus.until('sum(dm_syncer_finished_jobs_total{target_table="keyless",type="insert"})', 2)
+    prometheus.until("dm_syncer_synced", 1)
+    prometheus.until('dm_syncer_binlog_pos{node="master"} - ignoring(node) dm_syncer_binlog_pos{node="syncer"}', 0)
+    prometheus.until('dm_relay_binlog_pos{node="master"} - ignoring(node) dm_relay_binlog_pos{node="relay"}', 0)
+    prometheus.until('dm_relay_space{type="available"} > bool 0', 1)
+    prometheus.until("dm_syncer_replication_lag_gauge > bool 60", 0)
+    replica.daemon.must("pause-task", replica.task)
+    prometheus.until('dm_worker_task_state{job="dm"}', 3)
+    replica.daemon.must("resume-task", replica.task)
+
+
+def test_who_has_another_token_sees_nothing(replica: Replica, prometheus: Prometheus) -> None:
+    prometheus.until('up{job="dm"}', 1)
+    prometheus.until('up{job="stranger"}', 0)
+    stranger = next(one for one in prometheus.targets() if one["labels"]["job"] == "stranger")
+    assert "401" in stranger["lastError"]
+    assert [found for found in prometheus.query("dm_worker_info") if found[0]["job"] == "stranger"] == []
+    assert "canary-9d1e" not in replica.daemon.log.read_text(encoding="utf-8")
+
+
+def test_the_rules_of_the_page_can_be_evaluated(prometheus: Prometheus) -> None:
+    deadline = time.monotonic() + SECONDS
+    while [rule["health"] for rule in prometheus.rules()] != ["ok"] * RULES.count("alert:"):
+        assert time.monotonic() < deadline, prometheus.rules()
+        time.sleep(0.1)

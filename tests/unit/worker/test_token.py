@@ -1,0 +1,65 @@
+"""The token: made for its user alone, kept, and compared whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.errors import DMError
+from dm.worker.token import Token
+
+
+def _bearer(text: str, name: bytes = b"authorization") -> list[tuple[bytes, bytes]]:
+    return [(b"host", b"localhost"), (name, f"Bearer {text}".encode())]
+
+
+def test_it_is_made_once_and_only_its_user_can_read_it(tmp_path: Path) -> None:
+    first = Token.kept(tmp_path / "token")
+    assert (tmp_path / "token").stat().st_mode & 0o777 == 0o600
+    assert len(first.text) >= 43  # 256 bits
+    assert Token.kept(tmp_path / "token") == first
+    assert [file.name for file in tmp_path.iterdir()] == ["token"]
+    assert Token.kept(tmp_path / "other").text != first.text
+
+
+def test_what_a_crash_left_of_another_one_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / ".token.tmp").write_text("half")
+    assert Token.kept(tmp_path / "token").text != "half"
+    assert [file.name for file in tmp_path.iterdir()] == ["token"]
+
+
+def test_only_the_whole_token_is_the_token(tmp_path: Path) -> None:
+    token = Token.kept(tmp_path / "token")
+    assert token.is_in(_bearer(token.text))
+    assert token.is_in(_bearer(token.text, b"Authorization"))
+    assert token.is_in([(b"authorization", f"bearer  {token.text}".encode())])
+    for wrong in (token.text[:-1], f"{token.text}x", token.text.swapcase(), "", "\u00fc"):
+        assert not token.is_in(_bearer(wrong))
+    assert not token.is_in([])
+    assert not token.is_in([(b"authorization", token.text.encode())])
+    assert not token.is_in([(b"authorization", f"Basic {token.text}".encode())])
+    assert not token.is_in([*_bearer(token.text), *_bearer("x" * 43)])  # which one is meant is not for us to choose
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620])
+def test_one_that_others_may_use_is_none(tmp_path: Path, mode: int) -> None:
+    path = Token.kept(tmp_path / "token").path
+    path.chmod(mode)
+    with pytest.raises(DMError, match=f"its mode is {mode:04o}") as refused:
+        Token.kept(path)
+    assert "delete the file" in refused.value.report()["Workaround"]
+
+
+@pytest.mark.parametrize("text", ["", "short\n", "\u00fc" * 40])
+def test_one_that_could_be_guessed_or_sent_by_nobody_is_none(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "token"
+    path.touch(mode=0o600)
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(DMError, match=r"can't be used"):
+        Token.kept(path)
+
+
+def test_it_is_not_in_what_is_printed_of_it(tmp_path: Path) -> None:
+    token = Token.kept(tmp_path / "token")
+    assert token.text not in repr(token)
