@@ -13,9 +13,7 @@ LOAD_AGAIN: Final = (
 )
 
 # For statements only: rows are never skipped or replaced.
-OTHERWISE: Final = (
-    "`dmctl binlog skip` skips the statement, `dmctl binlog replace` executes others instead"
-)
+OTHERWISE: Final = "`dmctl binlog skip` skips the statement, `dmctl binlog replace` executes others instead"
 
 # Rules are read when a task starts; the progress is kept.
 WITH_NEW_FILE: Final = "`dmctl stop-task` and `dmctl start-task` with the changed file continue from here"

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
+from pydantic import SecretStr
 
 from dm.binlog.value import Row
 from dm.config.expression import ExpressionFilter, parse_expression
@@ -183,6 +184,29 @@ def test_a_lost_session_is_replaced_with_all_it_had(target: ThrowawayServer, sch
         assert len(opened) == number + 1
         target.execute(f"KILL {opened[-1].connection_id}")
     session.close()
+
+
+@pytest.mark.parametrize("format_", ["ROW", "MIXED"])
+def test_the_targets_binlog_has_nothing_of_it(target: ThrowawayServer, schema: SchemaFactory, format_: str) -> None:
+    """Under ROW whatever the account may do, else where it may keep its session out of the binlog."""
+    name = schema(target)
+    account = endpoint_of(target)
+    target.execute(f"SET GLOBAL binlog_format = '{format_}'")
+    if format_ == "ROW":
+        account = account.model_copy(update={"user": name, "password": SecretStr("secret")})
+        target.execute(
+            f"CREATE USER {name} IDENTIFIED BY 'secret'",
+            f"GRANT SELECT, CREATE TEMPORARY TABLES ON {name}.* TO {name}",
+        )
+    before = target.query("SHOW BINARY LOGS")
+    session = FilterSession(lambda: TargetConnection(account, several=True), name, SourceSession(target.flavor, ""))
+    try:
+        assert session.holds(condition("LENGTH(name) = 7"), [ROW, NULLS], NOON) == [True, False]
+    finally:
+        session.close()
+        after = target.query("SHOW BINARY LOGS")
+        target.execute(f"DROP USER IF EXISTS {name}", "SET GLOBAL binlog_format = 'ROW'")
+    assert after == before
 
 
 def test_what_the_target_refuses_names_rule_and_expression(target: ThrowawayServer, schema: SchemaFactory) -> None:

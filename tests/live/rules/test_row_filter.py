@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 import pytest
 
@@ -166,14 +166,32 @@ def test_an_update_is_left_out_where_both_expressions_hold(
     assert target.query(f"SELECT id, a FROM {name}.t ORDER BY id") == ((1, "a"), (2, "xab"), (3, "y"))
 
 
+@contextmanager
+def compressing(upstream: ThrowawayServer) -> Iterator[None]:
+    """The source compresses all it logs."""
+    on = {
+        "mysql": ("binlog_transaction_compression = ON",),
+        "mariadb": ("log_bin_compress = ON", "log_bin_compress_min_len = 10"),
+    }[upstream.flavor]
+    upstream.execute(*(f"SET GLOBAL {setting}" for setting in on))
+    try:
+        yield
+    finally:
+        upstream.execute(*(f"SET GLOBAL {setting.partition(' ')[0]} = DEFAULT" for setting in on))
+
+
+@pytest.mark.parametrize("how", [nullcontext, compressing], ids=["plain", "compressed"])
 def test_now_is_the_time_of_the_statement_at_the_source(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    how: Callable[[ThrowawayServer], AbstractContextManager[object]],
 ) -> None:
     name = schema(upstream, target)
     for server in (upstream, target):
         server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, at DATETIME)")
     rules = [("t", "insert_value_expr", "at < NOW() - INTERVAL 1 DAY"), ("t", "insert_value_expr", "HOUR(NOW()) = 13")]
-    with following(asking(upstream, target, name, rules)) as sync:
+    with how(upstream), following(asking(upstream, target, name, rules)) as sync:
         upstream.execute(
             "BEGIN",
             "SET timestamp = 1718445600",  # 12:00 in the task's time zone
