@@ -300,8 +300,8 @@ CHAPTERS: Final = (
     Chapter(
         "expression-filter",
         ExpressionFilter,
-        "Rows of one table that are skipped when an expression is true. Expressions compare columns with constants;"
-        " what could not be computed with exactly the server's result (functions, casts) is refused. What there is:"
+        "Rows of one table that are skipped when an expression is true. dm computes what it can with exactly the"
+        " server's result; the target evaluates the rest. What there is:"
         " [filters and routes](filters-and-routes.md#leave-rows-out).",
         {
             "schema": "schema of the source",

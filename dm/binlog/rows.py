@@ -17,6 +17,8 @@ from dm.binlog.mariadb_compression import decompress_event
 RowsKind = Literal["insert", "update", "delete"]
 
 NO_FOREIGN_KEY_CHECKS_F: Final = 0x2
+TIME_SIZE: Final = 4
+"""Bytes of the time that stands first in an event."""
 
 _FIXED_V1 = Struct("<IHH")  # table id (4 + 2 bytes), flags
 _FIXED_V2 = Struct("<IHHH")  # the same, length of the extra data (its own two bytes included)
@@ -56,6 +58,7 @@ ROWS_TYPES: Final = {int(code): form for code, form in _TYPES.items()}
 class Rows(NamedTuple):
     """Row changes of one statement in one table: images between data[start:end], not decoded.
 
+    `data` begins with the first bytes of the event's header, its time, wherever the images come from.
     `present` and `present_after` are the bitmaps of the columns the images hold; `present_after` is that of the
     second image of an update and equals `present` otherwise.
     """
@@ -70,6 +73,11 @@ class Rows(NamedTuple):
     end: int
     flags: int
     partial: bool
+
+    @property
+    def timestamp(self) -> int:
+        """When the statement began at the source, in seconds: NOW() was this."""
+        return int.from_bytes(self.data[:TIME_SIZE], "little")
 
     @property
     def foreign_keys_unchecked(self) -> bool:
@@ -115,6 +123,6 @@ def parse_rows(data: bytes, at: int, end: int, event_type: int) -> Rows:
     if at > end or count == 0:
         raise Malformed("it is shorter than its bitmaps")
     if compressed:
-        data = decompress_event(data[at:end])
-        at, end = 0, len(data)
+        data = data[:TIME_SIZE] + decompress_event(data[at:end])
+        at, end = TIME_SIZE, len(data)
     return Rows(kind, low | high << 32, count, present, present_after, data, at, end, flags, partial)

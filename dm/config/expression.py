@@ -1,8 +1,9 @@
 """The expression filter: which rows to skip, in SQL.
 
 sqlglot reads the text; what comes out is a small tree of our own, holding only what can be computed here with exactly
-the server's result. Everything else (functions, casts, `/`, subqueries, `REGEXP`, backslashes in texts) is refused by
-name when the file is read. What depends on column types is decided when the table is known, in `dm.rules.row_filter`.
+the server's result. Everything else (functions, casts, `/`, `REGEXP`, backslashes in texts) is left to a server
+(`dm.config.server_expression`), and what neither can do is refused by name when the file is read. What depends on
+column types is decided when the table is known, in `dm.rules.row_filter`.
 """
 
 from __future__ import annotations
@@ -13,8 +14,13 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+from pydantic import Field
+
+from dm.config.document import YamlMap
 from dm.config.scalar import Text, checked, wrong
-from dm.config.section import Issue, NamedRule
+from dm.config.section import Issue, LoadContext, NamedRule
+from dm.config.server_expression import ServerExpression, read_server_expression
+from dm.config.sql_text import ExpressionError, one_expression
 
 if TYPE_CHECKING:
     from sqlglot.expressions import Expression
@@ -113,33 +119,51 @@ class Like:
 Node = ColumnRef | Constant | Not | Negative | Connected | Compared | Computed | IsNull | IsTruth | In | Like
 
 
-class ExpressionError(ValueError):
-    """Raised for an expression that can't be evaluated exactly; the text says why."""
+@lru_cache(maxsize=1024)
+def parse_expression(text: str) -> Node:
+    """Read an expression that is computed here; raises ExpressionError."""
+    if "\\" in text:
+        raise ExpressionError("a backslash: its meaning depends on the session")
+    try:
+        return _node(one_expression(text))
+    except RecursionError:
+        raise ExpressionError("it is nested too deeply") from None
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """An expression in both of its readings; at least one is there."""
+
+    here: Node | None
+    why_not_here: str
+    server: ServerExpression | None
+    why_not_server: str
+
+    @property
+    def columns(self) -> frozenset[str]:
+        """Names of the columns that it surely refers to, in lower case."""
+        if self.here is not None:
+            return frozenset(name.lower() for name in columns_of(self.here))
+        return self.server.columns if self.server is not None else frozenset()
 
 
 @lru_cache(maxsize=1024)
-def parse_expression(text: str) -> Node:
-    """Read an expression; raises ExpressionError."""
-    from sqlglot import exp, parse
-    from sqlglot.errors import SqlglotError
-
-    if "\\" in text:
-        raise ExpressionError("a backslash: its meaning depends on the session")
-    if len(text) > 65_536:
-        raise ExpressionError("it is too long")
+def read_expression(text: str) -> Reading:
+    """What is computed here, and what a server is asked; raises ExpressionError where it can be neither."""
+    here: Node | None = None
+    server: ServerExpression | None = None
+    why_not_here = why_not_server = ""
     try:
-        statements = parse(f"SELECT ({text}\n)", dialect="mysql")
-        if len(statements) != 1 or not isinstance(statements[0], exp.Select):
-            raise ExpressionError("it is not one expression")
-        select = statements[0]
-        given = {name for name, value in select.args.items() if value}
-        if given != {"expressions"} or len(select.expressions) != 1 or not isinstance(select.expressions[0], exp.Paren):
-            raise ExpressionError("it is not one expression")
-        return _node(select.expressions[0])
-    except SqlglotError:
-        raise ExpressionError("it is not SQL") from None
-    except RecursionError:
-        raise ExpressionError("it is nested too deeply") from None
+        here = parse_expression(text)
+    except ExpressionError as error:
+        why_not_here = str(error)
+    try:
+        server = read_server_expression(text)
+    except ExpressionError as error:
+        why_not_server = str(error)
+    if here is None and server is None:
+        raise ExpressionError(why_not_server)
+    return Reading(here, why_not_here, server, why_not_server)
 
 
 # Everything of a tree must be understood: sqlglot keeps much in arguments (`negate` of LIKE, `symmetric` of BETWEEN).
@@ -285,9 +309,9 @@ def _check(text: str) -> None:
     if not text.strip():
         return
     try:
-        parse_expression(text)
+        read_expression(text)
     except ExpressionError as error:
-        expected = "comparisons, AND, OR, NOT, IS NULL, IN, BETWEEN, LIKE, + - * % DIV over columns and constants"
+        expected = "columns, constants, operators, and functions whose result the row and the event's time decide"
         raise wrong("config-expression-grammar", expected, why=str(error)) from None
 
 
@@ -304,6 +328,33 @@ class ExpressionFilter(NamedRule):
     update_old_value_expr: ExpressionText = ""
     update_new_value_expr: ExpressionText = ""
     delete_value_expr: ExpressionText = ""
+    places: dict[str, str] = Field(default_factory=dict)  # file and line of each expression; not a key of the file
+
+    @classmethod
+    def file_keys(cls) -> list[str]:
+        """Without the places."""
+        return [key for key in super().file_keys() if key != "places"]
+
+    @classmethod
+    def prepare(cls, data: YamlMap, context: LoadContext) -> None:
+        """Keep where the expressions stand: the target may refuse one later."""
+        file = context.report.file
+        data["places"] = {key: f"{file}:{data.mark_of(key).line}" for key in data if key.endswith("-expr")}
+
+    def place_of(self, key: str) -> str:
+        """File and line of an expression."""
+        return self.places.get(key, f"`{key}`")
+
+    @property
+    def expressions(self) -> tuple[tuple[str, str], ...]:
+        """The expressions that are given, each behind its key."""
+        given = {
+            "insert-value-expr": self.insert_value_expr,
+            "delete-value-expr": self.delete_value_expr,
+            "update-old-value-expr": self.update_old_value_expr,
+            "update-new-value-expr": self.update_new_value_expr,
+        }
+        return tuple((key, text) for key, text in given.items() if text.strip())
 
     def check(self) -> Iterator[Issue]:
         """A table, and one kind of change."""

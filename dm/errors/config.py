@@ -125,6 +125,12 @@ KINDS = (
         " expression (compare columns with constants of their own type), or remove the filter: " + WITH_NEW_FILE,
     ),
     ErrorKind(
+        "expression-failed", 20929, "config", "downstream", "high",
+        "the target can't evaluate `{expression}` of expression filter {rule}: {why}",
+        "change the expression so that the target ({address}) understands it for every row, or remove the filter: "
+        + WITH_NEW_FILE,
+    ),
+    ErrorKind(
         "event-refused", 20923, "config", "internal", "high",
         "a binlog event filter with `action: Error` ({rule}) matched {event} on {table}",
         "inspect the change; then set the rule's `action` to `Do` or `Ignore`: "

@@ -44,6 +44,7 @@ _LOCKING: Final = "SELECT with locking clause"  # MySQL: SELECT, and one privile
 _CREATED: Final = re.compile(
     r"\s*(?:CREATE|ALTER)\s+TABLE\s+(?:IF\s+NOT\s+EXISTS\s+)?(`(?:[^`]|``)+`|[\w$]+)\s*\.", re.I
 )
+_TEMPORARY: Final = re.compile(r"\s*CREATE\s+TEMPORARY\s", re.IGNORECASE)
 _NEVER_OF_A_TABLE: Final = frozenset({"LOCK TABLES", "CREATE TEMPORARY TABLES", "EVENT", "EXECUTE"})
 _SEARCHED: Final = 1 << 16  # of a statement, which may be megabytes
 
@@ -88,6 +89,8 @@ def _lacking(words: str, statement: str, role: str, schema: str) -> tuple[str, S
         usual = _OF_SCHEMAS.get(verb[1].upper() if verb else "", ("SELECT",))
         # All that a task needs there: less of it by a narrower pattern than the account's own takes the rest away.
         wanted = TARGET_PRIVILEGES if role == "target" and "LOCK TABLES" not in usual else usual
+        if _TEMPORARY.match(statement):
+            wanted = (*wanted, "CREATE TEMPORARY TABLES")
         return "", wanted, [f"{_pattern(match['schema'])}.*"]
     if match := _ROUTINE.search(words):
         return match["names"].upper(), [match["names"].upper()], [f"{_quoted(match['schema'])}.*"]

@@ -13,7 +13,7 @@ from dm.rules.event_filter import EventFilter, Verdict
 from dm.rules.online_tables import OnlineTables
 from dm.rules.router import ExtractedColumn, Router
 from dm.rules.row_filter import RowFilter
-from dm.rules.texts import TextOracle
+from dm.rules.server_condition import Judges
 from dm.schema.table import Column, TableSchema
 from dm.schema.translation import Translation
 
@@ -92,11 +92,15 @@ class TableRules:
         return self._filter.ignores_text(sql)
 
     def row_filter(
-        self, table: TableSchema, columns: Sequence[Column] | None = None, oracle: TextOracle | None = None
+        self, table: TableSchema, columns: Sequence[Column] | None = None, judges: Judges | None = None
     ) -> RowFilter | None:
         """The expression filters of a table compiled for rows of these columns (all of the table's when not given)."""
         rules = [rule for rule in self._expressions if self.concerns(rule, table.name)]
-        return RowFilter.compile(rules, columns or table.columns, oracle, self._zone) if rules else None
+        return RowFilter.compile(rules, columns or table.columns, judges or Judges(), self._zone) if rules else None
+
+    def filters_rows(self, table: TableName) -> bool:
+        """Whether there is an expression filter for the table."""
+        return any(self.concerns(rule, table) for rule in self._expressions)
 
     def concerns(self, rule: ExpressionFilter, table: TableName) -> bool:
         """Whether an expression filter is one of this table."""

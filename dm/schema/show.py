@@ -18,7 +18,7 @@ _KINDS: Final = {"unique": "UNIQUE KEY", "index": "KEY", "fulltext": "FULLTEXT K
 
 def create_table(schema: TableSchema) -> str:
     """The statement that makes a table of this structure."""
-    elements = [_column(column) for column in schema.columns]
+    elements = [column_text(column) for column in schema.columns]
     elements += [_index(index) for index in schema.indexes]
     elements += [_foreign_key(key) for key in schema.foreign_keys]
     body = ",\n  ".join(elements)
@@ -42,7 +42,8 @@ def _options(schema: TableSchema) -> str:
     return "".join(f" {name}={value}" for name, value in options.items() if value is not None)
 
 
-def _column(column: Column) -> str:
+def column_text(column: Column) -> str:
+    """A column's definition."""
     words = [Ident(column.name).sql, type_text(column)]
     if column.charset is not None:
         words.append(f"CHARACTER SET {column.charset}")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dm.binlog.event_source import EventSource
+from dm.downstream.filter_session import FilterSession
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.progress.undone import Undone
@@ -41,6 +42,7 @@ class Parts:
     prepared: PreparedWatch
     schemas: TargetSchemas
     weights: ServerWeights
+    filters: FilterSession
     memory_quota: int
     reading: MemoryQuota  # of what was read
     spool: Spool

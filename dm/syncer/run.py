@@ -62,4 +62,5 @@ def _end(parts: Parts) -> None:
             parts.progress.write_undone(left)
     parts.schemas.close()
     parts.weights.close()
+    parts.filters.close()
     parts.spool.close()

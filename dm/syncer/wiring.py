@@ -16,11 +16,13 @@ from dataclasses import dataclass, replace
 from dm.changes.plan import PlanOptions
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
+from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
 from dm.syncer.apply.apply_lane import ApplyLane, LaneSession, LaneSurroundings
 from dm.syncer.apply.completion import CompletionTracker, Ticket
@@ -35,6 +37,7 @@ from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.structures import Structures
 from dm.syncer.apply.target_names import TargetNames
+from dm.syncer.apply.target_sessions import FILTERS
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.checks.checked_step import DdlSource, DdlTarget
@@ -102,6 +105,10 @@ class Wiring:
         sessions = resources.sessions
         self._schemas = TargetSchemas(sessions.open, foreign_key_checks=sessions.foreign_key_checks)
         self._weights = ServerWeights(sessions.open)
+        facts = sides.origin.facts
+        self._filters = FilterSession(
+            lambda: sessions.open(FILTERS), subtask.meta_schema, SourceSession(facts.flavor, facts.sql_mode)
+        )
         self._names = TargetNames(state.tracker, rules, folded=sides.connections[CONTROL].folds_names)
         self._points = state.checkpoint.points_ahead()
 
@@ -131,6 +138,7 @@ class Wiring:
             prepared=watch,
             schemas=self._schemas,
             weights=self._weights,
+            filters=self._filters,
             memory_quota=self._settings.memory_quota,
             reading=self._resources.reading,
             spool=self._resources.spool,
@@ -202,7 +210,8 @@ class Wiring:
             state.ordered, state.start, self._progress.write_ordered, replays=state.replays_in_order, whole=atomic
         )
         source = SourceSide(self._rules, self._structures(), self._points)
-        target = TargetSide(self._schemas, self._names, self._plan_options(), self._weights)
+        judges = Judges(self._weights, self._filters)
+        target = TargetSide(self._schemas, self._names, self._plan_options(), judges)
         tables = LearnedTables(source, target, ordered, self._safe_mode, lanes)
         return RowPlacing(tables, ordered, Replay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic)
 

@@ -24,8 +24,8 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
+from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
-from dm.rules.texts import TextOracle
 from dm.schema.table import Column, TableSchema
 from dm.schema.wire import wire_columns
 from dm.syncer.apply.completion import Ticket
@@ -51,12 +51,12 @@ class SourceSide:
 
 @dataclass(frozen=True, slots=True)
 class TargetSide:
-    """What is known of the target's tables, and whom to ask about its collations."""
+    """What is known of the target's tables, and whom expression filters ask."""
 
     schemas: TargetSchemas
     names: TargetNames
     options: PlanOptions
-    oracle: TextOracle | None
+    judges: Judges
 
 
 class LearnedTables:
@@ -116,7 +116,7 @@ class LearnedTables:
             constants = constant_columns(name, columns, target.schema, self._rules.extracted(name))
             plan = self._plan(schema, wire, target, constants, ticket)
             wanted = {kind: self._rules.row_event(name, kind) == "do" for kind in KINDS}
-            row_filter = self._rules.row_filter(schema, wire, self._target.oracle)
+            row_filter = self._rules.row_filter(schema, wire, self._target.judges)
             self._ordered.learned(plan, transaction.begin)
         except DMError as error:
             error.position = error.position or str(position)

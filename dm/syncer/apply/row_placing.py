@@ -10,6 +10,7 @@ from dm.position import Position
 from dm.syncer.apply.change_stream import ChangeStream, OrderedRows
 from dm.syncer.apply.compiled_loop import changes_of_events
 from dm.syncer.apply.completion import Ticket
+from dm.syncer.apply.filtered_rows import FilteredRows
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.learned_tables import LearnedTables
 from dm.syncer.apply.ordered_tables import OrderedTables
@@ -51,6 +52,7 @@ class RowPlacing:
         self._lanes = lanes
         self._atomic = atomic  # every table goes to the ordered lane
         self._maker = None if atomic else changes_of_events()
+        self._filtered = FilteredRows()
         # Of the transaction under way, behind its last DDL.
         self._taken = 0  # row events
         self._collected = OrderedRows()
@@ -71,6 +73,7 @@ class RowPlacing:
         how = self._replay.of(transaction)
         safe, maker = how.safe, self._maker if how.but_for is None else None
         given = at = 0
+        self._filtered.begin(items)
         while at < len(items):
             if maker is not None:
                 changes, cost, at = maker(items, at, self._direct, safe)
@@ -79,7 +82,7 @@ class RowPlacing:
                     given += len(changes)
                 if at == len(items):
                     break
-            given += self._take_item(items[at], self._taken + at, ticket, transaction, how)
+            given += self._take_item(items[at], at, ticket, transaction, how)
             at += 1
         self._taken += len(items)
         if safe:
@@ -87,7 +90,7 @@ class RowPlacing:
         return given
 
     def _take_item(
-        self, item: RowsItem, number: int, ticket: Ticket, transaction: SourceTransaction, how: Repetition
+        self, item: RowsItem, at: int, ticket: Ticket, transaction: SourceTransaction, how: Repetition
     ) -> int:
         table = self._known.get(id(item.table_map)) or self._tables.learn(item.table_map, ticket, transaction)
         if table is None:
@@ -99,21 +102,17 @@ class RowPlacing:
             return 0
         plan, safe, strict = table.plan, how.safe, how.but_for
         if self._atomic or plan.ordered:
-            self._collect(table, item, number, transaction, safe=safe)
+            self._collect(table, item, self._taken + at, transaction, safe=safe)
             return 0
         unchecked = table.unchecked(item, safe=safe)
-        pairs = table.pairs(item, transaction, safe=safe)
+        pairs = self._filtered.pairs(at, table, transaction, safe=safe)
         cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
-        given = 0
         for before, after in pairs:
-            if table.row_filter is not None and table.row_filter(kind, before, after):
-                continue
             change = RowChange(plan, KINDS[kind], before, after, safe, unchecked)
             if strict is not None and strict.hold(keys_of(change)):
                 change.safe = False
             self._lanes.place(change, cost, ticket, transaction.end)
-            given += 1
-        return given
+        return len(pairs)
 
     def _collect(
         self, table: SourceTable, item: RowsItem, number: int, transaction: SourceTransaction, *, safe: bool

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 from dm.binlog.decode import RowDecoder, RowPair
 from dm.binlog.table_map import TableMap
@@ -58,16 +59,26 @@ class SourceTable:
             error.position = error.position or str(transaction.end)
             raise
 
+    def wanted(self, items: Sequence[RowsItem], transaction: SourceTransaction, *, safe: bool) -> list[list[RowPair]]:
+        """Of events of one kind and second, the rows of each that no expression filter leaves out; raises DMError."""
+        pairs = [self.pairs(item, transaction, safe=safe) for item in items]
+        if self.row_filter is None:
+            return pairs
+        rows = items[0].rows
+        try:
+            skipped = iter(self.row_filter.skipped(rows.kind, [*chain.from_iterable(pairs)], rows.timestamp))
+        except DMError as error:
+            error.position = error.position or str(transaction.end)
+            raise
+        return [[pair for pair in of_one if not next(skipped)] for of_one in pairs]
+
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
         """The wanted changes of an event of a table that goes to the ordered lane; what must not, is never `safe`."""
-        kind = item.rows.kind
+        kind = KINDS[item.rows.kind]
         safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
         unchecked = self.unchecked(item, safe=safe)
-        return [
-            RowChange(self.plan, KINDS[kind], before, after, safe, unchecked)
-            for before, after in self.pairs(item, transaction, safe=safe)
-            if self.row_filter is None or not self.row_filter(kind, before, after)
-        ]
+        (pairs,) = self.wanted((item,), transaction, safe=safe)
+        return [RowChange(self.plan, kind, before, after, safe, unchecked) for before, after in pairs]
 
     def unchecked(self, item: RowsItem, *, safe: bool) -> bool:
         """Whether foreign keys are left out of account: the source did so, or rows of two times may stand together."""

@@ -20,6 +20,8 @@ from dm.progress.lane_rows import CONTROL, DDL
 from dm.syncer.apply.lanes import Stopped
 
 METADATA_LOCK_SECONDS = 3
+FILTERS = "filters"
+"""The session that evaluates expression filters, which has no lane's row."""
 _OPENED_TOGETHER = 4
 
 

@@ -1,7 +1,7 @@
 """Items of a transaction as records of a spool file, and back.
 
     M   number, flavour, the table map's body as the source wrote it; stands before the first rows that refer to it
-    R   kind, flags, number of the table map, bitmaps, row images as they stand in the event, decompressed
+    E   kind, flags, number of the table map, time, bitmaps, row images as they stand in the event, decompressed
     S   a statement: its session, schema and text
     T   the same, where tables of it are temporary ones
 
@@ -18,15 +18,17 @@ from typing import Final
 
 from dm.binlog.cursor import ByteCursor
 from dm.binlog.query import Query, QuerySession
-from dm.binlog.rows import Rows, RowsKind
+from dm.binlog.rows import TIME_SIZE, Rows, RowsKind
 from dm.binlog.table_map import TableMap, parse_table_map
 from dm.flavor import FLAVORS
 from dm.syncer.stream.spool_file import SpoolWriter
 from dm.syncer.stream.transaction import Item, RowsItem, StatementItem
 
 _MAP = Struct("<cIB")  # M, number, flavour
-_ROWS = Struct("<cBBHIQI")  # R, kind, partial, flags, table map, table id, columns
+_ROWS = Struct("<cBBHIQII")  # E, kind, partial, flags, table map, table id, columns, time
 _STATEMENT = Struct("<cIIIHIIQ")  # S, time, thread, seconds, error, bytes of session and schema, start
+RECORDS: Final = b"MEST"
+"""How records begin; rows began with R before they had a time."""
 _KINDS: Final[tuple[RowsKind, ...]] = ("insert", "update", "delete")
 
 
@@ -47,8 +49,9 @@ class ItemWriter:
         rows = item.rows
         kind = _KINDS.index(rows.kind)
         front = _ROWS.pack(
-            b"R", kind, rows.partial, rows.flags, self._number(item.table_map), rows.table_id, rows.column_count
-        )
+            b"E", kind, rows.partial, rows.flags, self._number(item.table_map), rows.table_id, rows.column_count,
+            rows.timestamp,
+        )  # fmt: skip
         self._writer.append(front, rows.present, rows.present_after, rows.body)
 
     def _number(self, table_map: TableMap) -> int:
@@ -85,13 +88,14 @@ def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> 
     sessions: dict[bytes, QuerySession] = {}
     for record in records:
         what = record[0]
-        if what == 0x52:  # R
-            _, kind, partial, flags, number, table_id, count = _ROWS.unpack_from(record)
-            at = _ROWS.size
+        if what == 0x45:  # E
+            _, kind, partial, flags, number, table_id, count, _ = _ROWS.unpack_from(record)
+            data = record[_ROWS.size - TIME_SIZE :]
+            at = TIME_SIZE
             width = (count + 7) >> 3
-            present, present_after = record[at : at + width], record[at + width : at + 2 * width]
+            present, present_after = data[at : at + width], data[at + width : at + 2 * width]
             at += 2 * width
-            images = (present, present_after, record, at, len(record))
+            images = (present, present_after, data, at, len(data))
             yield RowsItem(known[number], Rows(_KINDS[kind], table_id, count, *images, flags, bool(partial)))
         elif what == 0x4D:  # M
             if maps is None:

@@ -45,7 +45,7 @@ from dm.errors import DMError
 from dm.gtid import Gtid
 from dm.ident import TableName
 from dm.position import Position
-from dm.syncer.stream.item_record import ItemWriter, read_items, read_maps
+from dm.syncer.stream.item_record import RECORDS, ItemWriter, read_items, read_maps
 from dm.syncer.stream.prepared_list import HeldXa, PreparedDirectory, TransactionEnd
 from dm.syncer.stream.spool_file import SpoolReader, SpoolWriter
 from dm.syncer.stream.transaction import Item, RowsItem, TransactionItems
@@ -88,7 +88,10 @@ class PreparedRows:
             footer = reader.footer()
             if footer is None or footer.records != self._held.records:
                 raise self._damaged("its end is not as it was written")
-            yield from reader.records(0, reader.size())
+            for record in reader.records(0, reader.size()):
+                if record[0] not in RECORDS:
+                    raise self._damaged("another version of dm has written it")
+                yield record
         except DMError as error:
             if error.name != "spool-damaged":
                 raise

@@ -1,20 +1,32 @@
-"""Expression filters against the tables as they are: what would stop the task at a table's first row, or do nothing."""
+"""Expression filters against the tables as they are: which way each goes, and what would stop the task at a row.
+
+What the target is to evaluate it evaluates here once, on a row of NULLs: whether it knows the functions, the collations
+and the time zone, and whether the account may have temporary tables, is its own answer.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from typing import Final
 
-from dm.config.expression import ExpressionFilter, columns_of, parse_expression
+from dm.config.expression import ExpressionFilter, read_expression
+from dm.downstream.connection import TargetConnection
+from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.errors import DMError
-from dm.ident import TableName
-from dm.rules.row_filter import RowFilter
+from dm.ident import Ident, TableName
+from dm.rules.row_filter import Condition, RowFilter
+from dm.rules.server_condition import Judges, ServerCondition
 from dm.rules.texts import Question
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
+from dm.schema.wire import wire_columns
 from dm.sql.context import SourceContext
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 from dm.upstream.facts import read_structure
+
+_SOME_MOMENT: Final = 1_700_000_000
 
 
 class _Syncer:
@@ -27,21 +39,41 @@ class _Syncer:
 
 
 def expression_filters(context: Context, answers: Answers) -> Iterator[CheckResult]:
-    """A failure for what can't be evaluated on its table, a warning for what would leave nothing out."""
-    if not context.syncs:
+    """A failure for what can't be evaluated on its table, a warning for what would leave nothing out, else the way."""
+    if not context.syncs or not context.config.expression_filters:
         return
-    for rule in context.config.expression_filters:
-        tables = [table for table in context.tables if context.rules.concerns(rule, table)]
-        if not tables:
-            yield answers.warning(
-                f"expression filter {rule.name} is for {rule.schema_name}.{rule.table}, and no such table takes part",
-                "correct `schema` and `table` of the filter, which take no patterns, or remove it",
-            )
-        for table in tables:
-            yield from _findings(context, answers, rule, table)
+    facts = context.source.facts
+    source = SourceSession(facts.flavor, facts.sql_mode)
+    with closing(FilterSession(lambda: _connected(context), context.config.meta_schema, source)) as session:
+        for rule in context.config.expression_filters:
+            tables = [table for table in context.tables if context.rules.concerns(rule, table)]
+            if not tables:
+                yield answers.warning(
+                    f"expression filter {rule.name} is for {rule.schema_name}.{rule.table}, and no such table takes"
+                    " part",
+                    "correct `schema` and `table` of the filter, which take no patterns, or remove it",
+                )
+            for table in tables:
+                yield from _findings(context, answers, rule, table, session)
 
 
-def _findings(context: Context, answers: Answers, rule: ExpressionFilter, table: TableName) -> Iterator[CheckResult]:
+def _connected(context: Context) -> TargetConnection:
+    """A session as the syncer has it, with the schema in which its temporary tables are made."""
+    connection = TargetConnection(context.config.target, several=True)
+    schema = context.config.meta_schema
+    try:
+        found = connection.query("SELECT 1 FROM information_schema.schemata WHERE schema_name = %s", (schema,))
+        if not found:
+            connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(schema).sql}")
+    except DMError:
+        connection.close()
+        raise
+    return connection
+
+
+def _findings(
+    context: Context, answers: Answers, rule: ExpressionFilter, table: TableName, session: FilterSession
+) -> Iterator[CheckResult]:
     structure = _structure(context, table)
     lacking = sorted(name for name in _columns(rule) if structure.column(name) is None)
     if lacking:
@@ -50,10 +82,52 @@ def _findings(context: Context, answers: Answers, rule: ExpressionFilter, table:
             " nothing out",
             "correct the expression, or remove the filter",
         )
+        return
+    columns = wire_columns(structure, context.source.facts.flavor)
     try:
-        RowFilter.compile([rule], structure.columns, _Syncer(), context.config.timezone)
+        compiled = RowFilter.compile([rule], columns, Judges(_Syncer(), session), context.config.timezone)
     except DMError as error:
-        yield answers.failure(f"{error.message} (table {table})", error.workaround)
+        places = ", ".join(rule.place_of(key) for key, _ in rule.expressions)
+        yield answers.failure(f"{error.message} (table {table}, {places})", error.workaround)
+        return
+    for condition in (condition for each in compiled.rules for condition in each.conditions) if compiled else ():
+        yield from _way(context, answers, (rule, table), condition, session)
+
+
+def _way(
+    context: Context,
+    answers: Answers,
+    of: tuple[ExpressionFilter, TableName],
+    condition: Condition,
+    session: FilterSession,
+) -> Iterator[CheckResult]:
+    """Where the expression is evaluated."""
+    rule, table = of
+    place = rule.place_of(condition.key)
+    what = f"`{condition.key}` of expression filter {rule.name} ({place}, table {table})"
+    if condition.asked is None or condition.here is not None:
+        yield answers.success(f"{what} is computed by dm")
+        return
+    try:
+        _try_out(condition.asked, session)
+    except DMError as error:
+        message = f"{error.message}: {error.cause}" if error.cause else error.message
+        yield answers.failure(f"{message} (table {table}, {place})", error.workaround)
+        return
+    source, target = context.source.facts, context.target.facts
+    if source.flavor != target.flavor:
+        yield answers.warning(
+            f"{what} is evaluated by the target ({condition.why_asked}): its functions are {target.base_flavor}'s,"
+            f" which may have other results than {source.base_flavor}'s",
+            "compare the results of the expression on both servers, or write it without functions",
+        )
+    else:
+        yield answers.success(f"{what} is evaluated by the target: {condition.why_asked}")
+
+
+def _try_out(condition: ServerCondition, session: FilterSession) -> None:
+    width = 1 + max((at for at, _ in condition.columns), default=0)
+    session.holds(condition, [(None,) * width], _SOME_MOMENT)
 
 
 def _structure(context: Context, table: TableName) -> TableSchema:
@@ -63,5 +137,4 @@ def _structure(context: Context, table: TableName) -> TableSchema:
 
 
 def _columns(rule: ExpressionFilter) -> frozenset[str]:
-    texts = (rule.insert_value_expr, rule.update_old_value_expr, rule.update_new_value_expr, rule.delete_value_expr)
-    return frozenset().union(*(columns_of(parse_expression(text)) for text in texts if text.strip()))
+    return frozenset().union(*(read_expression(text).columns for _, text in rule.expressions))

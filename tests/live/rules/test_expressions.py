@@ -11,7 +11,8 @@ from pymysql.cursors import Cursor
 from pymysql.err import DataError, OperationalError
 
 from dm.binlog.value import Row, Value
-from dm.config.expression import ExpressionError, parse_expression
+from dm.config.expression import parse_expression
+from dm.config.sql_text import ExpressionError
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.downstream.weights import ServerWeights

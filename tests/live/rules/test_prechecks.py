@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 
 import pytest
@@ -69,9 +70,21 @@ def test_expressions_are_tried_on_the_tables(task: Task) -> None:
         ]
 
     assert [state for state, _ in found("name LIKE 'é%' AND id > 3")] == ["success"]
+    ((state, message),) = found("id > 3")
+    assert state == "success"
+    assert re.fullmatch(
+        rf"`insert-value-expr` of expression filter x \(.+:1, table {task.schema}.t_1\) is computed by dm", message
+    )
     ((state, message),) = found("tags = 'a'")
+    assert state == "success"
+    assert "is evaluated by the target: column `tags` (set) compared with a constant text" in message
+    ((state, message),) = found("REPLACE(name, 'a') = 'b'")
     assert state == "failure"
-    assert "expression filter x can't be evaluated" in message
+    assert "the target can't evaluate `REPLACE(name, 'a') = 'b'` of expression filter x" in message
+    assert re.search(rf"\(table {task.schema}.t_1, .+:1\)", message)
+    ((state, message),) = found("HOUR(NOW()) = 1")
+    assert state == "failure"
+    assert "set `timezone` in the task" in message
     ((state, message),) = found("at > '2024-01-01'")
     assert state == "failure"
     assert "has no time zone" in message
@@ -125,3 +138,52 @@ def test_names_that_a_target_takes_for_one_are_found(
     assert any("can't roll back" in result.message and "apart" in result.message for result in found)
     alike = [result for result in found if "upper from lower case" in result.message]
     assert [result.state for result in alike] == ([] if merged else ["failure"]), alike
+
+
+def test_the_account_may_lack_temporary_tables(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.t_1 (id INT PRIMARY KEY)")
+    task = Task(upstream, target, name)
+    account = f"'{name}'@'%'"
+    target.execute(
+        f"CREATE USER {account} IDENTIFIED BY 'secret'",
+        f"GRANT CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES ON *.* TO {account}",
+    )
+    task._target |= {"user": name, "password": "secret"}
+    rule = {"schema": name, "table": "t_1", "insert-value-expr": "ABS(id) = 1"}
+    try:
+        (found,) = task.findings("expression-filter", "expression-filters", {"x": rule})
+        assert found.state == "failure"
+        assert "CREATE TEMPORARY TABLES" in found.instruction
+        (grant,) = re.findall(r"GRANT .* TO '\S+'@'%'", found.instruction)
+        target.execute(grant)
+        (found,) = task.findings("expression-filter", "expression-filters", {"x": rule})
+        assert found.state == "success"
+    finally:
+        target.execute(f"DROP USER {account}")
+
+
+def test_another_flavour_evaluates_with_a_warning(
+    mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql, mariadb)
+    mysql.execute(f"CREATE TABLE {name}.t_1 (id INT PRIMARY KEY, doc JSON, name VARCHAR(9) COLLATE utf8mb4_0900_bin)")
+    task = Task(mysql, mariadb, name)
+
+    def found(expression: str) -> tuple[str, str]:
+        rule = {"schema": name, "table": "t_1", "insert-value-expr": expression}
+        (result,) = task.findings("expression-filter", "expression-filters", {"x": rule})
+        return result.state, result.message
+
+    assert found("id = 1")[0] == "success"
+    state, message = found("ABS(id) = 1")
+    assert state == "warning"
+    assert "its functions are MariaDB's" in message
+    state, message = found("JSON_VALID(doc)")
+    assert state == "failure"
+    assert "which MariaDB keeps as a text" in message
+    state, message = found("UPPER(name) = 'A'")
+    assert state == "failure"
+    assert "utf8mb4_0900_bin" in message

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -9,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.binlog.value import ABSENT, Row, Value
-from dm.config.expression import ExpressionError, ExpressionFilter, columns_of, parse_expression
+from dm.config.expression import ExpressionFilter, columns_of, parse_expression
+from dm.config.sql_text import ExpressionError
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.rules import RowFilter, TableRules
+from dm.rules.server_condition import Judges, ServerCondition
+from dm.rules.table_rules import RowEvent
 from dm.rules.texts import Question
 from dm.schema.table import Column, TableSchema
 from tests.unit.rules.subtasks import subtask
@@ -54,8 +58,12 @@ def compiled(expression: str) -> RowFilter:
     return built
 
 
+def skipped(judge: RowFilter, kind: RowEvent, before: Row | None, after: Row | None) -> bool:
+    return judge.skipped(kind, [(before, after)], 0) == [True]
+
+
 def skips(expression: str, **values: Value) -> bool:
-    return compiled(expression)("insert", None, row(**values))
+    return skipped(compiled(expression), "insert", None, row(**values))
 
 
 @pytest.mark.parametrize(
@@ -180,7 +188,7 @@ def test_the_result_is_the_servers(expression: str, values: dict[str, Value], ex
         "(" * 5000 + "i" + ")" * 5000,
     ],
 )
-def test_what_has_no_exact_counterpart_here_is_refused_when_the_file_is_read(expression: str) -> None:
+def test_what_has_no_exact_counterpart_here_is_not_computed(expression: str) -> None:
     with pytest.raises(ExpressionError):
         parse_expression(expression)
 
@@ -269,14 +277,14 @@ class Casefolding:
 @pytest.mark.parametrize("expression", ["c = 'Straße'", "c LIKE 'Straß%'", "c < 'Straßen'", "c IN ('a', 'STRASSE')"])
 def test_a_server_is_asked_where_only_it_knows(expression: str) -> None:
     rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr=expression)
-    built = RowFilter.compile([rule], COLUMNS, Casefolding())
+    built = RowFilter.compile([rule], COLUMNS, Judges(Casefolding()))
     assert built is not None
-    assert built("insert", None, row(c="straße".encode()))
+    assert skipped(built, "insert", None, row(c="straße".encode()))
     unknown = [replace(column, collation="utf8mb4_unknown_ci") if column.name == "c" else column for column in COLUMNS]
-    built = RowFilter.compile([rule], unknown, Casefolding())
+    built = RowFilter.compile([rule], unknown, Judges(Casefolding()))
     assert built is not None
     with pytest.raises(DMError, match="does not know collation utf8mb4_unknown_ci"):
-        built("insert", None, row(c="straße".encode()))
+        skipped(built, "insert", None, row(c="straße".encode()))
 
 
 @pytest.mark.parametrize(
@@ -297,7 +305,7 @@ def test_a_timestamp_is_a_moment(zone: str, expression: str, expected: bool) -> 
     rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr=expression, name="rule")
     built = RowFilter.compile([rule], COLUMNS, zone=zone)
     assert built is not None
-    assert built("insert", None, row(stamp="2024-07-01 10:00:00")) is expected
+    assert skipped(built, "insert", None, row(stamp="2024-07-01 10:00:00")) is expected
 
 
 @pytest.mark.parametrize(
@@ -318,6 +326,89 @@ def test_a_text_that_is_no_certain_moment_is_refused(zone: str, constant: str, w
         RowFilter.compile([rule], COLUMNS, zone=zone)
 
 
+class Target:
+    """Stands for the target: a condition holds for a row whose first column is odd."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, list[object], int]] = []
+
+    def holds(self, condition: ServerCondition, rows: Sequence[Row], moment: int) -> list[bool]:
+        self.asked.append((condition.text, [row[0] for row in rows], moment))
+        return [isinstance(row[0], int) and row[0] % 2 == 1 for row in rows]
+
+
+def inserts(*numbers: int) -> list[tuple[Row | None, Row | None]]:
+    return [(None, row(i=number)) for number in numbers]
+
+
+def asking(target: Target, *expressions: str) -> RowFilter:
+    rules = [
+        ExpressionFilter(schema_name="s", table="t", insert_value_expr=expression, name=f"rule {number}")
+        for number, expression in enumerate(expressions)
+    ]
+    built = RowFilter.compile(rules, COLUMNS, Judges(conditions=target), "+00:00")
+    assert built is not None
+    return built
+
+
+def test_the_target_is_asked_for_all_rows_at_once_that_nothing_else_skips() -> None:
+    target = Target()
+    built = asking(target, "SQRT(i) = 1", "i > 4")
+    assert built.asks
+    assert built.skipped("insert", inserts(1, 2, 3, 4, 5, 6), 77) == [True, False, True, False, True, True]
+    assert built.skipped("insert", inserts(5, 6), 78) == [True, True]
+    assert built.skipped("delete", [(row(i=1), None)], 79) == [False]
+    assert target.asked == [("SQRT(i) = 1", [1, 2, 3, 4], 77)]
+
+
+def test_both_expressions_of_an_update_must_hold_and_the_second_is_asked_where_the_first_does() -> None:
+    target = Target()
+    rule = ExpressionFilter(
+        schema_name="s", table="t", update_old_value_expr="ABS(i) = 1", update_new_value_expr="ABS(i) = 2", name="rule"
+    )
+    built = RowFilter.compile([rule], COLUMNS, Judges(conditions=target))
+    assert built is not None
+    changes: list[tuple[Row | None, Row | None]] = [(row(i=a), row(i=b)) for a, b in ((1, 1), (2, 3), (3, 4))]
+    assert built.skipped("update", changes, 5) == [True, False, False]
+    assert target.asked == [("ABS(i) = 1", [1, 2, 3], 5), ("ABS(i) = 2", [1, 4], 5)]
+
+
+def test_a_row_that_turns_out_not_to_be_exact_here_is_asked_about() -> None:
+    target = Target()
+    built = asking(target, "i * 9223372036854775807 > 0")
+    assert not built.asks
+    assert built.skipped("insert", inserts(1, 3, 0, 2), 5) == [True, True, False, False]
+    assert target.asked == [("i * 9223372036854775807 > 0", [3, 2], 5)]
+
+
+def test_a_row_image_without_a_column_is_not_asked_about() -> None:
+    target = Target()
+    with pytest.raises(DMError, match="the row image lacks column `i`"):
+        asking(target, "ABS(i) = 1").skipped("insert", [(None, row(i=ABSENT))], 5)
+    assert asking(target, "ABS(d) = 1").skipped("insert", [(None, row(i=ABSENT))], 5) == [False]
+
+
+@pytest.mark.parametrize(
+    ("expression", "why"),
+    [
+        ("HOUR(stamp) = 1", "column `stamp`"),
+        ("i < NOW()", "a function that tells the time"),
+        ("i < CURRENT_DATE", "a function that tells the time"),
+        ("FROM_UNIXTIME(i) < '2024-01-01'", "a function that tells the time"),
+    ],
+)
+def test_what_a_time_zone_decides_needs_one(expression: str, why: str) -> None:
+    rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr=expression, name="rule")
+    with pytest.raises(DMError, match=f"{why}.* depends on a time zone: set `timezone`"):
+        RowFilter.compile([rule], COLUMNS, Judges(conditions=Target()))
+    assert RowFilter.compile([rule], COLUMNS, Judges(conditions=Target()), "+00:00") is not None
+
+
+def test_the_moment_in_utc_needs_none() -> None:
+    rule = ExpressionFilter(schema_name="s", table="t", insert_value_expr="at < UTC_TIMESTAMP()", name="rule")
+    assert RowFilter.compile([rule], COLUMNS, Judges(conditions=Target())) is not None
+
+
 RULES = """\
 expression-filter:
   bad-insert: {schema: shop, table: orders, insert-value-expr: i > 10}
@@ -334,10 +425,10 @@ REFERENCES = "expression-filters: [bad-insert, more, gone, changed, became, unkn
 def test_each_kind_of_change_has_its_rules_and_any_of_them_skips() -> None:
     judge = TableRules(subtask(REFERENCES, RULES)).row_filter(TABLE)
     assert judge is not None
-    assert [i for i in (-1, 0, 3, 5, 10, 11) if judge("insert", None, row(i=i))] == [-1, 11]
-    assert [i for i in (3, 5, 11) if judge("delete", row(i=i), None)] == [5]
+    assert [i for i in (-1, 0, 3, 5, 10, 11) if skipped(judge, "insert", None, row(i=i))] == [-1, 11]
+    assert [i for i in (3, 5, 11) if skipped(judge, "delete", row(i=i), None)] == [5]
     updates = [(1, 2), (1, 3), (3, 2), (0, 7)]
-    assert [pair for pair in updates if judge("update", row(i=pair[0]), row(i=pair[1]))] == [(1, 2), (0, 7)]
+    assert [pair for pair in updates if skipped(judge, "update", row(i=pair[0]), row(i=pair[1]))] == [(1, 2), (0, 7)]
 
 
 def test_other_tables_have_no_filter() -> None:
@@ -362,7 +453,7 @@ def test_rows_may_have_fewer_columns_than_the_table() -> None:
     rules = TableRules(subtask(REFERENCES, RULES))
     judge = rules.row_filter(TABLE, [Column("x", "int"), Column("i", "int")])
     assert judge is not None
-    assert judge("insert", None, (0, 11))
+    assert skipped(judge, "insert", None, (0, 11))
 
 
 def test_columns_of_an_expression_are_known() -> None:

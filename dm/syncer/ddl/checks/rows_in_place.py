@@ -122,7 +122,7 @@ def _harmless(
     if not own.ordered or source is None:
         return False
     gathered = [table for table in tracker.tables() if rules.wanted(table) and rules.route(table) == target.name]
-    whole = rules.row_filter(source) is None and all(rules.row_event(source.name, kind) == "do" for kind in _KINDS)
+    whole = not rules.filters_rows(source.name) and all(rules.row_event(source.name, kind) == "do" for kind in _KINDS)
     return whole and gathered == [piece.table] and _order(source) is not None and _order(source) == _order(target)
 
 

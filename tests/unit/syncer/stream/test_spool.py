@@ -100,7 +100,7 @@ def plain(item: Item) -> object:
     if isinstance(item, StatementItem):
         return (item.query, item.start)
     rows = item.rows
-    return (str(item.table_map), bytes(rows.body), rows._replace(data=b"", start=0, end=0))
+    return (str(item.table_map), bytes(rows.body), rows.timestamp, rows._replace(data=b"", start=0, end=0))
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

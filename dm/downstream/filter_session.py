@@ -1,0 +1,223 @@
+"""A session of the target that evaluates the conditions of expression filters.
+
+The problem. A condition means what it means for the source's columns: an ENUM is a number and a text, `'a' = 'A'` is
+the collation's to say, a sum of INTs is no sum of texts. No literal has all of this, and no CAST makes an ENUM, a BIT
+or a YEAR. A temporary table does: it has the condition's columns with the source's types, character sets and
+collations. It belongs to this session, so nobody else sees it, and a session that is lost leaves nothing behind.
+
+The way. For each part of the rows: the table is emptied and filled, the session is put into the source's state, and one
+SELECT gives an answer for each row. The condition stands in the list of what is selected, not behind WHERE, where the
+optimizer may rewrite it. Rows are inserted by our own settings, strictly, so a value that does not fit is an error.
+
+The state. Time zone, sql_mode and present moment are set each time. What the present moment is the event says: the same
+rows get the same answers when they are read again. Settings of the server that decide a function's result (language of
+names of days, digits of a quotient, mode of weeks) are fixed. Modes that decide how a text is read are off: the task
+file is read in one way (`dm.config.server_expression`). No answer is kept.
+
+A temporary table is not logged where the target logs rows. MariaDB logs it under MIXED and STATEMENT, unless the
+account may switch that off for its session.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dm.binlog.value import Row
+from dm.downstream.connection import TargetConnection
+from dm.errors import REFUSED_STATEMENT, DMError
+from dm.flavor import Flavor
+from dm.ident import Ident, TableName
+from dm.rules.server_condition import ServerCondition
+from dm.schema.show import column_text
+from dm.schema.table import Column
+from dm.sql.literal import Encoder, encoder_for
+
+_TABLES_KEPT: Final = 32
+_ROWS_OF_A_PART: Final = 5000
+
+# Of the source's modes, those that decide a result.
+_MODES: Final[tuple[str, ...]] = (
+    *("NO_UNSIGNED_SUBTRACTION", "NO_ZERO_IN_DATE", "NO_ZERO_DATE", "ALLOW_INVALID_DATES", "REAL_AS_FLOAT"),
+    "PAD_CHAR_TO_FULL_LENGTH",
+)
+# Too many digits of a second: MySQL rounds and MariaDB cuts them off, if no mode says the opposite.
+_OTHER_FRACTIONS: Final[dict[Flavor, str]] = {"mysql": "TIME_TRUNCATE_FRACTIONAL", "mariadb": "TIME_ROUND_FRACTIONAL"}
+
+# The session has no schema in which the server could look for a function that is not its own.
+_UNKNOWN_FUNCTION: Final = (1046, 1305)
+_NO_FUNCTION: Final = "it has a function that this version of the target does not have"
+
+_FIXED: Final = "SET SESSION lc_time_names = 'en_US', div_precision_increment = 4, default_week_format = 0"
+_INSERTING: Final = (
+    b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+00:00'"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceSession:
+    """What of the source decides how a condition is evaluated."""
+
+    flavor: Flavor
+    sql_mode: str
+
+    def modes_at(self, target: Flavor) -> str:
+        """The sql_mode under which the target gives the source's results."""
+        theirs = {mode.strip().upper() for mode in self.sql_mode.split(",")}
+        modes = [mode for mode in _MODES if mode in theirs]
+        rounds = (_OTHER_FRACTIONS[self.flavor] in theirs) is (self.flavor == "mariadb")
+        if rounds is (target == "mariadb"):
+            modes.append(_OTHER_FRACTIONS[target])
+        return ",".join(modes)
+
+
+@dataclass(frozen=True, slots=True)
+class _RowTable:
+    """A temporary table for the columns of a condition."""
+
+    name: TableName
+    number: Ident  # the column that tells the rows apart
+    columns: Sequence[tuple[int, Column]]
+    encoders: Sequence[Encoder]
+
+    @classmethod
+    def of(cls, name: TableName, columns: Sequence[tuple[int, Column]]) -> _RowTable:
+        taken = {column.name.lower() for _, column in columns}
+        number = "n"
+        while number in taken:
+            number += "n"
+        return cls(name, Ident(number), columns, [encoder_for(column) for _, column in columns])
+
+    def creation(self) -> str:
+        columns = [column_text(_plain(column)) for _, column in self.columns]
+        return (
+            f"CREATE TEMPORARY TABLE {self.name.sql} ({', '.join([f'{self.number.sql} INT NOT NULL', *columns])})"
+            " ENGINE=InnoDB"
+        )
+
+    def insertions(self, rows: Sequence[Row], most: int) -> Iterator[tuple[bytes, int]]:
+        """INSERT statements of bounded size, each with the number of its rows."""
+        front = f"INSERT INTO {self.name.sql} VALUES ".encode()
+        held: list[bytes] = []
+        size = len(front)
+        for number, row in enumerate(rows):
+            values = [encode(row[at]) for encode, (at, _) in zip(self.encoders, self.columns, strict=True)]
+            text = b"(%s)" % b",".join([b"%d" % number, *values])
+            if held and (size + len(text) > most or len(held) >= _ROWS_OF_A_PART):
+                yield front + b",".join(held), len(held)
+                held, size = [], len(front)
+            held.append(text)
+            size += len(text) + 1
+        if held:
+            yield front + b",".join(held), len(held)
+
+
+class FilterSession:
+    """Evaluates conditions; a broken session is replaced once per question. Threads share it."""
+
+    def __init__(self, connect: Callable[[], TargetConnection], schema: str, source: SourceSession) -> None:
+        self._connect = connect
+        self._schema = schema
+        self._source = source
+        self._lock = threading.Lock()
+        self._connection: TargetConnection | None = None
+        self._tables: dict[tuple[tuple[int, Column], ...], _RowTable] = {}
+        self._address = ""  # of the session before
+        self._modes = ""
+        self.questions = 0
+        """How often it has asked."""
+
+    def holds(self, condition: ServerCondition, rows: Sequence[Row], moment: int) -> list[bool]:
+        """For each row whether the condition is true, at that moment; raises DMError."""
+        with self._lock:
+            for left in (1, 0):
+                try:
+                    return self._asked(condition, rows, moment)
+                except DMError as error:
+                    self._end()
+                    if error.name == "connection-lost" and left:
+                        continue
+                    if error.name not in REFUSED_STATEMENT.values():
+                        raise
+                    why = _NO_FUNCTION if error.server_errno in _UNKNOWN_FUNCTION else error.cause
+                    raise _failed(condition, why, error.server_errno, self._address) from None
+        raise AssertionError("the loop returns or raises")
+
+    def close(self) -> None:
+        """End the session."""
+        with self._lock:
+            self._end()
+
+    def _end(self) -> None:
+        if self._connection is not None:
+            self._address = self._connection.address
+            self._connection.close()
+        self._connection = None
+        self._tables.clear()
+
+    def _asked(self, condition: ServerCondition, rows: Sequence[Row], moment: int) -> list[bool]:
+        connection = self._connection
+        if connection is None or len(self._tables) >= _TABLES_KEPT:
+            self._end()
+            connection = self._connection = self._opened()
+        self._demand_types(condition, connection)
+        table = self._tables.get(condition.columns)
+        if table is None:
+            name = TableName(self._schema, f"dm_filter_rows_{len(self._tables)}")
+            table = _RowTable.of(name, condition.columns)
+            connection.execute(table.creation())
+            self._tables[condition.columns] = table
+        evaluating = connection.rendered(
+            "SET SESSION sql_mode = %s, time_zone = %s, timestamp = %s",
+            (self._modes, condition.zone or "+00:00", max(moment, 1)),
+        )
+        # The text ends where its parentheses do.
+        question = f"SELECT {table.number.sql}, ({condition.text}) IS TRUE FROM {table.name.sql}"
+        answers = [False] * len(rows)
+        for insertion, count in table.insertions(rows, connection.statement_bytes):
+            self.questions += 1
+            connection.run_all([_INSERTING, f"DELETE FROM {table.name.sql}".encode(), insertion, evaluating])
+            found = connection.query(question)
+            if len(found) != count:
+                what = f"the target has answered for {len(found)} of {count} rows of an expression filter"
+                raise DMError("internal-error", what=what)
+            for number, answer in found:
+                answers[int(number)] = bool(answer)
+        return answers
+
+    def _opened(self) -> TargetConnection:
+        connection = self._connect()
+        connection.execute(_FIXED)
+        if connection.flavor == "mariadb":
+            connection.execute("SET SESSION default_regex_flags = ''")
+        try:
+            connection.execute("SET SESSION sql_log_bin = 0")
+        except DMError as error:
+            if error.name != "privilege-missing":
+                connection.close()
+                raise
+        self._modes = self._source.modes_at(connection.flavor)
+        return connection
+
+    def _demand_types(self, condition: ServerCondition, connection: TargetConnection) -> None:
+        if connection.flavor == "mariadb" and self._source.flavor == "mysql":
+            for _, column in condition.columns:
+                if column.base == "json":
+                    why = f"column `{column.name}` is of type JSON, which MariaDB keeps as a text: results would differ"
+                    raise _failed(condition, why, 0, connection.address)
+
+
+def _plain(column: Column) -> Column:
+    """A column that takes any value of the other, and nothing by itself."""
+    return replace(
+        column, nullable=True, default=None, on_update=None, auto_increment=False, generated=None, expression=None,
+        invisible=False,
+    )  # fmt: skip
+
+
+def _failed(condition: ServerCondition, why: str, number: int, address: str) -> DMError:
+    return DMError(
+        "expression-failed", rule=condition.rule, expression=condition.text, why=why, address=address
+    ).numbered(number)
