@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+from zlib import crc32
 
 import pytest
 from hypothesis import given, settings
@@ -27,7 +28,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.syncer.stream import prepared_list
 from dm.syncer.stream.prepared import PreparedTransactions
-from dm.syncer.stream.spool_file import SpoolWriter
+from dm.syncer.stream.spool_file import HEADER, SpoolWriter
 from dm.syncer.stream.transaction import MemoryItems, StatementItem
 
 ONE = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -399,7 +400,7 @@ def test_rows_of_tables_that_the_rules_leave_out_now_stay_and_those_they_want_no
     assert text_of(prepared.commit("y", end=position(4), gtid=None, wanted=wanted)) == ["rows"]
 
 
-@pytest.mark.parametrize("damage", ["flip", "cut", "gone"])
+@pytest.mark.parametrize("damage", ["flip", "cut", "gone", "of an older version"])
 def test_held_rows_that_are_not_as_they_were_written_pause_at_their_commit(tmp_path: Path, damage: str) -> None:
     prepared = reader_of(tmp_path, 1, position(0))
     hold(prepared, "x", "rows", 1)
@@ -408,6 +409,10 @@ def test_held_rows_that_are_not_as_they_were_written_pause_at_their_commit(tmp_p
     data = bytearray(file.read_bytes())
     if damage == "flip":
         data[30] ^= 1
+    if damage == "of an older version":  # rows began with R
+        magic, size, _ = HEADER.unpack_from(data)
+        data[HEADER.size] = ord("R")
+        HEADER.pack_into(data, 0, magic, size, crc32(data[HEADER.size : HEADER.size + size]))
     file.write_bytes(data[:-5] if damage == "cut" else data)
     if damage == "gone":
         file.unlink()
