@@ -117,7 +117,10 @@ def _text(column: MappedColumn, *, indexed: bool) -> Comparison:
 
 
 def _floating(column: MappedColumn, *, signed_zero: bool) -> Comparison:
-    start, encode = column.sql + b"=", column.encode
+    # With digits (FLOAT(10,0)) MySQL compares with no number beyond the largest of so many, though it stores that one
+    # rounded: 10000000000. A sum is compared as it is.
+    start = column.sql + (b"=" if column.target.length is None else b"+0e0=")
+    encode = column.encode
     sign = b" AND LEFT(CONCAT(" + column.sql + b"),1)="
 
     def compare(value: Value) -> bytes:

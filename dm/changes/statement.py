@@ -172,9 +172,14 @@ def written(
     """The statement that writes this row, made lenient if the row has the error value."""
     if has_zero_enum(plan, row):
         count = sum(row[at] == 0 for at in plan.zero_enums)
-        sql = _LENIENT[plan.flavor](sql)
+        sql = without_strict_modes(plan, sql)
         expected = Expected(expected.affected, expected.matched, count)
     return ApplyStatement(sql, expected, (change,), found, not_found)
+
+
+def without_strict_modes(plan: TablePlan, sql: bytes) -> bytes:
+    """The statement in a session that takes what it can of each value, with a warning for what it can't."""
+    return _LENIENT[plan.flavor](sql)
 
 
 _LAX: Final = b"'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"

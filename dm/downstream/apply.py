@@ -29,6 +29,7 @@ from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of
 from dm.downstream.connection import BEGIN, Outcome, TargetConnection
+from dm.downstream.refused_row import run_exactly
 from dm.errors import DMError
 
 
@@ -161,7 +162,7 @@ class _Serial:
 
     def _run(self, statement: ApplyStatement) -> int:
         self._connection.check_foreign_keys(not statement.changes[0].unchecked)
-        outcome = self._connection.run(statement.sql)
+        outcome = run_exactly(self._connection, statement)
         self._check(statement, outcome)
         count = 1
         for follow in statement.found if outcome.matched else statement.not_found:
