@@ -37,9 +37,13 @@ def read_source(
     file: str = "source file",
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    key_file: Path | None = None,
 ) -> SourceConfig:
-    """Read a source file's content; `file` is for messages, relative paths in it start at `directory`."""
-    context = _context(file, directory, environ)
+    """Read a source file's content; `file` is for messages, relative paths in it start at `directory`.
+
+    `key_file` holds the key of passwords that DM has encrypted.
+    """
+    context = _context(file, directory, environ, key_file)
     tree = parse(content, context.report)
     source = None if tree is None else read_section(SourceConfig, tree, context)
     if isinstance(tree, YamlMap):
@@ -57,9 +61,10 @@ def read_task(
     file: str = "task file",
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    key_file: Path | None = None,
 ) -> TaskConfig:
-    """Read a task file's content; `file` is for messages, relative paths in it start at `directory`."""
-    context = _context(file, directory, environ)
+    """Read a task file's content; the arguments are those of `read_source`."""
+    context = _context(file, directory, environ, key_file)
     tree = parse(content, context.report)
     task = None if tree is None else read_section(TaskConfig, tree, context)
     if isinstance(tree, YamlMap):
@@ -74,8 +79,10 @@ def read_task(
     return task
 
 
-def _context(file: str, directory: Path | None, environ: Mapping[str, str] | None) -> LoadContext:
-    return LoadContext(Report(file), os.environ if environ is None else environ, directory or Path())
+def _context(
+    file: str, directory: Path | None, environ: Mapping[str, str] | None, key_file: Path | None
+) -> LoadContext:
+    return LoadContext(Report(file), os.environ if environ is None else environ, directory or Path(), key_file)
 
 
 def _content(path: str | Path) -> bytes:

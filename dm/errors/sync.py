@@ -159,6 +159,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "compare the column types of source and target; the target must have room for a row with an ENUM error value",
     ),
     ErrorKind(
+        "session-variable-refused",
+        36990,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the {role} refuses session variable `{variable}` ({place})",
+        "correct the value, or leave the variable out, in `session` of the file; then stop the task and start it",
+    ),
+    ErrorKind(
         "session-variable-invalid",
         36932,
         "sync-unit",
