@@ -159,6 +159,16 @@ KINDS: tuple[ErrorKind, ...] = (
         "compare the column types of source and target; the target must have room for a row with an ENUM error value",
     ),
     ErrorKind(
+        "time-zone-unknown",
+        36991,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target does not know time zone {zone}, in which it is to fill columns of its own",
+        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target) and `dmctl"
+        " resume-task`, or give `timezone` as an offset such as `+08:00`",
+    ),
+    ErrorKind(
         "session-variable-refused",
         36990,
         "sync-unit",
