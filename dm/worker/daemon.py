@@ -172,11 +172,11 @@ def main() -> None:
     """The console script."""
     from dm.task import operators, tracked_structure
     from dm.task.precheck import prechecks
-    from dm.task.progress import demand_sole_run, first_unit, forget_progress, verify_source
+    from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress, verify_source
     from dm.task.start_time import begin_at, place_of
 
     progress = ProgressAtTarget(demand_sole_run, operators.operate, tracked_structure.operate)
-    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at, progress)
+    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at, progress, demand_readable)
     sys.exit(run(Parts(servers, first_unit)))
 
 

@@ -50,6 +50,7 @@ class Servers:
     place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
     begin_at: Callable[[SubtaskConfig, TimePlace], list[str]]  # makes it the checkpoint; gives warnings
     progress: ProgressAtTarget
+    demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
 
 
 class Operations:
@@ -61,7 +62,7 @@ class Operations:
         self._servers = servers
         self._read = ConfigReader(supervisor.home.secret_key)
         self._starting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by task
-        self.relays = RelayVerbs(loop, supervisor)
+        self.relays = RelayVerbs(loop, supervisor, servers.demand_readable)
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
 
     def take_up(self) -> None:
