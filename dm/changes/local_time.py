@@ -10,7 +10,7 @@ So the statement that writes a row names such a column and computes its value, b
 column, an UPDATE does the same. All else stays with the session: a TIMESTAMP is the same instant in any zone, and what
 counts seconds (UNIX_TIMESTAMP) asks for no zone.
 
-A zone that the server does not know would give NULL: `dm.downstream.local_zone` asks for it once.
+A zone that the server does not know would give NULL, so it is asked for it (`dm.downstream.local_zone`).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from dm.errors import DMError
 from dm.ident import Ident
 from dm.schema.table import Column, TableSchema
 
@@ -55,9 +56,13 @@ class LocalTime:
     """The time zone of what the target computes itself; an empty one is the session's."""
 
     zone: str = ""  # as SQL
+    unknown: str = ""  # its name, where the server does not know it
 
     def own_columns(self, target: TableSchema, filled: Collection[str]) -> tuple[OwnColumn, ...]:
-        """The columns of a table that depend on the zone, but those that rows fill (names in lower case)."""
+        """The columns of a table that depend on the zone, but those that rows fill (names in lower case).
+
+        Raises DMError `time-zone-unknown`.
+        """
         if not self.zone:
             return ()
         found = []
@@ -66,6 +71,8 @@ class LocalTime:
                 inserted, updated = self._local(column.default), self._local(column.on_update)
                 if inserted or updated:
                     found.append(OwnColumn(column, inserted, updated))
+        if found and self.unknown:
+            raise DMError("time-zone-unknown", zone=self.unknown, table=target.name, column=found[0].column.name)
         return tuple(found)
 
     def _local(self, expression: str | None) -> bytes | None:

@@ -15,6 +15,12 @@ from dm.config.source import SourceConfig
 from dm.config.start_point import check_start_points
 from dm.config.task import TaskConfig
 
+# What a file of each kind can't be without, and whom it is for.
+_KINDS = {
+    "source": (("source-id", "from"), "operate-source create"),
+    "task": (("task-mode", "mysql-instances"), "start-task"),
+}
+
 
 def load_source(path: str | Path, *, environ: Mapping[str, str] | None = None) -> SourceConfig:
     """Read a source file; raises ConfigErrors with everything that is wrong."""
@@ -45,6 +51,7 @@ def read_source(
     """
     context = _context(file, directory, environ, key_file)
     tree = parse(content, context.report)
+    _demand_kind(tree, "source", context.report)
     source = None if tree is None else read_section(SourceConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_rule_sets(tree, context.report)
@@ -66,6 +73,7 @@ def read_task(
     """Read a task file's content; the arguments are those of `read_source`."""
     context = _context(file, directory, environ, key_file)
     tree = parse(content, context.report)
+    _demand_kind(tree, "task", context.report)
     task = None if tree is None else read_section(TaskConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_references(tree, sources, context.report)
@@ -77,6 +85,16 @@ def read_task(
     task._marks = {} if tree is None else marks_of(tree)
     task._sources = dict(sources or {})
     return task
+
+
+def _demand_kind(tree: YamlMap | None, wanted: str, report: Report) -> None:
+    """Raise ConfigErrors with one problem where the file is of the other kind: all its keys are unknown then."""
+    for kind, (needed, verb) in _KINDS.items():
+        if tree is not None and kind != wanted and all(key in tree for key in needed):
+            hint = f"give it to `dmctl {verb}`"
+            mark = min(tree.key_marks.values())
+            report.add("config-other-kind", mark, "", found=kind, wanted=wanted, suggestion=hint)
+            report.raise_if_any()
 
 
 def _context(

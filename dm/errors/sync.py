@@ -164,7 +164,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "the target does not know time zone {zone}, in which it is to fill columns of its own",
+        "the target does not know time zone {zone}, in which it is to fill column `{column}` of {table}",
         "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target) and `dmctl"
         " resume-task`, or give `timezone` as an offset such as `+08:00`",
     ),

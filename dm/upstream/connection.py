@@ -21,7 +21,7 @@ import pymysql
 from pymysql.constants import CR
 from pymysql.cursors import Cursor
 
-from dm.config.endpoint import Endpoint
+from dm.config.endpoint import TIDB_VARIABLES, Endpoint
 from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, WHO, DMError, Grantee, nobody, privilege_missing
 from dm.tls import EncryptedConnection
 
@@ -216,7 +216,10 @@ def connect(
 
 
 def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
+    tidb = "tidb" in str(cast(Any, connection).get_server_info()).lower()
     for name, value in endpoint.session.items():
+        if name.startswith(TIDB_VARIABLES) and not tidb:
+            continue
         if not name.replace("_", "").isalnum():
             raise DMError("statement-failed", role=role, statement=f"SET {name}", cause="not a variable name")
         # A numeric variable refuses text; everything in the file is text.

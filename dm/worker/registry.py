@@ -97,10 +97,7 @@ class Registry:
     def sources(self) -> dict[str, SourceRecord]:
         """All sources by their id."""
         rows = self._read("SELECT id, name, text, directory, environment, relay_asked, relay_intent FROM source")
-        return {
-            str(row[0]): SourceRecord(_file(row[1:5]), bool(row[5]), cast(RelayIntent, row[6]))
-            for row in rows
-        }
+        return {str(row[0]): SourceRecord(_file(row[1:5]), bool(row[5]), cast(RelayIntent, row[6])) for row in rows}
 
     def tasks(self) -> dict[str, ConfigFile]:
         """All task files by the task's name."""

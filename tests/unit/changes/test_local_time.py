@@ -8,6 +8,7 @@ from dm.changes.local_time import SESSION_TIME, LocalTime
 from dm.changes.plan import PlanOptions, build_plan
 from dm.changes.statement import insert_row, update_row
 from dm.changes.target_table import TargetTable
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column, Index, IndexPart, TableSchema
 
@@ -54,6 +55,13 @@ def test_instants_generated_columns_and_those_of_the_source_are_left_alone() -> 
     )
     assert BERLIN.own_columns(table, {"id", "made"}) == ()
     assert SESSION_TIME.own_columns(table, {"id"}) == ()
+
+
+def test_a_zone_that_the_server_does_not_know_is_an_error_where_it_is_needed() -> None:
+    unknown = LocalTime("'Europe/Berlin'", "Europe/Berlin")
+    assert unknown.own_columns(target(Column("made", "datetime")), {"id"}) == ()
+    with pytest.raises(DMError, match=r"does not know time zone Europe/Berlin.*`made` of shop\.t"):
+        unknown.own_columns(target(Column("made", "datetime", default="now()")), {"id"})
 
 
 def test_statements_name_them() -> None:
