@@ -68,7 +68,8 @@ def demand_readable(config: SubtaskConfig) -> None:
     """Ask whether the source still has what the task has yet to apply; raises DMError `relay-holds-more` where not."""
     target = TargetConnection(config.target)
     with closing(target):
-        checkpoint = read_checkpoint(target, key_of(config))
+        known = has_checkpoint(target, key_of(config))
+        checkpoint = read_checkpoint(target, key_of(config)) if known else None
     if checkpoint is None:
         return  # it begins where its file says, at the source
     position = checkpoint.position
