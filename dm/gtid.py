@@ -142,6 +142,8 @@ class GtidSet:
                 first, dash, last = field.partition("-")
                 if not first.isdigit() or (dash and not last.isdigit()):
                     raise GtidFormatError(f"not a GTID interval: {field!r} in {part!r}")
+                if int(first) == 0 and not dash:  # how DM's files write "nothing of this server yet"
+                    continue
                 interval = (int(first), int(last) if dash else int(first))
                 if interval[0] < 1:
                     raise GtidFormatError(f"GTID numbers start at 1: {field!r} in {part!r}")

@@ -1,15 +1,24 @@
-"""TLS without a CA: connections are encrypted where the server can, and nobody's certificate is looked at.
+"""TLS: how connections are encrypted, and whose certificate is looked at.
 
-The driver makes a context for each connection and loads the system's certificates into it, which takes longer than all
-else of a login (50 to 90 ms of CPU), only to compare nothing with them. So one empty context serves all connections.
-Where a CA is configured the driver does as it always does.
+Without a CA connections are encrypted where the server can, and nobody's certificate is looked at. The driver would
+make a context for each connection and load the system's certificates into it, which takes longer than all else of a
+login (50 to 90 ms of CPU), only to compare nothing with them. So one empty context serves all connections.
+
+With a CA the server's certificate must come from it, and must name the host; where names are allowed
+(`cert-allowed-cn`), it must bear one of those as its common name instead. The driver looks at no common name, so the
+socket does, as soon as the handshake has told it: before a password is sent.
+
+Certificates are texts here, whether they stood in files or in the configuration. OpenSSL takes a client's certificate
+and key from a file only, which is one in memory then.
 """
 
 from __future__ import annotations
 
+import os
 import ssl
+from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pymysql
 
@@ -20,6 +29,8 @@ if TYPE_CHECKING:
 else:
     _Connection = pymysql.Connection
 
+_COMMON_NAME: Final = "commonName"
+
 
 @cache
 def encrypting_only() -> ssl.SSLContext:
@@ -28,6 +39,50 @@ def encrypting_only() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def verifying(authority: str, certificate: str, key: str, names: Sequence[str] = ()) -> ssl.SSLContext:
+    """The context of a client of that CA; raises ssl.SSLError, or ValueError, where a text is no PEM.
+
+    `certificate` and `key` may be empty. With `names` the server's common name must be one of them.
+    """
+    context = _Context(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=authority)
+    if names:
+        context.check_hostname = False
+        context.common_names = frozenset(name.strip() for name in names)
+        context.sslsocket_class = _NamedServer
+    if certificate:
+        # Not through a file's descriptor that others could open: it is gone with this process, and not on any disk.
+        descriptor = os.memfd_create("dm-certificate", os.MFD_CLOEXEC)
+        try:
+            os.write(descriptor, f"{certificate}\n{key}\n".encode())
+            context.load_cert_chain(f"/proc/self/fd/{descriptor}")
+        finally:
+            os.close(descriptor)
+    return context
+
+
+class _Context(ssl.SSLContext):
+    """A context that knows the common names that a server may have."""
+
+    common_names: frozenset[str] = frozenset()
+
+
+class _NamedServer(ssl.SSLSocket):
+    """A socket that ends where the server's certificate bears another name."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        """The handshake, and a look at who it was with."""
+        super().do_handshake(block)
+        allowed = self.context.common_names if isinstance(self.context, _Context) else frozenset()
+        subject: Any = (self.getpeercert() or {}).get("subject", ())
+        found = [value for part in subject for name, value in part if name == _COMMON_NAME]
+        if allowed.isdisjoint(found):
+            shown = ", ".join(found) or "none"
+            raise ssl.SSLCertVerificationError(
+                f"the server's certificate has the common name {shown}, and `cert-allowed-cn` does not list it"
+            )
 
 
 class EncryptedConnection(_Connection):

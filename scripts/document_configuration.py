@@ -15,18 +15,19 @@ from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
 from dm.config.dumper import DumperConfig
-from dm.config.endpoint import Endpoint, Security
+from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
 from dm.config.route import RouteRule, SchemaExtraction, SourceExtraction, TableExtraction
 from dm.config.section import Section
+from dm.config.security import Security
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.config.source import Checker, Purge, SourceConfig
 from dm.config.spark import SparkConfig
 from dm.config.start_point import StartPoint
 from dm.config.syncer import SyncerConfig
-from dm.config.task import Experimental, Instance, TaskConfig
+from dm.config.task import Experimental, Instance, MariaDb2TiDb, TaskConfig
 from dm.config.validator import ValidatorConfig
 
 PAGE: Final = Path(__file__).resolve().parents[1] / "docs" / "configuration.md"
@@ -104,7 +105,7 @@ CHAPTERS: Final = (
             "check-enable": "whether it is tried again",
             "backoff-rollback": "this long without an error takes one doubling of the wait back",
             "backoff-max": "the longest wait",
-            "check-interval": UNUSED,
+            "check-interval": UNUSED + ", unless it is DM's own",
             "backoff-min": "the first wait",
             "backoff-factor": "by how much each wait is longer than the one before",
             "backoff-jitter": "shorten each wait by up to a quarter, at random",
@@ -114,13 +115,16 @@ CHAPTERS: Final = (
         "Endpoint: `from` and `target-database`",
         Endpoint,
         "A password is written as it is, or as `${VARIABLE}` of `dmctl`'s environment, or `password-file` names a file"
-        " that holds it. It is shown nowhere.",
+        " that holds it, or it is one that DM or `dmctl encrypt` has encrypted. The key of encrypted ones (DM's"
+        " `secret-key-path`: 64 hexadecimal digits) is in `$DM_HOME/secret-key`, or in the file that"
+        " `dm-worker --secret-key-path` names. A password is shown nowhere.",
         {
             "host": "name or address",
             "port": "",
             "user": "",
-            "password": "the password or `${VARIABLE}`",
-            "session": "session variables, name: value. At the target, what exact rows depend on can't be set: time"
+            "password": "the password, encrypted or not, or `${VARIABLE}`",
+            "session": "session variables, name: value. Those of TiDB (`tidb_...`) are sent to TiDB only. At"
+            " the target, what exact rows depend on can't be set: time"
             " zone, isolation, `unique_checks`, character sets. `foreign_key_checks: 1` has the target check foreign"
             " keys, and do what they do by themselves, where the source does not log that (MariaDB, MySQL before 9.6);"
             " it turns `multiple-rows` off, and tables that CASCADE or SET NULL joins are followed by one ordered"
@@ -133,9 +137,22 @@ CHAPTERS: Final = (
     Chapter(
         "security",
         Security,
-        "With `ssl-ca` alone the server is verified; certificate and key also identify us. Paths are seen from the"
-        " file.",
-        {"ssl-ca": "PEM file", "ssl-cert": "PEM file, with `ssl-key`", "ssl-key": "PEM file, with `ssl-cert`"},
+        "With a CA alone the server is verified; certificate and key also identify us. Each of the three is a file, or"
+        " its content: `...-bytes` goes before `...-base64`, and that before the file. Paths are seen from the file.",
+        {
+            "ssl-ca": "PEM file",
+            "ssl-cert": "PEM file, with a key",
+            "ssl-key": "PEM file, with a certificate",
+            "ssl-ca-bytes": "content of a PEM file: its text, a list of its bytes, or YAML's `!!binary`",
+            "ssl-cert-bytes": "the same",
+            "ssl-key-bytes": "the same",
+            "ssl-ca-base64": "content of a PEM file in base64",
+            "ssl-cert-base64": "the same",
+            "ssl-key-base64": "the same",
+            "cert-allowed-cn": "common names: the server's certificate must bear one of them. Without this key it must"
+            " name the `host`",
+        },
+        {"ssl-ca-base64": "none", "ssl-cert-base64": "none", "ssl-key-base64": "none"},
     ),
     Chapter(
         "Task file",
@@ -151,9 +168,10 @@ CHAPTERS: Final = (
             " done",
             "strict-optimistic-shard-mode": "refused unless `false`",
             "meta-schema": "schema of the progress tables at the target",
-            "timezone": "the zone of texts that expression filters compare with a TIMESTAMP, and of SQL dumps of other"
-            " programs that name none; accepted with a warning, since it does nothing else: sessions use UTC on both"
-            " sides, so TIMESTAMP values stay the same instant",
+            "timezone": "the zone of what the target computes itself (a DATETIME of its own with `DEFAULT"
+            " CURRENT_TIMESTAMP`; empty: its global `time_zone`), of texts that expression filters compare with a"
+            " TIMESTAMP, and of SQL dumps of other programs that name none. Rows do not depend on it: a TIMESTAMP stays"
+            " the same instant",
             "case-sensitive": "whether lists, filters and routes tell upper from lower case",
             "ignore-checking-items": "items of `check-task` to leave out; `all` leaves out every one",
             "clean-dump-file": "remove the dump files when `full` or `all` has loaded them; those of other tasks and"
@@ -162,7 +180,7 @@ CHAPTERS: Final = (
             " real table, see [ddl.md](ddl.md)",
             "online-ddl-scheme": "deprecated in DM: `gh-ost` or `pt`, both mean `online-ddl: true`",
             "shadow-table-rules": "expressions (RE2) of the whole names of ghost tables; their group is the real"
-            " table's name",
+            " table's name; an empty list means the default",
             "trash-table-rules": "the same of the other tables that such a tool makes or leaves behind",
             "collation_compatible": "`loose`; `strict`: a character set without a collation gets the source's",
             "collation-map": "not in DM: collation of the source: collation that the target gets instead, in the load"
@@ -170,6 +188,7 @@ CHAPTERS: Final = (
             " Both are of one character set. See [full-load.md](full-load.md#collations-and-engines)",
             "engine-map": "not in DM: storage engine of the source: engine that the target gets instead, in the load"
             " and in DDL, such as `{MyISAM: InnoDB}`. See [full-load.md](full-load.md#collations-and-engines)",
+            "mariadb2tidb": "see [mariadb2tidb](#mariadb2tidb)",
             "experimental": "see below",
             "target-database": "the target, see [Endpoint](#endpoint-from-and-target-database)",
             "mysql-instances": "list of the sources, see [mysql-instances](#mysql-instances)",
@@ -180,8 +199,19 @@ CHAPTERS: Final = (
             "mydumpers": "name: section, see [mydumpers](#mydumpers)",
             "loaders": "name: section, see [loaders](#loaders)",
             "syncers": "name: section, see [syncers](#syncers)",
-            "validators": "name: section, accepted with a warning, see [validators](#validators)",
+            "validators": "name: section, see [validators](#validators)",
             "spark": "ours: where the full load runs, see [spark](#spark)",
+        },
+    ),
+    Chapter(
+        "mariadb2tidb",
+        MariaDb2TiDb,
+        "DM's conversion of MariaDB's structures for TiDB. The target is MySQL or MariaDB, which need none.",
+        {
+            "mode": "`auto` and `off` are taken as they are, `on` with a warning",
+            "enabled-rules": "",
+            "disabled-rules": "",
+            "strict-mode": "",
         },
     ),
     Chapter("experimental", Experimental, "DM's experimental switches; none is needed here.", {}),
@@ -222,7 +252,8 @@ CHAPTERS: Final = (
         {
             "binlog-name": "binlog file, for a source without `enable-gtid`",
             "binlog-pos": "offset in it, the end of a transaction; below 4 means 4",
-            "binlog-gtid": "what the target already has, for a source with `enable-gtid`",
+            "binlog-gtid": "what the target already has, for a source with `enable-gtid`; `{uuid}:0`: nothing of that"
+            " server",
         },
     ),
     Chapter(
@@ -292,7 +323,7 @@ CHAPTERS: Final = (
         {
             "schema-pattern": "schemas, wildcards as above, no regular expressions",
             "table-pattern": "tables; empty: the schema and everything in it",
-            "events": "list of events or classes of events",
+            "events": "list of events or classes of events; other names are left out, which a warning says",
             "sql-pattern": "list of regular expressions for the original text of a statement, without regard to case",
             "action": "`Do`, `Ignore` or `Error`",
         },
@@ -318,13 +349,14 @@ CHAPTERS: Final = (
         "How the full dump reads.",
         {
             "threads": "how many sessions read the source at a time, at most, however many cores `spark.master` has",
-            "chunk-filesize": "aimed size of a chunk; a bare number means MB",
+            "chunk-filesize": "aimed size of a chunk; a bare number means MB; `0`: no limit but `rows`",
             "statement-size": "bytes of an INSERT in an SQL dump file, more where one row has more; a load of"
             " Parquet files cuts its statements by itself",
             "rows": "rows of a chunk",
             "where": "a condition in SQL for all tables",
             "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`, `lock`), and the keys above"
-            " as options. Tables are chosen by `block-allow-list` only",
+            " as options. Tables are chosen by `block-allow-list` only. Options that DM does not give to"
+            " dumpling have no effect, which a warning says",
         },
         {"chunk-filesize": "`64M`", "extra-args": "consistency `auto`: `none` for a task that syncs, else `flush`"},
     ),
@@ -335,7 +367,8 @@ CHAPTERS: Final = (
         {
             "pool-size": "how many sessions write to the target at a time, per source; no more than Spark has cores,"
             " and than 256",
-            "dir": "where dump files are: this, a dot and the task's name, as in DM; a relative path begins at"
+            "dir": "where dump files are: this, a dot and the task's name, as in DM; a task that only loads takes it as"
+            " it stands. A relative path begins at"
             " `$DM_HOME/work`, and a task of several sources has a directory per source in it",
             "import-mode": "`logical`; `physical` and `import-into` are TiDB's own and refused",
             "on-duplicate-logical": "a row whose key is there already: `replace` it, `ignore` the new one, or `error`",
@@ -377,9 +410,9 @@ CHAPTERS: Final = (
     Chapter(
         "validators",
         ValidatorConfig,
-        f"Continuous validation. All keys are {UNUSED}.",
+        "Continuous validation, which is not there: sections with `mode: none` are taken as they are.",
         {
-            "mode": "`none`, `fast` or `full`",
+            "mode": "`none`; `fast` and `full` are " + UNUSED,
             "worker-count": "",
             "validate-interval": "",
             "check-interval": "",
@@ -432,7 +465,8 @@ _HEAD: Final = f"""# Configuration
 <!-- Written by `{COMMAND}` from the models in dm/config; do not edit. -->
 
 Both files are YAML in UTF-8 with DM's keys and DM's meaning. Unknown and repeated keys, wrong types and names of things
-that do not exist are errors, all reported at once with line and column. Durations are Go's (`30s`, `5m`, `1h30m`).
+that do not exist are errors, all reported at once with line and column. What DM writes for "the default" (an empty
+text, or 0 where 0 makes no sense) is the default. Durations are Go's (`30s`, `5m`, `1h30m`).
 Examples are in `task-examples/`.
 """
 
@@ -476,7 +510,7 @@ def _default(chapter: Chapter, key: str) -> str:
     if isinstance(value, tuple):
         return ", ".join(f"`{_cell(str(one))}`" for one in value)
     if isinstance(value, float):
-        return f"`{value:g}`" if name == "backoff_factor" else f"`{value:g}s`"
+        return f"`{value:g}`" if name in ("backoff_factor", "pause_space") else f"`{value:g}s`"
     return f"`{_cell(str(value))}`"
 
 

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from dm.binlog.value import Row
@@ -45,6 +45,7 @@ from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
 from dm.changes.constant import ConstantColumn
 from dm.changes.keys import Key, KeyFunction, table_key
+from dm.changes.local_time import SESSION_TIME, LocalTime, OwnColumn
 from dm.changes.narrowing import refuse_narrower
 from dm.changes.row_keys import key_functions, row_keys
 from dm.changes.row_text import RowText, listed_text, row_text
@@ -76,6 +77,7 @@ class PlanOptions:
     compact: bool = False
     missing_row: MissingRow = "pause"
     narrower_columns: NarrowerColumns = "pause"
+    local_time: LocalTime = SESSION_TIME
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,6 +117,12 @@ class TablePlan:
     long_columns: tuple[int, ...]  # indexes in the row of columns that may exceed a packet
     defaults_agree: frozenset[int]  # indexes in the row of columns that may be left out of an INSERT
     constants: Row = ()  # what routes extract: to be put behind every row image
+    own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone
+
+    @property
+    def closing(self) -> bytes:
+        """What ends a row of an INSERT of values."""
+        return b"".join([b"," + column.inserted for column in self.own if column.inserted is not None]) + b")"
 
 
 def build_plan(
@@ -145,10 +153,11 @@ def build_plan(
     if target.linked and not keyed and not target.keyless_kin:
         # Its kin took it for a table with a key, as the target's structure says.
         raise DMError("foreign-key-kin-keyless", table=schema.name)
+    own = options.local_time.own_columns(schema, by_name) if written else ()
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
     groupable = (options.multiple_rows or options.compact) and not target.triggers and not checked
     compacts = options.compact and groupable and keyed and _same_values(schema, mapped, len(wire))
-    return TablePlan(
+    plan = TablePlan(
         source=source.name,
         target=schema.name,
         flavor=options.flavor,
@@ -186,7 +195,9 @@ def build_plan(
         long_columns=tuple(column.at for column in written if column.source.base in _LONG_TYPES),
         defaults_agree=frozenset(column.at for column in written if _same_default(column)),
         constants=tuple(constant.value for constant in constants),
+        own=own,
     )
+    return replace(plan, values=row_text(written, b"(", plan.closing)) if own else plan
 
 
 def _comparisons(

@@ -79,13 +79,13 @@ def _shown(value: Value) -> str:
 def insert_row(plan: TablePlan, row: Row) -> bytes:
     """INSERT of one row."""
     columns = present(plan, row)
-    return insert_head(plan, b"INSERT", columns) + row_text(columns, b"(", b")")(row)
+    return insert_head(plan, b"INSERT", columns) + row_text(columns, b"(", plan.closing)(row)
 
 
 def replace_row(plan: TablePlan, row: Row) -> bytes:
     """REPLACE of one row."""
     columns = present(plan, row)
-    return insert_head(plan, b"REPLACE", columns) + row_text(columns, b"(", b")")(row)
+    return insert_head(plan, b"REPLACE", columns) + row_text(columns, b"(", plan.closing)(row)
 
 
 def update_row(plan: TablePlan, before: Row, after: Row) -> bytes:
@@ -97,6 +97,7 @@ def update_row(plan: TablePlan, before: Row, after: Row) -> bytes:
             # The source did not touch it, so the target must not set it to its own time.
             if after[column.at] is not ABSENT or column.target.on_update
         ]
+        + [column.sql + b"=" + column.updated for column in plan.own if column.updated is not None]
     )
     where = find(plan, before)
     return b"UPDATE " + plan.target.sql.encode() + b" SET " + assignments + b" WHERE " + where + b" LIMIT 1"
@@ -129,7 +130,8 @@ def known(plan: TablePlan, column: MappedColumn, row: Row) -> bytes:
 
 def insert_head(plan: TablePlan, verb: bytes, columns: Sequence[MappedColumn]) -> bytes:
     """Everything of INSERT or REPLACE before the first row."""
-    names = b",".join([column.sql for column in columns])
+    own = [column.sql for column in plan.own if column.inserted is not None]
+    names = b",".join([*(column.sql for column in columns), *own])
     return verb + b" INTO " + plan.target.sql.encode() + b" (" + names + b") VALUES "
 
 

@@ -16,6 +16,7 @@ from dm.cli import follow as following
 from dm.cli import output as printer
 from dm.cli.binlog import binlog_app, structure_app
 from dm.cli.client import Refused, read_config_file
+from dm.cli.encrypt import encrypt
 from dm.cli.invocation import (
     AddrOption,
     OutputOption,
@@ -48,6 +49,7 @@ sources_app = typer.Typer(help="Add, update, stop and show sources.", no_args_is
 app.add_typer(sources_app, name="operate-source")
 app.add_typer(binlog_app, name="binlog")
 app.add_typer(structure_app, name="binlog-schema")
+app.command("encrypt")(encrypt)
 
 FileArgument = Annotated[str, typer.Argument(help="the task file")]
 FilesArgument = Annotated[list[str], typer.Argument(help="source files")]

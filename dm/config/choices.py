@@ -7,6 +7,7 @@ from typing import Literal
 TaskMode = Literal["full", "incremental", "all", "dump", "load", "load&sync"]
 ShardMode = Literal["", "pessimistic", "optimistic"]
 Collation = Literal["loose", "strict"]
+Conversion = Literal["", "auto", "on", "off"]
 CheckingItem = Literal[
     "all", "version", "server_id", "binlog_enable", "binlog_format", "binlog_row_image", "binlog_db",
     "replication_privilege", "dump_privilege", "target_privilege", "table_schema", "schema_of_shard_tables",

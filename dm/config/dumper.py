@@ -43,9 +43,14 @@ class DumperConfig(Section):
         "mydumper-path": "leave it out: the dump is part of dm",
         "skip-tz-utc": "leave it out: sessions use UTC on both sides",
     }
+    unset_values: ClassVar = {
+        **dict.fromkeys(("threads", "statement-size", "rows"), ("0",)),
+        "chunk-filesize": ("",),
+    }
 
     threads: Annotated[int, whole(1, 1024)] = 4
-    chunk_filesize: Annotated[int, size(MEGABYTE, "config-chunk-size")] = 64 * MEGABYTE  # bytes; a bare number: MB
+    # Bytes; a bare number: MB; 0: no limit.
+    chunk_filesize: Annotated[int, size(MEGABYTE, "config-chunk-size", low=0)] = 64 * MEGABYTE
     statement_size: Annotated[int, whole(1)] = 1_000_000  # bytes of one INSERT of an SQL file
     rows: Annotated[int, whole(1)] = 200_000  # of a chunk
     where: Text = ""
@@ -84,6 +89,12 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
             "config-bad-extra-args", extra.mark, extra.path, argument=argument, suggestion=suggestion, expected=expected
         )
 
+    def ignored(argument: str, suggestion: str) -> None:
+        context.report.add(
+            "config-ignored-extra-args", extra.mark, extra.path, argument=f"`{argument}`", suggestion=suggestion,
+            warning=True,
+        )  # fmt: skip
+
     try:
         words = shlex.split(extra.text)
     except ValueError:
@@ -92,7 +103,7 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
     while words:
         word = words.pop(0)
         if not word.startswith("-") or word.strip("-") == "":
-            problem(f"`{word}`", "", "options of dumpling such as `--consistency none`")
+            ignored(word, "")
             continue
         name, equals, value = word.lstrip("-").partition("=")
         if not word.startswith("--") and len(name) > 1 and name[0] in _SHORT and not equals:
@@ -105,7 +116,7 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
         if name in _REFUSED:
             problem(f"`{name}`", _REFUSED[name])
         elif name not in _KEYS:
-            problem(f"`{name}`", did_you_mean(name, [*_KEYS, *_SWITCHES]))
+            ignored(name, did_you_mean(name, [*_KEYS, *_SWITCHES]))
         if not equals and words and not words[0].startswith("-"):
             value, equals = words.pop(0), "="
         if name in _KEYS:
@@ -119,10 +130,10 @@ def _take(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable
     if name == "consistency" and value not in get_args(Consistency):
         hint = f"{_TIDB}; use `flush`" if value == "snapshot" else ""
         problem(f"consistency `{value}`", hint, "`auto`, `none`, `flush` or `lock`")
-    elif name == "filesize" and not byte_size(value, MEGABYTE):
+    elif name == "filesize" and byte_size(value, MEGABYTE) is None:
         problem(f"filesize `{value}`", "", "a size such as `64M`")
-    elif name in ("threads", "statement-size", "rows") and not (value.isdigit() and int(value) > 0):
-        problem(f"{name} `{value}`", "", "a whole number from 1")
+    elif name in ("threads", "statement-size", "rows") and not value.isdigit():
+        problem(f"{name} `{value}`", "", "a whole number from 0")
     else:
         _set(data, extra, _KEYS[name], value)
 

@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator
 
-from dm.config.document import Scalar
+from dm.config.document import Scalar, YamlList, YamlMap
 from dm.config.pattern import FilterPattern, bad_regex
 from dm.config.problem import did_you_mean
 from dm.config.regex import RegexError, compile_regex
 from dm.config.scalar import one_of, wrong, wrong_type
-from dm.config.section import Issue, NamedRule
+from dm.config.section import Issue, LoadContext, NamedRule
 
 Action = Literal["Do", "Ignore", "Error"]
 
@@ -47,10 +47,14 @@ ALIASES = {
 EVENT_NAMES = DML_EVENTS | DDL_EVENTS | INCOMPATIBLE_DDL_EVENTS | CLASSES | ALIASES.keys()
 
 
+def _name_of(text: str) -> str:
+    return " ".join(text.lower().split())
+
+
 def _event(value: object) -> object:
     if not isinstance(value, Scalar | str):
         raise wrong_type(value, "the name of an event")
-    name = " ".join((value.text if isinstance(value, Scalar) else value).lower().split())
+    name = _name_of(value.text if isinstance(value, Scalar) else value)
     if name not in EVENT_NAMES:
         suggestion = did_you_mean(name, EVENT_NAMES)
         raise wrong(
@@ -84,6 +88,31 @@ class FilterRule(NamedRule):
     events: tuple[EventName, ...] = ()
     sql_pattern: tuple[SqlPattern, ...] = ()
     action: Annotated[Action, one_of(Action)]
+
+    @classmethod
+    def prepare(cls, data: YamlMap, context: LoadContext) -> None:
+        """Leave out names of no event, with a warning; DM starts such a task, and only logs that the rule is wrong."""
+        events, action = data.get("events"), data.get("action")
+        if not isinstance(events, YamlList):
+            return
+        known = [event for event in events if not isinstance(event, Scalar) or _name_of(event.text) in EVENT_NAMES]
+        passes_all = isinstance(action, Scalar) and action.text == "Ignore"
+        if len(known) == len(events) or not (known or passes_all):
+            return  # a rule that would let nothing pass is an error
+        for event in events:
+            if event not in known:
+                name = _name_of(event.text)
+                context.report.add(
+                    "config-unknown-event",
+                    event.mark,
+                    event.path,
+                    name=repr(name[:60]),
+                    suggestion=did_you_mean(name, EVENT_NAMES),
+                    warning=True,
+                )
+        kept = YamlList(events.mark, events.path)
+        kept.extend(known or [Scalar("none", True, events.mark, events.path)])
+        data["events"] = kept
 
     def check(self) -> Iterator[Issue]:
         """A rule must say for what it is."""

@@ -15,6 +15,12 @@ from dm.config.source import SourceConfig
 from dm.config.start_point import check_start_points
 from dm.config.task import TaskConfig
 
+# What a file of each kind can't be without, and whom it is for.
+_KINDS = {
+    "source": (("source-id", "from"), "operate-source create"),
+    "task": (("task-mode", "mysql-instances"), "start-task"),
+}
+
 
 def load_source(path: str | Path, *, environ: Mapping[str, str] | None = None) -> SourceConfig:
     """Read a source file; raises ConfigErrors with everything that is wrong."""
@@ -37,10 +43,15 @@ def read_source(
     file: str = "source file",
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    key_file: Path | None = None,
 ) -> SourceConfig:
-    """Read a source file's content; `file` is for messages, relative paths in it start at `directory`."""
-    context = _context(file, directory, environ)
+    """Read a source file's content; `file` is for messages, relative paths in it start at `directory`.
+
+    `key_file` holds the key of passwords that DM has encrypted.
+    """
+    context = _context(file, directory, environ, key_file)
     tree = parse(content, context.report)
+    _demand_kind(tree, "source", context.report)
     source = None if tree is None else read_section(SourceConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_rule_sets(tree, context.report)
@@ -57,10 +68,12 @@ def read_task(
     file: str = "task file",
     directory: Path | None = None,
     environ: Mapping[str, str] | None = None,
+    key_file: Path | None = None,
 ) -> TaskConfig:
-    """Read a task file's content; `file` is for messages, relative paths in it start at `directory`."""
-    context = _context(file, directory, environ)
+    """Read a task file's content; the arguments are those of `read_source`."""
+    context = _context(file, directory, environ, key_file)
     tree = parse(content, context.report)
+    _demand_kind(tree, "task", context.report)
     task = None if tree is None else read_section(TaskConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_references(tree, sources, context.report)
@@ -74,8 +87,20 @@ def read_task(
     return task
 
 
-def _context(file: str, directory: Path | None, environ: Mapping[str, str] | None) -> LoadContext:
-    return LoadContext(Report(file), os.environ if environ is None else environ, directory or Path())
+def _demand_kind(tree: YamlMap | None, wanted: str, report: Report) -> None:
+    """Raise ConfigErrors with one problem where the file is of the other kind: all its keys are unknown then."""
+    for kind, (needed, verb) in _KINDS.items():
+        if tree is not None and kind != wanted and all(key in tree for key in needed):
+            hint = f"give it to `dmctl {verb}`"
+            mark = min(tree.key_marks.values())
+            report.add("config-other-kind", mark, "", found=kind, wanted=wanted, suggestion=hint)
+            report.raise_if_any()
+
+
+def _context(
+    file: str, directory: Path | None, environ: Mapping[str, str] | None, key_file: Path | None
+) -> LoadContext:
+    return LoadContext(Report(file), os.environ if environ is None else environ, directory or Path(), key_file)
 
 
 def _content(path: str | Path) -> bytes:

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, ClassVar, Literal
 
+from dm.config.document import Scalar
 from dm.config.scalar import Text, one_of, whole
 from dm.config.section import Issue, Section
 
 ImportMode = Literal["logical", "sql", "loader", "physical", "import-into"]
 OnDuplicate = Literal["replace", "ignore", "error"]
 
-_PHYSICAL_KEYS = (
-    "on-duplicate-physical",
-    "sorting-dir-physical",
-    "disk-quota-physical",
-    "checksum-physical",
-    "analyze",
-    "range-concurrency",
-    "compress-kv-pairs",
-    "pd-addr",
-)
-_PHYSICAL = "leave it out: it is for TiDB's physical import; rows are loaded with `import-mode: logical`"
+# Keys of TiDB's physical import, and the values that `dmctl config` of DM prints where a file has none.
+_PHYSICAL_KEYS: dict[str, tuple[str, ...]] = {
+    "on-duplicate-physical": ("none",),
+    "sorting-dir-physical": (),
+    "sorting-dir": (),
+    "disk-quota-physical": ("0",),
+    "disk-quota": ("0",),
+    "checksum-physical": ("required",),
+    "checksum": ("required",),
+    "analyze": ("optional",),
+    "range-concurrency": ("0",),
+    "compress-kv-pairs": (),
+    "pd-addr": (),
+}
+_SORTING_DIRECTORY = ".sorting"  # ends DM's own value: `dir`, the task's name and this
+PHYSICAL = "leave it out: it is for TiDB's physical import; rows are loaded with `import-mode: logical`"
 
 
 class LoaderConfig(Section):
@@ -29,12 +35,20 @@ class LoaderConfig(Section):
 
     place: ClassVar = "under `loaders`"
     deprecated: ClassVar = {"on-duplicate": "use `on-duplicate-logical`"}
-    refused: ClassVar = dict.fromkeys(_PHYSICAL_KEYS, _PHYSICAL)
+    refused: ClassVar = dict.fromkeys(_PHYSICAL_KEYS, PHYSICAL)
+    idle_values: ClassVar = _PHYSICAL_KEYS
+    unset_values: ClassVar = {"pool-size": ("0",), "import-mode": ("",), "on-duplicate-logical": ("",), "dir": ("",)}
 
     pool_size: Annotated[int, whole(1, 1024)] = 16  # parts that are written at a time, at most 256
     dir: Text = "./dumped_data"  # the task's name is appended, as in DM
     import_mode: Annotated[ImportMode, one_of(ImportMode, "config-import-mode", fold=True)] = "logical"
     on_duplicate_logical: Annotated[OnDuplicate, one_of(OnDuplicate, "config-on-duplicate", fold=True)] = "replace"
+
+    @classmethod
+    def _idle(cls, key: str, value: object) -> bool:
+        """Also DM's own directory for sorting, whose name the task's is part of."""
+        own = key.startswith("sorting-dir") and isinstance(value, Scalar) and value.text.endswith(_SORTING_DIRECTORY)
+        return own or super()._idle(key, value)
 
     def check(self) -> Iterator[Issue]:
         """Physical import is TiDB's own; `dir` is a directory of this machine."""

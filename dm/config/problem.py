@@ -93,10 +93,31 @@ class Report:
         if problem not in target:
             target.append(problem)
 
+    def gathered_warnings(self) -> list[Problem]:
+        """The warnings; more than one deprecated key are one: a file that DM has printed holds twenty of them."""
+        code = CATALOGUE["config-deprecated-key"].code
+        old = sorted((warning for warning in self.warnings if warning.code == code), key=lambda each: each.line)
+        others = [warning for warning in self.warnings if warning.code != code]
+        if len(old) < 2:
+            return old + others
+        lines: dict[tuple[str, str], list[int]] = {}
+        for warning in old:
+            lines.setdefault((warning.path.rpartition(".")[2], warning.suggestion), []).append(warning.line)
+        keys = ", ".join(_listed(key, advice, at) for (key, advice), at in lines.items())
+        entry = CATALOGUE["config-deprecated-keys"]
+        first = old[0]
+        message = entry.message.format(keys=keys)
+        return [Problem(first.file, first.line, first.column, "", message, entry.workaround, "", entry.code), *others]
+
     def raise_if_any(self) -> None:
         """Raise ConfigErrors when a problem was recorded, in the order of the file."""
         if self.problems:
             raise ConfigErrors(self.file, sorted(self.problems, key=lambda problem: (problem.line, problem.column)))
+
+
+def _listed(key: str, advice: str, lines: list[int]) -> str:
+    where = f"line {lines[0]}" if len(lines) == 1 else f"lines {', '.join(str(line) for line in lines)}"
+    return f"`{key}` ({where}" + ("" if advice.startswith("leave it out") else f": {advice}") + ")"
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -174,7 +174,7 @@ def size(unit: int = 1, kind: str = "config-bad-value", *, low: int = 1) -> Befo
         if not isinstance(value, Scalar):
             raise wrong_type(value, expected)
         found_size = byte_size(value.text, unit)
-        if not found_size or found_size < low:
+        if found_size is None or found_size < low:
             raise wrong(kind, expected, value=_shown(value.text))
         return found_size
 

@@ -1,10 +1,13 @@
 """The base of every model of a file: DM's key names, strictness, and problems instead of exceptions.
 
 A key is known (a field; some have no effect in this version, which a warning says), deprecated (accepted, without
-effect, with a warning), renamed (accepted under its old name,
-with a warning), refused (DM has it, this program does not: the message names the alternative), or unknown. What
-pydantic finds wrong with values carries the tree node it looked at, so that every problem has its place; what spans
-several fields of a section is said by `check`. All of it ends in one Report.
+effect, with a warning), renamed (accepted under its old name, with a warning), refused (DM has it, this program does
+not: the message names the alternative), or unknown. DM prints all keys of its files, so an empty value, or the one that
+asks for nothing, says as little as no key: it is accepted without a word, whatever the key.
+
+What pydantic finds wrong with values carries the tree node it looked at, so that every problem has its place; what
+spans several fields of a section is said by `check`. All of it ends in one Report, in one run: a section with a wrong
+value is checked as far as its other values reach, and is a section to those around it.
 """
 
 from __future__ import annotations
@@ -15,14 +18,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, ValidationInfo, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    ModelWrapValidatorHandler,
+    TypeAdapter,
+    ValidationError,
+    ValidationInfo,
+    model_validator,
+)
 
-from dm.config.document import Scalar, YamlMap, found, is_tree, shown_key
+from dm.config.document import Scalar, YamlList, YamlMap, found, is_tree, shown_key
 from dm.config.problem import Mark, Problem, Report, did_you_mean, one_of_text
 from dm.config.scalar import Text
 from dm.errors import CATALOGUE
 
-_NAMES = {"endpoint": "from", "schema_name": "schema", "collation_compatible": "collation_compatible"}
+_ZERO = ("false", "0")  # Go's values of what nobody has set
+_NAMES = {
+    "endpoint": "from",
+    "schema_name": "schema",
+    "collation_compatible": "collation_compatible",
+    "mariadb2tidb": "mariadb2tidb",
+}
 
 
 def _key_of(attribute: str) -> str:
@@ -36,6 +53,7 @@ class LoadContext:
     report: Report
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     directory: Path = field(default_factory=Path)
+    key_file: Path | None = None  # holds the key of passwords that DM has encrypted; it need not be there
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +78,12 @@ class Section(BaseModel):
     place: ClassVar[str] = ""  # where the section stands, for who wrote one of its keys elsewhere
     deprecated: ClassVar[Mapping[str, str]] = {}  # key -> what to do instead
     without_effect: ClassVar[Mapping[str, str]] = {}  # key of a field -> what is the case instead
-    idle_values: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # values of such a key that ask for just that
+    idle_values: ClassVar[
+        Mapping[str, tuple[str, ...]]
+    ] = {}  # values of such a key, or a refused one, that ask nothing
+    unset_values: ClassVar[
+        Mapping[str, tuple[str, ...]]
+    ] = {}  # key of a field -> what DM's files write for the default
     renamed: ClassVar[Mapping[str, str]] = {}  # old key -> today's key
     refused: ClassVar[Mapping[str, str]] = {}  # key -> the alternative
     refused_kinds: ClassVar[Mapping[str, str]] = {}  # refused key -> kind, where DM has a code of its own
@@ -88,9 +111,16 @@ class Section(BaseModel):
             raise TypeError("a tree of a file needs a LoadContext")
         data = cls._known(data, context.report)
         cls.prepare(data, context)
+        for key, values in cls.unset_values.items():
+            value = data.get(key)
+            if isinstance(value, Scalar) and value.text.lower() in values:
+                del data[key]
         cls._warn_of_no_effect(data, context.report)
-        section = handler(data)
-        for issue in section.check():
+        try:
+            section = handler(data)
+        except ValidationError as error:
+            section = cls._sound_part(error, data, context)
+        for issue in section._issues(context.report):
             context.report.add(
                 issue.kind,
                 _value_mark(data, issue.key),
@@ -102,13 +132,45 @@ class Section(BaseModel):
             )
         return section
 
+    def _issues(self, report: Report) -> Iterator[Issue]:
+        """What `check` finds, up to where it needs a key that has a problem of its own, here or further in."""
+        try:
+            yield from self.check()
+        except AttributeError:
+            if not report.problems:
+                raise
+
+    @classmethod
+    def _sound_part(cls, error: ValidationError, data: YamlMap, context: LoadContext) -> Self:
+        """The section without the keys that have a problem, which are recorded: to ask for one is an error."""
+        wrong = set()
+        for entry in error.errors(include_url=False):
+            _record(context.report, entry, data)
+            wrong.add(entry["loc"][0])
+        sound: dict[str, Any] = {}
+        for name, info in cls.model_fields.items():
+            key = info.alias or name
+            if key in data and key not in wrong:
+                adapter: TypeAdapter[Any] = TypeAdapter(info.rebuild_annotation())
+                sound[name] = adapter.validate_python(data[key], context=context)
+        section = cls.model_construct(**sound)
+        for name, info in cls.model_fields.items():
+            if (info.alias or name) in wrong:
+                section.__dict__.pop(name, None)
+        return section
+
     @classmethod
     def _warn_of_no_effect(cls, data: YamlMap, report: Report) -> None:
         for key, why in cls.without_effect.items():
-            value = data.get(key)
-            asks = not isinstance(value, Scalar) or value.text.lower() not in cls.idle_values.get(key, ())
-            if key in data and asks:
+            if key in data and not cls._idle(key, data[key]):
                 report.add("config-no-effect", data.mark_of(key), data.path_of(key), key=key, why=why, warning=True)
+
+    @classmethod
+    def _idle(cls, key: str, value: object) -> bool:
+        """Whether a value asks for nothing: an empty one, or one of `idle_values`."""
+        if isinstance(value, Scalar):
+            return value.null or value.text.lower() in ("", *cls.idle_values.get(key, ()))
+        return isinstance(value, YamlMap | YamlList) and not value
 
     @classmethod
     def _known(cls, data: YamlMap, report: Report) -> YamlMap:
@@ -116,6 +178,9 @@ class Section(BaseModel):
         kept = data.subset(set(fields))
         for key in data:
             mark, path = data.mark_of(key), data.path_of(shown_key(key))
+            foreign = key in cls.refused or key in cls.renamed or key in cls.deprecated
+            if foreign and cls._idle(key, data[key]):
+                continue
             if key in cls.refused:
                 kind = cls.refused_kinds.get(key, "config-refused-key")
                 report.add(kind, mark, path, key=key, suggestion=cls.refused[key])
@@ -126,7 +191,9 @@ class Section(BaseModel):
                     kept[name] = data[key]
                     kept.key_marks[name] = mark
             elif key in cls.deprecated:
-                report.add("config-deprecated-key", mark, path, key=key, suggestion=cls.deprecated[key], warning=True)
+                if not isinstance(data[key], Scalar) or data[key].text.lower() not in _ZERO:
+                    advice = cls.deprecated[key]
+                    report.add("config-deprecated-key", mark, path, key=key, suggestion=advice, warning=True)
             elif key not in kept:
                 suggestion = did_you_mean(key, fields) or _home(key)
                 report.add(
@@ -199,5 +266,5 @@ def _value_mark(data: YamlMap, key: str) -> Mark:
 
 
 def warnings_of(context: LoadContext) -> tuple[Problem, ...]:
-    """The warnings recorded so far, in the order of the file."""
-    return tuple(sorted(context.report.warnings, key=lambda problem: (problem.line, problem.column)))
+    """The warnings recorded so far, in the order of the file; all deprecated keys share one."""
+    return tuple(sorted(context.report.gathered_warnings(), key=lambda problem: (problem.line, problem.column)))

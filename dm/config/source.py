@@ -73,6 +73,7 @@ class Checker(Section):
 
     place: ClassVar = "under `checker` in the source file"
     without_effect: ClassVar = {"check-interval": "a paused task is tried again when its wait is over"}
+    idle_values: ClassVar = {"check-interval": ("5s",)}
 
     check_enable: Flag = True
     backoff_rollback: Annotated[float, duration(0.001)] = 300.0  # seconds

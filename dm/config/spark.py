@@ -9,8 +9,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SerializationInfo, field_serializer
 
-from dm.config.endpoint import MASK
 from dm.config.scalar import Flag, Text, matching, one_of, whole
+from dm.config.secret import MASK
 from dm.config.section import Issue, Section
 
 DumpFormat = Literal["parquet", "sql"]

@@ -34,6 +34,11 @@ class SyncerConfig(Section):
         "conflict-policy": "it is gone, leave it out: a change always follows the worker that has its keys"
     }
 
+    unset_values: ClassVar = {
+        **dict.fromkeys(("worker-count", "batch", "queue-size", "checkpoint-flush-interval"), ("0",)),
+        "safe-mode-duration": ("",),
+    }
+
     worker_count: Annotated[int, whole(1, 1024)] = 16
     batch: Annotated[int, whole(1, 100_000)] | None = None  # None: see `batches`
     queue_size: Annotated[int, whole(1, 10_000_000)] = 1024

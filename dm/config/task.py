@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from dm.config.choices import CheckingItem, Collation, ShardMode, TaskMode
+from dm.config.choices import CheckingItem, Collation, Conversion, ShardMode, TaskMode
 from dm.config.dumper import DumperConfig
 from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
@@ -55,6 +55,8 @@ def _online_rule(text: str) -> None:
 
 
 OnlineRules = tuple[Annotated[str, checked(_online_rule)], ...]
+SHADOW_TABLES = (r"^_(.+)_(?:new|gho)$",)
+TRASH_TABLES = (r"^_(.+)_(?:ghc|del|old)$",)
 
 
 class Experimental(Section):
@@ -63,10 +65,23 @@ class Experimental(Section):
     deprecated: ClassVar = {"async-checkpoint-flush": "leave it out: checkpoints never wait for workers"}
 
 
+class MariaDb2TiDb(Section):
+    """DM's conversion of MariaDB's structures into TiDB's."""
+
+    without_effect: ClassVar = {"mode": "the target is MySQL or MariaDB, which take MariaDB's structures as they are"}
+    idle_values: ClassVar = {"mode": ("auto", "off")}
+
+    mode: Annotated[Conversion, one_of(Conversion, fold=True)] = "auto"
+    enabled_rules: tuple[Text, ...] = ()
+    disabled_rules: tuple[Text, ...] = ()
+    strict_mode: Flag = True
+
+
 class Instance(Section):
     """What the task does with one source."""
 
     place: ClassVar = "under `mysql-instances`"
+    unset_values: ClassVar = {"mydumper-thread": ("",), "loader-thread": ("",), "syncer-thread": ("",)}
     renamed: ClassVar = {"black-white-list": "block-allow-list"}
     refused: ClassVar = {"column-mapping-rules": "use routes, or change the rows at the source"}
     refused_kinds: ClassVar = {"column-mapping-rules": "config-column-mapping"}
@@ -111,18 +126,9 @@ class TaskConfig(Section):
         "heartbeat-report-interval": "leave it out",
     }
     renamed: ClassVar = {"black-white-list": "block-allow-list"}
-    refused: ClassVar = {
-        "column-mappings": "use routes, or change the rows at the source",
-        "mariadb2tidb": "leave it out: the target is MySQL or MariaDB",
-    }
+    refused: ClassVar = {"column-mappings": "use routes, or change the rows at the source"}
     refused_kinds: ClassVar = {"column-mappings": "config-column-mapping"}
-    without_effect: ClassVar = {
-        "timezone": "sessions use UTC on both sides, so TIMESTAMP values stay the same instant; only texts that"
-        " expression filters compare with a TIMESTAMP, and SQL dumps of other programs that name no time zone, are read"
-        " in it",
-        "validators": "nothing is validated continuously; compare the tables, for example with CHECKSUM TABLE",
-    }
-    idle_values: ClassVar = {"timezone": ("", "utc", "etc/utc", "+00:00")}
+    unset_values: ClassVar = {"collation_compatible": ("",), "meta-schema": ("",)}
 
     name: Annotated[str, checked(_task_name)]
     task_mode: Annotated[TaskMode, one_of(TaskMode, "config-task-mode")]
@@ -138,11 +144,12 @@ class TaskConfig(Section):
     clean_dump_file: Flag = True
     online_ddl: Flag = True
     online_ddl_scheme: Text = ""
-    shadow_table_rules: OnlineRules = (r"^_(.+)_(?:new|gho)$",)
-    trash_table_rules: OnlineRules = (r"^_(.+)_(?:ghc|del|old)$",)
+    shadow_table_rules: OnlineRules = SHADOW_TABLES
+    trash_table_rules: OnlineRules = TRASH_TABLES
     collation_compatible: Annotated[Collation, one_of(Collation, "config-collation")] = "loose"
     collation_map: CollationMap = Field(default_factory=dict)
     engine_map: EngineMap = Field(default_factory=dict)
+    mariadb2tidb: MariaDb2TiDb = MariaDb2TiDb()
     experimental: Experimental = Experimental()
     target_database: Endpoint
     mysql_instances: tuple[Instance, ...]
@@ -298,8 +305,8 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         case_sensitive=case_sensitive,
         clean_dump_file=task.clean_dump_file,
         online_ddl=task.online_ddl or bool(task.online_ddl_scheme),
-        shadow_table_rules=task.shadow_table_rules,
-        trash_table_rules=task.trash_table_rules,
+        shadow_table_rules=task.shadow_table_rules or SHADOW_TABLES,
+        trash_table_rules=task.trash_table_rules or TRASH_TABLES,
         shard_mode=task.shard_mode,
         collation_compatible=task.collation_compatible,
         collation_map=task.collation_map,

@@ -14,6 +14,17 @@ class ValidatorConfig(Section):
     """One entry of `validators`."""
 
     place: ClassVar = "under `validators`"
+    without_effect: ClassVar = {
+        "mode": "nothing is validated continuously; compare the tables, for example with CHECKSUM TABLE",
+    }
+    idle_values: ClassVar = {"mode": ("none",)}
+    unset_values: ClassVar = {
+        "mode": ("",),
+        **dict.fromkeys(("worker-count", "batch-query-size", "max-pending-row-count"), ("0",)),
+        **dict.fromkeys(("validate-interval", "check-interval", "row-error-delay", "meta-flush-interval"), ("0s", "0")),
+        "max-pending-row-size": ("",),
+    }
+
     mode: Annotated[ValidationMode, one_of(ValidationMode, "config-validation-mode")] = "none"
     worker_count: Annotated[int, whole(1, 1024)] = 4
     validate_interval: Annotated[float, duration(0.001)] = 10.0  # seconds

@@ -34,9 +34,9 @@ from pymysql.connections import Connection
 from pymysql.constants import CLIENT, COMMAND
 from pymysql.protocol import OKPacketWrapper
 
-from dm.config.endpoint import Endpoint
+from dm.config.endpoint import TIDB_VARIABLES, Endpoint
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
-from dm.downstream.session import CHARSET, COLLATION, RECORDED, session_statement
+from dm.downstream.session import CHARSET, COLLATION, RECORDED, refused_variable, session_statement
 from dm.errors import WHO, DMError, Grantee, nobody
 from dm.flavor import Flavor, flavor_of
 from dm.tls import EncryptedConnection
@@ -105,7 +105,7 @@ class TargetConnection:
         self._cursor = self._connection.cursor()
         self._packet = self._longest = sys.maxsize  # until the server has told
         try:
-            self.execute(session_statement(endpoint.session, foreign_key_checks=foreign_key_checks))
+            self._begin(endpoint, foreign_key_checks=foreign_key_checks)
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             # Without SESSION: MariaDB before 10.8 has explicit_defaults_for_timestamp for the whole server only.
             version, folds, packet, buffer, explicit = self.query(
@@ -132,6 +132,17 @@ class TargetConnection:
         self.data_bytes = self._packet - 1
         """How long a packet of LOAD DATA may get: the server ends the session where one has all bytes of its limit."""
         self._together = several
+
+    def _begin(self, endpoint: Endpoint, *, foreign_key_checks: bool) -> None:
+        """Put the session into its state; raises DMError `session-variable-refused` where it is the user's part."""
+        tidb = "tidb" in str(self._connection.get_server_info()).lower()
+        session = {
+            name: value for name, value in endpoint.session.items() if tidb or not name.startswith(TIDB_VARIABLES)
+        }
+        try:
+            self.execute(session_statement(session, foreign_key_checks=foreign_key_checks))
+        except DMError as error:
+            raise refused_variable(error, endpoint, self._role) or error from None
 
     @property
     def version(self) -> int:
@@ -328,12 +339,6 @@ class TargetConnection:
 
 
 def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool, several: bool) -> Connection[Any]:
-    security = endpoint.security
-    tls: dict[str, Any] = {}
-    if security is not None and security.ssl_ca:
-        tls = {"ssl_ca": security.ssl_ca, "ssl_verify_cert": True, "ssl_verify_identity": True}
-        if security.ssl_cert and security.ssl_key:
-            tls |= {"ssl_cert": security.ssl_cert, "ssl_key": security.ssl_key}
     return EncryptedConnection(
         host=endpoint.host,
         port=endpoint.port,
@@ -347,7 +352,7 @@ def _open(endpoint: Endpoint, read_timeout: int | None, *, local_data: bool, sev
         local_infile=False,  # the driver would open the file that the server names
         client_flag=(CLIENT.LOCAL_FILES if local_data else 0) | (CLIENT.MULTI_STATEMENTS if several else 0),
         autocommit=None,
-        **tls,
+        ssl=endpoint.security.context() if endpoint.security else None,
     )
 
 

@@ -24,6 +24,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from dm.config.endpoint import Endpoint
 from dm.errors import DMError
 
 CHARSET: Final = "utf8mb4"
@@ -86,6 +87,22 @@ def session_statement(session: Mapping[str, str], *, foreign_key_checks: bool) -
         number = re.fullmatch(r"-?\d+(\.\d+)?", value)
         settings.append(f"{name}={value}" if number else f"{name}='{_quoted(value)}'")
     return "SET " + ", ".join(f"SESSION {setting}" for setting in settings)
+
+
+def refused_variable(error: DMError, endpoint: Endpoint, role: str) -> DMError | None:
+    """The error that names the variable of the user's block, and where it stands; None if it is about none of them.
+
+    What the server refuses it names in quotes: "Unknown system variable 'x'" (1193), "Variable 'x' can't be set to the
+    value of 'y'" (1231), "Incorrect argument type to variable 'x'" (1232), "Variable 'x' is a GLOBAL variable" (1229).
+    """
+    for name in re.findall(r"'(\w+)'", error.cause):
+        if name.lower() in endpoint.session:
+            place = endpoint.session_places.get(name.lower(), "")
+            refused = DMError(
+                "session-variable-refused", role=role, variable=name.lower(), place=place, cause=error.cause
+            )
+            return refused.numbered(error.server_errno)
+    return None
 
 
 def _quoted(text: str) -> str:

@@ -232,5 +232,5 @@ def conditions(key: WalkedKey | None, bounds: Sequence[Bound]) -> list[str]:
 
 
 def rows_per_chunk(rows: int, largest: int, average_row: int) -> int:
-    """How many rows a chunk gets: as many as asked for, fewer where wide rows would pass `largest` bytes."""
-    return max(1, min(rows, largest // average_row if average_row else rows))
+    """How many rows a chunk gets: as many as asked for, fewer where wide rows would pass `largest` bytes (0: any)."""
+    return max(1, min(rows, largest // average_row if largest and average_row else rows))

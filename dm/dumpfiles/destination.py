@@ -19,3 +19,9 @@ class Destination:
     key: tuple[str, ...] = ()  # columns that name a row to a person
     typed: bool = False  # the types of values inside JSON documents count, where they are known
     local_data: bool = False  # the target takes LOAD DATA LOCAL for this table
+    own: tuple[tuple[Column, bytes], ...] = ()  # of the target's, which depend on the time zone, as expressions
+
+    @property
+    def same(self) -> tuple[tuple[Column, bytes], ...]:
+        """The columns that all rows fill by the same text."""
+        return (*self.constants, *self.own)

@@ -20,12 +20,17 @@ KINDS = (
     _problem("config-not-text", 20902, "not a text file: {why}", "a YAML file in UTF-8"),
     _problem("config-not-yaml", 20903, "not YAML: {why}"),
     _problem("config-expansion", 20904, "aliases or nesting make the file too large: {why}"),
+    _problem("config-other-kind", 20946, "this is a {found} file, and a {wanted} file is wanted here"),
     # Keys.
     _problem("config-unknown-key", 20003, "unknown key `{key}`"),
     _problem("config-duplicate-key", 20905, "key `{key}` stands here twice; the first is in line {first}"),
     _problem("config-missing-key", 20906, "required key `{key}` is missing"),
     _problem("config-refused-key", 20907, "`{key}` is not supported"),
     _problem("config-deprecated-key", 20908, "`{key}` is deprecated"),
+    _problem(
+        "config-deprecated-keys", 20940, "deprecated keys, accepted without effect or under today's name: {keys}",
+        "a file without them",
+    ),
     _problem("config-no-effect", 20909, "`{key}` has no effect here: {why}"),
     _problem("config-either-or", 20910, "`{key}` and `{other}` exclude each other"),
     # Values.
@@ -36,9 +41,31 @@ KINDS = (
     _problem("config-environment", 20915, "environment variable {variable} is not set"),
     _problem("config-password-file", 20916, "can't take the password from this file: {why}"),
     _problem("config-tls-file", 20917, "can't read the file: {why}"),
+    _problem("config-tls-content", 20941, "this is not the content of a PEM file"),
+    _problem(
+        "config-masked", 20942, "this is the mask that DM prints in place of a secret",
+        "the secret itself; a password also from a variable of the environment or by `password-file`",
+    ),
+    _problem(
+        "config-encrypted", 20010, "can't decrypt this password: {why}",
+        "DM's key file as `$DM_HOME/secret-key` (chmod 600), or where `dm-worker --secret-key-path` says",
+    ),
+    _problem(
+        "config-public-key", 20943, "this password is encrypted with the key that all DM before 8.0 share: it hides"
+        " nothing", "one from `dmctl encrypt`, a variable of the environment, or `password-file`",
+    ),
+    ErrorKind(
+        "secret-key-unusable", 20067, "config", "internal", "medium",
+        "can't take the key from {file}: {why}",
+        "make one with `openssl rand -hex 32`, or take DM's (`secret-key-path` of dm-master); `chmod 600`",
+    ),
     _problem("config-plain-pattern", 20918, "`{pattern}` looks like a regular expression, but is taken as it stands"),
     _problem("config-bad-gtid-set", 20920, "not a GTID set: {why}"),
     _problem("config-bad-extra-args", 20921, "{argument} is not possible here"),
+    _problem(
+        "config-ignored-extra-args", 20945, "{argument} has no effect: it is no option that DM gives to dumpling",
+        "options of dumpling such as `--consistency none`",
+    ),
     # Source files.
     _problem("config-source-id-empty", 20005, "`source-id` is empty"),
     _problem("config-source-id-too-long", 20006, "`source-id` is longer than 32 characters"),
@@ -67,6 +94,10 @@ KINDS = (
     _problem("config-shard-mode", 20033, "unknown shard mode {value}"),
     _problem("config-event-filter", 20037, "not a usable binlog event filter: {why}"),
     _problem("config-unreferenced", 20038, "{what} {value} is defined but no instance of `mysql-instances` names it"),
+    _problem(
+        "config-unknown-event", 20944, "there is no event {name}: the rule stands without it",
+        "the name of an event (DM leaves such a rule out as a whole, and says so in its log only)",
+    ),
     _problem("config-expression-kinds", 20039, "an expression filter holds one kind of expression, not several"),
     _problem("config-expression-unknown", 20040, "there is no expression filter {value}"),
     _problem("config-expression-grammar", 20041, "can't evaluate this expression: {why}"),

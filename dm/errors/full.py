@@ -188,8 +188,8 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-missing", 34014, "load-unit", "internal", "high",
         "{directory} has no finished dump",
-        "with task-mode `load`, check that `loaders.dir` and `name` are those of the task that made the dump (the "
-        "directory is `dir`, a dot and the task's name), and that it has finished; with `full` or `all`, start "
+        "with task-mode `load`, let `loaders.dir` name the directory of the dump as it stands (that of a task of dm is "
+        "its `dir`, a dot and its name), and check that the dump has finished; with `full` or `all`, start "
         "again with `dmctl start-task --remove-meta`",
     ),
     ErrorKind(

@@ -159,6 +159,25 @@ KINDS: tuple[ErrorKind, ...] = (
         "compare the column types of source and target; the target must have room for a row with an ENUM error value",
     ),
     ErrorKind(
+        "time-zone-unknown",
+        36991,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target does not know time zone {zone}, in which it is to fill column `{column}` of {table}",
+        "load the zones (`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` at the target) and `dmctl"
+        " resume-task`, or give `timezone` as an offset such as `+08:00`",
+    ),
+    ErrorKind(
+        "session-variable-refused",
+        36990,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the {role} refuses session variable `{variable}` ({place})",
+        "correct the value, or leave the variable out, in `session` of the file; then stop the task and start it",
+    ),
+    ErrorKind(
         "session-variable-invalid",
         36932,
         "sync-unit",

@@ -69,8 +69,14 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "relay-needed", 40909, "dm-worker", "internal", "medium",
-        "task {tasks} needs the relay of source {source}",
-        "stop the task first, or keep the relay running",
+        "task {tasks} needs the relay of source {source} until its load has ended",
+        "wait for the load (`dmctl query-status {tasks}`), or stop the task first",
+    ),
+    ErrorKind(
+        "relay-holds-more", 40940, "dm-worker", "internal", "medium",
+        "task {task} is at {place}, and source {source} itself has no binlog before {first} any more: only the relay's"
+        " files have what comes next",
+        "let the task apply it first (`dmctl query-status {task}` shows where it is), then stop the relay",
     ),
     ErrorKind(
         "daemon-running", 40910, "dm-worker", "internal", "medium",

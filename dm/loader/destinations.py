@@ -10,6 +10,7 @@ from dm.changes.constant import constant_columns
 from dm.changes.identity import is_keyed
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.downstream.local_zone import local_time
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.dumpfiles.literals import constant_literal, naming_key
@@ -62,6 +63,7 @@ class Destinations:
         # A table may have a foreign key to one that comes later; rows of any table may come before those of its parent.
         connection.execute("SET SESSION foreign_key_checks = 0")
         self._admission = LocalDataAdmission.ask(connection)
+        self._local_time = local_time(connection, subtask.timezone)
         strict = subtask.collation_compatible == "strict"
         self._targets = TargetTables.at(connection, strict_collations=strict, translation=rules.translation)
         self._made: list[TableSchema] = []
@@ -95,6 +97,8 @@ class Destinations:
             demand_complete(self._targets, self._run.key, schema, target)
         columns = tuple(column for column in schema.columns if column.generated is None)
         constants = constant_columns(table.name, [column.name for column in schema.columns], target, extracted)
+        filled = {column.name.lower() for column in (*schema.columns, *(each.column for each in constants))}
+        own = self._local_time.own_columns(target, filled) if columns else ()
         return Destination(
             target.name,
             columns,
@@ -103,6 +107,7 @@ class Destinations:
             naming_key(schema),
             self._subtask.spark.json_types == "exact",
             bool(columns) and self._admission.of(target),
+            tuple((each.column, each.inserted) for each in own if each.inserted is not None),
         )
 
     def _read_for_replay(self, table: DumpedTable) -> bool:

@@ -65,7 +65,7 @@ class LocalDataAdmission:
 def load_statement(
     target: TableName, columns: Sequence[Column], constants: Sequence[tuple[Column, bytes]], *, replace: bool
 ) -> bytes:
-    """The LOAD DATA statement for rows of these columns; `constants` are literals that all rows have."""
+    """The LOAD DATA statement for rows of these columns; `constants` are what all rows have, as SQL."""
     places, settings = [], []
     for at, column in enumerate(columns):
         name = Ident(column.name).sql

@@ -86,7 +86,7 @@ class PartWriter:
         """Write by LOAD DATA; False when the way there does not let it pass, whatever the server says."""
         destination = self.destination
         replace = destination.unique and self.on_duplicate == "replace"
-        statement = load_statement(destination.target, destination.columns, destination.constants, replace=replace)
+        statement = load_statement(destination.target, destination.columns, destination.same, replace=replace)
         sent = 0
 
         def pieces() -> Iterator[bytes]:
@@ -107,7 +107,7 @@ class PartWriter:
     def _insert(self, rows: Rows, documents: TypedDocuments | None, tally: Tally) -> None:
         destination = self.destination
         packet = int(self.connection.query("SELECT @@max_allowed_packet")[0][0])
-        columns = (*destination.columns, *(column for column, _ in destination.constants))
+        columns = (*destination.columns, *(column for column, _ in destination.same))
         head, tail = statement_frame(destination.target, columns, self.on_duplicate, unique=destination.unique)
         largest = min(_STATEMENT_BYTES, packet - _PACKET_MARGIN)
         for statement, count in statements(head, self._literals(rows, documents), tail, largest):
@@ -117,7 +117,7 @@ class PartWriter:
         names = [column.name for column in self.destination.columns]
         if documents is not None:
             names += self._types_columns()
-        constants = [literal for _, literal in self.destination.constants]
+        constants = [literal for _, literal in self.destination.same]
         for batch in rows(names):
             yield from row_literals(batch, self.destination.columns, constants, typed=documents)
 

@@ -95,8 +95,10 @@ class Planner:
         needed = self._needed([name for name, _ in binlog_files(self._connection)])
         if needed:
             return needed
-        if start is None or (not start.file and not start.gtid_set):
+        if start is None:
             return binlog_end(self._connection, facts, exact=False).file
+        if not start.file and not start.gtid_set:  # nothing is there yet: everything that the source still has
+            return binlog_files(self._connection)[0][0]
         if start.file and start.server_uuid in ("", facts.server_uuid):
             return start.file
         if start.gtid_set and facts.gtid_mode:

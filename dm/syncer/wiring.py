@@ -17,6 +17,7 @@ from dm.changes.plan import PlanOptions
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
+from dm.downstream.local_zone import local_time
 from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.position import Position
@@ -238,6 +239,7 @@ class Wiring:
             compact=bool(settings.compact) and same_rules,
             missing_row=settings.missing_row,
             narrower_columns=settings.narrower_columns,
+            local_time=local_time(self._connections[CONTROL], self._subtask.timezone),
         )
 
     def _ddl_barrier(self, lanes: Lanes, rows: RowPlacing) -> DdlBarrier:

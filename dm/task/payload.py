@@ -14,11 +14,13 @@ from dm.unit import JSON
 def dump_directory(config: SubtaskConfig, work_directory: Path) -> Path:
     """Where a subtask's dump files are: DM's place, the loader's `dir`, a dot and the task's name.
 
-    A relative `dir` begins where all tasks have their work directories. Where a task has several sources, which in DM
-    are on machines of their own, each has a directory in that.
+    A task that only loads takes `dir` as it stands, as in DM: the files are somebody else's. A relative `dir` begins
+    where all tasks have their work directories. Where a task has several sources, which in DM are on machines of their
+    own, each has a directory in that.
     """
     named = config.loader.dir.rstrip("/") or "/"
-    place = work_directory.parent / f"{named}.{config.task}"
+    loads_only = config.mode in ("load", "load&sync")
+    place = work_directory.parent / (named if loads_only else f"{named}.{config.task}")
     return place if config.sole_source else place / config.source_id
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import closing
 from pathlib import Path
 
 from dm.config import SourceConfig, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_directory import remove_files
 from dm.errors import DMError
-from dm.progress.checkpoint import has_checkpoint
+from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.chunks import load_is_finished
 from dm.progress.restart import no_other_run
 from dm.progress.tables import SubtaskKey, remove_progress
@@ -17,7 +18,7 @@ from dm.task.payload import dump_directory, sync_directory
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName
 from dm.upstream.connection import connect
-from dm.upstream.facts import read_facts
+from dm.upstream.facts import binlog_files, purged_gtids, read_facts
 
 
 def first_unit(config: SubtaskConfig) -> UnitName | None:
@@ -61,6 +62,30 @@ def demand_sole_run(config: SubtaskConfig) -> None:
             pass
     finally:
         connection.close()
+
+
+def demand_readable(config: SubtaskConfig) -> None:
+    """Ask whether the source still has what the task has yet to apply; raises DMError `relay-holds-more` where not."""
+    target = TargetConnection(config.target)
+    with closing(target):
+        known = has_checkpoint(target, key_of(config))
+        checkpoint = read_checkpoint(target, key_of(config)) if known else None
+    if checkpoint is None:
+        return  # it begins where its file says, at the source
+    position = checkpoint.position
+    connection = connect(config.source.endpoint)
+    with closing(connection):
+        facts = read_facts(connection)
+        names = [name for name, _ in binlog_files(connection)]
+        if position.file and position.server_uuid == facts.server_uuid:
+            there = position.file in names
+        else:
+            there = bool(position.gtid_set and facts.gtid_mode) and not (
+                purged_gtids(connection, facts) - position.gtid_set
+            )
+    if not there:
+        first = names[0] if names else "nothing"
+        raise DMError("relay-holds-more", source=config.source_id, task=config.task, place=position, first=first)
 
 
 def verify_source(config: SourceConfig) -> None:

@@ -11,7 +11,6 @@ given up after the time of a connect, not of a read.
 from __future__ import annotations
 
 import re
-import ssl
 import struct
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ import pymysql
 from pymysql.constants import CR
 from pymysql.cursors import Cursor
 
-from dm.config.endpoint import Endpoint, Security
+from dm.config.endpoint import TIDB_VARIABLES, Endpoint
 from dm.errors import PRIVILEGE_ERRORS, REFUSED_STATEMENT, WHO, DMError, Grantee, nobody, privilege_missing
 from dm.tls import EncryptedConnection
 
@@ -32,7 +31,6 @@ __all__ = [
     "PROMPT_SECONDS",
     "Connection",
     "Endpoint",
-    "Security",
     "SqlRow",
     "connect",
     "fetch",
@@ -174,15 +172,6 @@ def _server_error(
     return DMError(name, role=role, statement=statement, cause=words)
 
 
-def _tls(security: Security | None) -> ssl.SSLContext | None:
-    if security is None or not security.ssl_ca:
-        return None
-    context = ssl.create_default_context(cafile=str(security.ssl_ca))
-    if security.ssl_cert and security.ssl_key:
-        context.load_cert_chain(str(security.ssl_cert), str(security.ssl_key))
-    return context
-
-
 def connect(
     endpoint: Endpoint,
     *,
@@ -191,11 +180,11 @@ def connect(
     read_timeout: float | None = 60,
 ) -> Connection:
     """Log in and fix the session; every failure is a DMError."""
-    tls = _tls(endpoint.security)
-    in_clear: dict[str, Callable[[Any], Any]] = (
-        {} if tls is not None else {"mysql_clear_password": _NeverInClear, "dialog": _NeverInClear}
-    )
     try:
+        tls = endpoint.security.context() if endpoint.security else None
+        in_clear: dict[str, Callable[[Any], Any]] = (
+            {} if tls is not None else {"mysql_clear_password": _NeverInClear, "dialog": _NeverInClear}
+        )
         connection = _Session(
             host=endpoint.host,
             port=endpoint.port,
@@ -227,12 +216,22 @@ def connect(
 
 
 def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
+    tidb = "tidb" in str(cast(Any, connection).get_server_info()).lower()
     for name, value in endpoint.session.items():
+        if name.startswith(TIDB_VARIABLES) and not tidb:
+            continue
         if not name.replace("_", "").isalnum():
             raise DMError("statement-failed", role=role, statement=f"SET {name}", cause="not a variable name")
         # A numeric variable refuses text; everything in the file is text.
         number = int(value) if re.fullmatch(r"-?\d{1,19}", str(value)) else None
-        fetch(connection, f"SET SESSION `{name}` = %s", (value if number is None else number,), role=role)
+        try:
+            fetch(connection, f"SET SESSION `{name}` = %s", (value if number is None else number,), role=role)
+        except DMError as error:
+            if error.name != "statement-failed":
+                raise
+            place = endpoint.session_places.get(name, "")
+            refused = DMError("session-variable-refused", role=role, variable=name, place=place, cause=error.cause)
+            raise refused.numbered(error.server_errno) from None
     # Last, whatever the user's block says: what is read and written here is UTC, and no answer ends before its last row
     # (`DEFAULT` would be the server's global limit). Row events have the columns of keys that the server has made by
     # itself; MySQL has the switch for showing them since 8.0.30, and MariaDB leaves this comment alone.

@@ -98,6 +98,12 @@ class TableStructure(_Body):
     text: str = ""
 
 
+class Encrypt(_Body):
+    """A password to encrypt."""
+
+    text: str = Field(repr=False)
+
+
 class OfSources(_Body):
     """Which of a task's sources are meant; all when none is named."""
 
@@ -119,6 +125,10 @@ def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], 
     def end() -> Answer:
         shutdown()
         return {"result": True, "msg": "", "pid": os.getpid()}
+
+    @app.post("/api/v1/encrypt", response_model=None)
+    def encrypt(body: Encrypt) -> Answer:
+        return operations.encrypt(body.text)
 
     _sources(app, operations)
     _tasks(app, operations)

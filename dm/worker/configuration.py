@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from dm.config import SourceConfig, TaskConfig, read_source, read_task
+from dm.config.cipher import SecretKey
 from dm.worker.registry import ConfigFile
 
 
-def parse_source(file: ConfigFile) -> SourceConfig:
-    """The source in a file; raises ConfigErrors."""
-    return read_source(file.text, file=file.name, directory=Path(file.directory), environ=file.environment)
+@dataclass(frozen=True, slots=True)
+class ConfigReader:
+    """Reads them with the key of passwords that DM has encrypted."""
 
+    key_file: Path
 
-def parse_task(file: ConfigFile, sources: Mapping[str, SourceConfig]) -> tuple[TaskConfig, list[str]]:
-    """The task in a file, checked against the sources there are, and the warnings; raises ConfigErrors."""
-    task = read_task(file.text, sources, file=file.name, directory=Path(file.directory), environ=file.environment)
-    return task, [str(warning) for warning in task.warnings]
+    def encrypted(self, password: str) -> str:
+        """A password as a file may hold it; raises DMError `secret-key-unusable`."""
+        return SecretKey.read(self.key_file).encrypt(password)
+
+    def source(self, file: ConfigFile) -> SourceConfig:
+        """The source in a file; raises ConfigErrors."""
+        return read_source(
+            file.text, file=file.name, directory=Path(file.directory), environ=file.environment, key_file=self.key_file
+        )
+
+    def task(self, file: ConfigFile, sources: Mapping[str, SourceConfig]) -> tuple[TaskConfig, list[str]]:
+        """The task in a file, checked against the sources there are, and the warnings; raises ConfigErrors."""
+        task = read_task(
+            file.text,
+            sources,
+            file=file.name,
+            directory=Path(file.directory),
+            environ=file.environment,
+            key_file=self.key_file,
+        )
+        return task, [str(warning) for warning in task.warnings]

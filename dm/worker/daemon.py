@@ -12,6 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import structlog
 from starlette.types import ASGIApp
@@ -142,6 +143,9 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--metrics-addr", metavar="127.0.0.1:PORT", help=f"a port for Prometheus that has /metrics alone; {token}"
     )
+    parser.add_argument(
+        "--secret-key-path", metavar="FILE", type=Path, help="the key of encrypted passwords; else $DM_HOME/secret-key"
+    )
     parser.add_argument("--version", action="version", version=f"dm-worker {installed_version()}")
     options = parser.parse_args(arguments)
     configure(process="dm-worker")
@@ -150,7 +154,7 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: stop.set())
     try:
         ports = Ports(*(loopback(text) if text else None for text in (options.listen, options.metrics_addr)))
-        serve(Home.of(os.environ), parts, ports, stop)
+        serve(Home.of(os.environ, options.secret_key_path), parts, ports, stop)
     except DMError as error:
         structlog.get_logger().error("dm-worker ends", error=str(error))
         print(error, file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see
@@ -168,11 +172,11 @@ def main() -> None:
     """The console script."""
     from dm.task import operators, tracked_structure
     from dm.task.precheck import prechecks
-    from dm.task.progress import demand_sole_run, first_unit, forget_progress, verify_source
+    from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress, verify_source
     from dm.task.start_time import begin_at, place_of
 
     progress = ProgressAtTarget(demand_sole_run, operators.operate, tracked_structure.operate)
-    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at, progress)
+    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at, progress, demand_readable)
     sys.exit(run(Parts(servers, first_unit)))
 
 

@@ -20,12 +20,18 @@ class Home:
     """The directory and the names in it."""
 
     directory: Path
+    key_file: Path | None = None
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Home:
-        """The home that the environment names."""
+    def of(cls, environment: Mapping[str, str], key_file: Path | None = None) -> Home:
+        """The home that the environment names; the key of encrypted passwords may lie elsewhere."""
         named = environment.get("DM_HOME")
-        return cls((Path(named) if named else Path("~/.dm")).expanduser().absolute())
+        return cls((Path(named) if named else Path("~/.dm")).expanduser().absolute(), key_file)
+
+    @property
+    def secret_key(self) -> Path:
+        """The file with the key of passwords that DM has encrypted; it need not be there."""
+        return self.key_file or self.directory / "secret-key"
 
     @property
     def registry(self) -> Path:

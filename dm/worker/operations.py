@@ -26,7 +26,7 @@ from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
-from dm.worker.configuration import parse_source, parse_task
+from dm.worker.configuration import ConfigReader
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
@@ -50,6 +50,7 @@ class Servers:
     place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
     begin_at: Callable[[SubtaskConfig, TimePlace], list[str]]  # makes it the checkpoint; gives warnings
     progress: ProgressAtTarget
+    demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
 
 
 class Operations:
@@ -59,8 +60,9 @@ class Operations:
         self._loop = loop
         self._supervisor = supervisor
         self._servers = servers
+        self._read = ConfigReader(supervisor.home.secret_key)
         self._starting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by task
-        self.relays = RelayVerbs(loop, supervisor)
+        self.relays = RelayVerbs(loop, supervisor, servers.demand_readable)
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
 
     def take_up(self) -> None:
@@ -68,12 +70,14 @@ class Operations:
         supervisor = self._supervisor
         registry = supervisor.registry
         sources = {
-            name: Source(record.file, _or_error(parse_source, record.file), record.relay_asked, record.relay_intent)
+            name: Source(
+                record.file, _or_error(self._read.source, record.file), record.relay_asked, record.relay_intent
+            )
             for name, record in registry.sources().items()
         }
         configs = {name: source.config for name, source in sources.items() if isinstance(source.config, SourceConfig)}
         tasks = {
-            name: Task(file, _or_error(lambda one: parse_task(one, configs)[0], file))
+            name: Task(file, _or_error(lambda one: self._read.task(one, configs)[0], file))
             for name, file in registry.tasks().items()
         }
         records = registry.subtasks()
@@ -116,7 +120,7 @@ class Operations:
         configs: dict[str, SourceConfig] = {}
         by_name: dict[str, ConfigFile] = {}
         for file in files:
-            config = parse_source(file)
+            config = self._read.source(file)
             if config.source_id in configs:
                 raise DMError("source-exists", source=config.source_id)
             configs[config.source_id], by_name[config.source_id] = config, file
@@ -176,7 +180,11 @@ class Operations:
 
     def source_id_of(self, file: ConfigFile) -> str:
         """The id in a source file, so that verbs take the file in place of the name."""
-        return parse_source(file).source_id
+        return self._read.source(file).source_id
+
+    def encrypt(self, text: str) -> Answer:
+        """`encrypt`: the form in which files may hold a password."""
+        return {"result": True, "msg": "", "cipherText": self._read.encrypted(text)}
 
     # tasks
 
@@ -315,7 +323,9 @@ class Operations:
 
     def _parse_task(self, file: ConfigFile) -> tuple[TaskConfig, list[str]]:
         known = self._loop.call(lambda: {name: source.config for name, source in self._supervisor.sources.items()})
-        return parse_task(file, {name: config for name, config in known.items() if isinstance(config, SourceConfig)})
+        return self._read.task(
+            file, {name: config for name, config in known.items() if isinstance(config, SourceConfig)}
+        )
 
     def _operate(self, name: str, sources: Sequence[str], verb: Callable[[Job], None]) -> list[Job]:
         def operate() -> list[Job]:

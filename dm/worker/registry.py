@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import Literal, cast
 
 from dm import faults
 from dm.errors import DMError
@@ -52,13 +52,17 @@ class ConfigFile:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)  # values of the ${NAMES} in the text
 
 
+# stopped: by a person, who may do so as long as every task can read on from the source itself.
+RelayIntent = Literal["running", "paused", "stopped"]
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """A source, and what is wanted of its relay."""
 
     file: ConfigFile
     relay_asked: bool  # by start-relay; a file's `enable-relay` is another matter
-    relay_intent: Intent
+    relay_intent: RelayIntent
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,10 +97,7 @@ class Registry:
     def sources(self) -> dict[str, SourceRecord]:
         """All sources by their id."""
         rows = self._read("SELECT id, name, text, directory, environment, relay_asked, relay_intent FROM source")
-        return {
-            str(row[0]): SourceRecord(_file(row[1:5]), bool(row[5]), "paused" if row[6] == "paused" else "running")
-            for row in rows
-        }
+        return {str(row[0]): SourceRecord(_file(row[1:5]), bool(row[5]), cast(RelayIntent, row[6])) for row in rows}
 
     def tasks(self) -> dict[str, ConfigFile]:
         """All task files by the task's name."""
@@ -129,7 +130,7 @@ class Registry:
         with self._transaction():
             self._database.execute("DELETE FROM source WHERE id = ?", (source,))
 
-    def set_relay(self, source: str, *, asked: bool, intent: Intent) -> None:
+    def set_relay(self, source: str, *, asked: bool, intent: RelayIntent) -> None:
         """Note what is wanted of a source's relay."""
         with self._transaction():
             self._database.execute(

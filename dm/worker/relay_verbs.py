@@ -6,8 +6,10 @@ does not run the daemon takes the relay's lock and does the same, so there is al
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dm.clock import SystemClock
-from dm.config import SourceConfig
+from dm.config import SourceConfig, SubtaskConfig
 from dm.config.source import Purge
 from dm.errors import DMError
 from dm.relay.puller import sole_writer
@@ -27,9 +29,10 @@ Answer = dict[str, JSON]
 class RelayVerbs:
     """Start, stop, pause, resume and purge."""
 
-    def __init__(self, loop: Loop, supervisor: Supervisor) -> None:
+    def __init__(self, loop: Loop, supervisor: Supervisor, demand_readable: Callable[[SubtaskConfig], None]) -> None:
         self._loop = loop
         self._supervisor = supervisor
+        self._demand_readable = demand_readable
 
     def operate(self, name: str, verb: str) -> Answer:
         """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`."""
@@ -39,11 +42,14 @@ class RelayVerbs:
             if verb == "start":
                 self._start(name, source)
             elif verb == "stop":
-                self._stop(name, source)
+                self._stop(name)
             else:
                 self._rest_or_go_on(name, source, verb)
             return source_line(self._supervisor, name)
 
+        if verb == "stop":
+            for subtask in self._loop.call(lambda: self._may_stop(name)):
+                self._demand_readable(subtask)
         return {"result": True, "msg": "", "sources": [self._loop.call(operate)]}
 
     def _start(self, name: str, source: Source) -> None:
@@ -53,13 +59,19 @@ class RelayVerbs:
         if source.relay is not None and source.relay.subtask.stage == "Paused":
             source.relay.subtask.resume()
 
-    def _stop(self, name: str, source: Source) -> None:
-        needed_by = self._supervisor.tasks_needing_relay(name)
-        if needed_by:
-            raise DMError("relay-needed", source=name, tasks=", ".join(needed_by))
+    def _may_stop(self, name: str) -> list[SubtaskConfig]:
+        """Raise DMError where the relay has to run; gives the subtasks that have to read on without it."""
+        source = self._supervisor.source(name)
         if isinstance(source.config, SourceConfig) and source.config.enable_relay:
             raise DMError("relay-by-file", source=name)
-        self._supervisor.set_relay(name, asked=False)
+        loading = self._supervisor.tasks_loading(name)
+        if loading:
+            raise DMError("relay-needed", source=name, tasks=", ".join(loading))
+        return self._supervisor.syncers_of(name) if source.relay is not None else []
+
+    def _stop(self, name: str) -> None:
+        self._may_stop(name)
+        self._supervisor.set_relay(name, asked=False, intent="stopped")
 
     def _rest_or_go_on(self, name: str, source: Source, verb: str) -> None:
         if source.relay is None:

@@ -28,7 +28,7 @@ from dm.task.subtask import RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts
-from dm.worker.registry import ConfigFile, Registry, SubtaskRecord
+from dm.worker.registry import ConfigFile, Registry, RelayIntent, SubtaskRecord
 
 SETTLED_SECONDS = 30.0  # a run that has lasted this long has got over what ended the last one
 
@@ -90,6 +90,11 @@ class Job:
         self.status = status
         if self.supervisor.clock.monotonic() - self.began >= SETTLED_SECONDS:
             self.subtask.settled(self._number)
+
+    @property
+    def loads(self) -> bool:
+        """Whether its load is under way, or to begin."""
+        return self.subtask.unit in ("Dump", "Load")
 
     def resume(self) -> None:
         """A person's resume, which also gives the relay another chance to serve."""
@@ -158,7 +163,7 @@ class Source:
     file: ConfigFile
     config: SourceConfig | DMError  # the error when a file that was stored can't be understood any more
     relay_asked: bool = False
-    relay_intent: Intent = "running"
+    relay_intent: RelayIntent = "running"
     relay: Job | None = None
 
 
@@ -286,12 +291,12 @@ class Supervisor:
             source.relay.subtask.stop()
         del self.sources[name]
 
-    def set_relay(self, name: str, *, asked: bool | None = None, intent: Intent | None = None) -> None:
+    def set_relay(self, name: str, *, asked: bool | None = None, intent: RelayIntent | None = None) -> None:
         """Note what a person wants of a relay, and do it."""
         self._note_relay(name, asked=asked, intent=intent)
         self.tick_relay(name)
 
-    def _note_relay(self, name: str, *, asked: bool | None = None, intent: Intent | None = None) -> None:
+    def _note_relay(self, name: str, *, asked: bool | None = None, intent: RelayIntent | None = None) -> None:
         source = self.source(name)
         wanted = (
             source.relay_asked if asked is None else asked,
@@ -328,6 +333,8 @@ class Supervisor:
         if self.relay_wanted(name):
             if source.relay is None and isinstance(source.config, SourceConfig):
                 source.relay = self._relay_job(name, source.config)
+                if source.relay_intent == "stopped":  # a load needs it, and keeps it
+                    self._note_relay(name, intent="running")
                 if source.relay_intent == "paused":
                     source.relay.subtask.rest()
                 else:
@@ -359,12 +366,32 @@ class Supervisor:
         return by_file or source.relay_asked or bool(self.tasks_needing_relay(name))
 
     def tasks_needing_relay(self, source: str) -> list[str]:
-        """The tasks whose full load needs the binlog to be pulled meanwhile."""
+        """The tasks whose full load needs the binlog to be pulled meanwhile; they go on reading what was pulled.
+
+        Where a person has stopped the relay, only those whose load is under way.
+        """
+        stopped = self.sources[source].relay_intent == "stopped"
         return [
             name
             for name, task in self.tasks.items()
-            if source in task.jobs and task.jobs[source].subtask.units[0] != "Sync" and _syncs(task.jobs[source])
+            if (job := task.jobs.get(source)) is not None
+            and job.subtask.units[0] != "Sync"
+            and _syncs(job)
+            and (not stopped or job.loads)
         ]
+
+    def tasks_loading(self, source: str) -> list[str]:
+        """The tasks on a source that will follow it from before their load, which has not ended."""
+        return [name for name in self.tasks_of(source) if (job := self.tasks[name].jobs[source]).loads and _syncs(job)]
+
+    def syncers_of(self, source: str) -> list[SubtaskConfig]:
+        """The subtasks that follow the source's binlog by now."""
+        found = []
+        for task in self.tasks.values():
+            job = task.jobs.get(source)
+            if job is not None and job.subtask.unit == "Sync" and isinstance(task.config, TaskConfig):
+                found.append(task.config.subtask(source, self.source_configs()))
+        return found
 
     # runs
 
@@ -373,6 +400,8 @@ class Supervisor:
         if job.waiting is None:
             return
         run, unit = job.waiting
+        if job.loads:
+            self.tick_relay(job.source)  # it may have been stopped by a person, until now that a load begins
         if job.task is not None and not self._relay_serves(job, unit):
             job.subtask.detail = f"waits for the relay of source {job.source} to receive"
             return

@@ -61,8 +61,13 @@ def test_the_servers_own_spelling_is_understood() -> None:
     assert str(GtidSet.parse(spelled)) == f"{UUIDS[0]}:1-3:5:tag_a:2-4:9,{UUIDS[1]}:7"
 
 
+def test_number_0_says_that_nothing_of_the_server_is_there() -> None:
+    assert GtidSet.parse(f"{UUIDS[0]}:0") == GtidSet.empty()
+    assert str(GtidSet.parse(f"{UUIDS[0]}:0,{UUIDS[1]}:0:7")) == f"{UUIDS[1]}:7"
+
+
 @pytest.mark.parametrize(
-    "text", ["x", f"{UUIDS[0]}", f"{UUIDS[0]}:0", f"{UUIDS[0]}:1-x", "0-1", "0-1-2-3", f"{UUIDS[0]}:1,0-1-2"]
+    "text", ["x", f"{UUIDS[0]}", f"{UUIDS[0]}:0-5", f"{UUIDS[0]}:1-x", "0-1", "0-1-2-3", f"{UUIDS[0]}:1,0-1-2"]
 )
 def test_nonsense_is_refused(text: str) -> None:
     with pytest.raises(GtidFormatError):

@@ -44,6 +44,7 @@ from dm.upstream.facts import (
     has_table,
     has_view,
     list_tables,
+    purged_gtids,
     read_structure,
 )
 from dm.upstream.file_beginning import creation_time
@@ -85,13 +86,25 @@ class Origin:
         """The position that `meta` means; raises DMError."""
         start = Position("", "", MAGIC_SIZE, GtidSet.empty(self.facts.flavor))
         if meta.binlog_gtid and (self._subtask.source.enable_gtid or not meta.binlog_name):
-            start = self._placed(replace(start, gtid_set=GtidSet.parse(meta.binlog_gtid, self.facts.flavor)))
+            wanted = GtidSet.parse(meta.binlog_gtid, self.facts.flavor)
+            start = self._placed(replace(start, gtid_set=wanted)) if wanted else self._beginning()
         else:
             offset = max(meta.binlog_pos, MAGIC_SIZE)
             start = replace(start, server_uuid=self.facts.server_uuid, file=meta.binlog_name, offset=offset)
         self.demand_same_file(start)
         complete = self._source.complete(start)
         return complete if complete.server_uuid else replace(complete, server_uuid=self.facts.server_uuid)
+
+    def _beginning(self) -> Position:
+        """Where the source's binlog begins, if that is its very first one; raises DMError."""
+        connection, facts = self.addresses.open()
+        with closing(connection):
+            lost = purged_gtids(connection, facts)
+            files = [name for name, _ in binlog_files(connection)]
+        if lost:
+            there = f"{files[0]} to {files[-1]}"
+            raise DMError("source-binlog-purged", wanted="its beginning", available=there, missing=lost, ours="")
+        return Position(facts.server_uuid, files[0], MAGIC_SIZE, GtidSet.empty(facts.flavor))
 
     def demand_same_file(self, start: Position) -> None:
         """Check that a relay's file in which a run begins is the source's file of that name; raises DMError."""

@@ -18,8 +18,19 @@ from dm.task.precheck.server import Server
 def computed_values(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Warnings of triggers and generated columns by which the target's rows become other ones."""
     if context.loads or context.syncs:
+        yield from _zone(context, answers)
         yield from _triggers(context, answers)
         yield from _generated(context, answers)
+
+
+def _zone(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    zone = context.config.timezone
+    if zone and context.target.query("SELECT CONVERT_TZ('2020-01-01 00:00:00', '+00:00', %s)", zone)[0][0] is None:
+        yield answers.warning(
+            f"the target does not know `timezone: {zone}`; the task pauses at a table of the target with a column of"
+            " its own that is filled with the local time",
+            "`mysql_tzinfo_to_sql /usr/share/zoneinfo | mysql -u root mysql` there, or an offset such as `+08:00`",
+        )
 
 
 def _triggers(context: Context, answers: Answers) -> Iterator[CheckResult]:

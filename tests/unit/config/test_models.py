@@ -184,7 +184,7 @@ def test_every_key_can_be_set() -> None:
     ]
     read = task(EVERY_TASK_KEY)
     assert [(warning.path, warning.code) for warning in read.warnings] == [
-        ("validators", 20909),
+        ("validators.v.mode", 20909),
     ]
     subtask = read.subtask("mysql-01")
     assert (subtask.dumper.threads, subtask.loader.pool_size, subtask.syncer.worker_count) == (2, 3, 5)
@@ -202,13 +202,21 @@ def test_every_key_can_be_set() -> None:
 
 
 def test_a_key_that_does_nothing_yet_says_so() -> None:
-    (warning,) = task(f"{TASK}timezone: Asia/Shanghai\n").warnings
-    assert (warning.path, warning.code) == ("timezone", 20909)
+    (warning,) = task(f"{TASK}mariadb2tidb: {{mode: on}}\n").warnings
+    assert (warning.path, warning.code) == ("mariadb2tidb.mode", 20909)
     assert "has no effect here: " in warning.message
 
 
 @pytest.mark.parametrize(
-    "line", ["timezone: UTC", "timezone: '+00:00'", "online-ddl: false", "    syncer: {compact: false}", "spark: {}"]
+    "line",
+    [
+        "timezone: UTC",
+        "timezone: Asia/Shanghai",
+        "mariadb2tidb: {mode: auto, enabled-rules: [], strict-mode: true}",
+        "online-ddl: false",
+        "    syncer: {compact: false}",
+        "spark: {}",
+    ],
 )
 def test_what_asks_for_what_is_the_case_anyway_needs_no_warning(line: str) -> None:
     assert task(f"{TASK}{line}\n").warnings == ()
@@ -221,7 +229,7 @@ def test_what_asks_for_what_is_the_case_anyway_needs_no_warning(line: str) -> No
         "auto-fix-gtid: true",
         "meta-dir: x",
         "charset: utf8",
-        "tracer: {}",
+        "tracer: {a: b}",
         "relay-ring-size: 8",
         "from: {host: a, max-allowed-packet: 1}",
     ],
@@ -242,7 +250,7 @@ def test_retired_source_keys_are_warnings(line: str) -> None:
         "heartbeat-report-interval: 1",
         "online-ddl-scheme: gh-ost",
         "experimental: {async-checkpoint-flush: true}",
-        "black-white-list: {}",
+        "black-white-list: {b: {}}",
     ],
 )
 def test_retired_task_keys_are_warnings(line: str) -> None:
@@ -279,7 +287,9 @@ def test_the_old_name_of_the_lists_works_and_the_new_one_wins() -> None:
     lists = task(old).subtask("mysql-01").block_allow_list
     assert lists is not None
     assert lists.do_dbs == ("old",)
-    assert [warning.code for warning in task(old).warnings] == [20908, 20908]
+    (warning,) = task(old).warnings
+    assert (warning.code, warning.line) == (20940, 10)
+    assert "`black-white-list` (lines 10, 11: use `block-allow-list`)" in warning.message
     both = TASK + "    black-white-list: b\n    block-allow-list: c\nblock-allow-list:\n  b: {}\n  c: {do-dbs: [new]}\n"
     lists = task(both).subtask("mysql-01").block_allow_list
     assert lists is not None

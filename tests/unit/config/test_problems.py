@@ -40,11 +40,10 @@ syncers:
         (11, 24, "routes.r2.schema-pattern", 20045),
         (13, 3, "syncers.global", 20038),
         (13, 26, "syncers.global.worker-count", 20912),
-        (13, 39, "syncers.global.batch", 20912),
         (13, 42, "syncers.global.batch", 20905),
     ]
     lines = str(raised.value).splitlines()
-    assert "task.yaml: 14 problems" in lines[0]
+    assert "task.yaml: 13 problems" in lines[0]
     assert lines[2] == (
         "task.yaml:2:12: task-mode: unknown task mode 'al'; expected one of `full`, `incremental`, `all`, `dump`, "
         "`load`, `load&sync`; did you mean `all`? [20020]"
@@ -100,8 +99,10 @@ FROM_CASES = [
     ("from: {host: a, password-file: not-there}", "from.password-file", 20916),
     ("from: {host: a, password-file: .}", "from.password-file", 20916),
     ("from: {host: a, security: {ssl-ca: not-there}}", "from.security.ssl-ca", 20917),
-    ("from: {host: a, security: {ssl-ca-bytes: x}}", "from.security.ssl-ca-bytes", 20907),
-    ("from: {host: a, security: {cert-allowed-cn: [x]}}", "from.security.cert-allowed-cn", 20907),
+    ("from: {host: a, security: {ssl-ca-bytes: x}}", "from.security.ssl-ca-bytes", 20941),
+    ("from: {host: a, security: {ssl-key-base64: '??'}}", "from.security.ssl-key-base64", 20941),
+    ("from: {host: a, security: {cert-allowed-cn: [x]}}", "from.security.ssl-ca", 20906),
+    ("from: {host: a, password: '******'}", "from.password", 20942),
     ("from: {host: a, session: [x]}", "from.session", 20911),
     ("from: {host: a, pasword: x}", "from.pasword", 20003),
     ("from: root@localhost", "from", 20911),
@@ -172,7 +173,7 @@ TASK_CASES = [
     ("trash-table-rules: ['(']", "trash-table-rules[0]", 20048),
     ("collation_compatible: exact", "collation_compatible", 20052),
     ("column-mappings: {a: b}", "column-mappings", 20064),
-    ("mariadb2tidb: {mode: auto}", "mariadb2tidb", 20907),
+    ("mariadb2tidb: {mode: always}", "mariadb2tidb.mode", 20912),
     ("spark: {master: [a]}", "spark.master", 20911),
     ("spark: {master: 'sparkk://host'}", "spark.master", 20912),
     ("spark: {master: 'local[four]'}", "spark.master", 20912),
@@ -215,11 +216,10 @@ def test_files_are_only_left_out_where_a_copy_can_go_on(mode: str, section: str,
 
 
 SECTION_CASES = [
-    ("mydumper: {threads: 0}", "mydumper.threads", 20912),
+    ("mydumper: {threads: -1}", "mydumper.threads", 20912),
     ("mydumper: {chunk-filesize: big}", "mydumper.chunk-filesize", 20047),
     ("mydumper: {extra-args: --snapshot 1}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: -B shop}", "mydumper.extra-args", 20921),
-    ("mydumper: {extra-args: --consistncy none}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: --consistency maybe}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: --threads x}", "mydumper.extra-args", 20921),
     ("mydumper: {threads: abc, extra-args: -t 8}", "mydumper.threads", 20912),
@@ -227,7 +227,6 @@ SECTION_CASES = [
     ("mydumper: {chunk-filesize: abc, extra-args: -F 64M}", "mydumper.chunk-filesize", 20047),
     ("mydumper: {threads: abc, extra-args: --consistency none}", "mydumper.threads", 20912),
     ("mydumper: {extra-args: '--where \"a'}", "mydumper.extra-args", 20921),
-    ("mydumper: {extra-args: shop}", "mydumper.extra-args", 20921),
     ("loader: {import-mode: physical}", "loader.import-mode", 20053),
     ("loader: {import-mode: import-into}", "loader.import-mode", 20053),
     ("loader: {import-mode: fast}", "loader.import-mode", 20053),

@@ -75,6 +75,13 @@ def test_the_dump_directory_is_where_dm_has_it(directory: str, expected: str) ->
     assert dump_directory(several, work) == Path(expected.replace("test", config.task)) / "mysql-01"
 
 
+@pytest.mark.parametrize("mode", ["load", "load&sync"])
+def test_a_task_that_only_loads_takes_its_directory_as_it_stands(mode: str) -> None:
+    text = TASK.replace("task-mode: all", f"task-mode: {mode}")
+    config = task(f"{text}    loader: {{dir: /data/of-another}}\n").subtask("mysql-01", {"mysql-01": source(SOURCE)})
+    assert dump_directory(config, Path("/home/work/shop")) == Path("/data/of-another")
+
+
 def test_a_directory_of_another_machine_is_refused() -> None:
     with pytest.raises(DMError):
         task(f"{TASK}    loader: {{dir: 's3://bucket/x'}}\n")

@@ -44,6 +44,11 @@ def verify_source(config: SourceConfig) -> None:
         raise DMError("access-denied", role="upstream", address=config.endpoint.address, user=config.endpoint.user)
 
 
+def demand_readable(config: SubtaskConfig) -> None:
+    if "purged" in answers():
+        raise DMError("relay-holds-more", source=config.source_id, task=config.task, place="a.3", first="a.7")
+
+
 def check(_config: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
     failing = answers().get("failing_check")
     results = [CheckResult("version", f"source {source}", "success", "MySQL 9.7") for source in sources]
@@ -91,6 +96,6 @@ def operate_structure(config: SubtaskConfig, request: StructureRequest) -> str:
 
 if __name__ == "__main__":
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
-    servers = Servers(verify_source, check, forget_progress, place_of, begin_at, progress)
+    servers = Servers(verify_source, check, forget_progress, place_of, begin_at, progress, demand_readable)
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

@@ -1,0 +1,125 @@
+"""Passwords of a file: plain, a variable of the environment, encrypted by DM, or in a file of their own.
+
+What DM prints in place of a password is told from one, so that nobody logs in with six asterisks. A text in the form of
+DM's encrypted passwords is opened with the key file; what a variable or a password file holds is taken as it is. No
+problem ever shows a value.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import BeforeValidator, SecretStr, ValidationInfo
+
+from dm.config.cipher import PUBLIC_KEY, SecretKey, encrypted
+from dm.config.document import Scalar
+from dm.config.scalar import wrong, wrong_type
+from dm.config.section import LoadContext
+from dm.errors import DMError
+
+MASK: Final = "******"  # what DM prints for a password
+PASSWORD_FILE_LIMIT: Final = 4096  # bytes
+
+_VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_OR_PLAIN: Final = "or, where it is the password itself, give it by `${VARIABLE}` or `password-file`"
+
+
+def referenced_variables(text: str) -> frozenset[str]:
+    """Names of the environment variables that a file's text may refer to as `${NAME}`."""
+    return frozenset(match[1] for match in _VARIABLE.finditer(text))
+
+
+def demand_unmasked(text: str) -> None:
+    """Raise the error of a value that DM has masked."""
+    if text == MASK:
+        raise wrong("config-masked")
+
+
+def _secret(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, SecretStr):
+        return value
+    if isinstance(value, str):  # the wire form: resolved before, taken as it is
+        return SecretStr(value)
+    if not isinstance(value, Scalar):
+        raise wrong_type(value, "a text")
+    demand_unmasked(value.text)
+    variable = _VARIABLE.fullmatch(value.text)
+    if variable is None:
+        content = encrypted(value.text)
+        return SecretStr(value.text if content is None else _opened(content, value, info))
+    environ = info.context.environ if isinstance(info.context, LoadContext) else os.environ
+    if variable[1] not in environ:
+        raise wrong(
+            "config-environment",
+            suggestion="export it, or use `password-file`",
+            variable=variable[1],
+        )
+    return SecretStr(environ[variable[1]])
+
+
+def _opened(content: bytes, value: Scalar, info: ValidationInfo) -> str:
+    """The password that DM has encrypted: with the key file's key, else with the one that older DM's share."""
+    context = info.context
+    path = context.key_file if isinstance(context, LoadContext) else None
+    if path is not None and path.exists():
+        try:
+            plain = SecretKey.read(path).decrypt(content)
+        except DMError as error:
+            raise wrong("config-encrypted", error.workaround, why=error.message) from None
+        if plain is not None:
+            return plain
+        why = f"the key in {path} is another one"
+    else:
+        why = "DM has encrypted it, and there is no key file" + (f" {path}" if path is not None else "")
+    plain = SecretKey(PUBLIC_KEY).decrypt(content)
+    if plain is None:
+        raise wrong("config-encrypted", suggestion=_OR_PLAIN, why=why)
+    if isinstance(context, LoadContext):
+        context.report.add("config-public-key", value.mark, value.path, warning=True)
+    return plain
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_secret)]
+
+
+def password_from(path: Path, named: Scalar, context: LoadContext) -> str | None:
+    """The password that a file holds; None when a problem was recorded."""
+
+    def problem(why: str) -> None:
+        context.report.add(
+            "config-password-file", named.mark, named.path, why=why, expected="a file that holds only the password"
+        )
+
+    try:
+        with path.open("rb") as file:
+            status = os.fstat(file.fileno())
+            content = file.read(PASSWORD_FILE_LIMIT + 1)
+        password = content.decode()
+    except OSError as error:
+        problem(error.strerror or "unknown")
+        return None
+    except UnicodeDecodeError:
+        problem("it is not UTF-8 text")
+        return None
+    password = password.removesuffix("\n").removesuffix("\r")
+    if len(content) > PASSWORD_FILE_LIMIT or "\n" in password or "\0" in password:
+        problem("it holds more than one line")
+        return None
+    if not password:
+        problem("it is empty")
+        return None
+    if stat.S_ISREG(status.st_mode) and status.st_mode & (stat.S_IRGRP | stat.S_IROTH):
+        context.report.add(
+            "config-no-effect",
+            named.mark,
+            named.path,
+            key="password-file",
+            why="other users of this machine can read the file",
+            suggestion="chmod 600",
+            warning=True,
+        )
+    return password

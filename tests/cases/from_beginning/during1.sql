@@ -1,0 +1,2 @@
+-- wait synced
+UPDATE shop.t SET v = 'later' WHERE id = 2;
