@@ -66,7 +66,8 @@ class TidbServer(PrivateServer):
             "temp-dir": str(self.directory / "tmp"),
             "tmp-storage-path": str(self.directory / "tmp"),
             "log": {"level": "warn"},
-            "status": {"report-status": False},
+            # A TiDB asks itself for the sessions of its cluster through this port.
+            "status": {"status-host": HOST, "status-port": free_port()},
             **self._settings,
         }
 
