@@ -7,12 +7,13 @@ CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help install demo lint test chaos bench bench-quick bench-large profile lock clean
+.PHONY: help install demo lint test tidb test-tidb chaos bench bench-quick bench-large profile lock clean
 
 help:
 	@echo "make install   packages, a virtual environment, both servers"
 	@echo "make demo      the whole path on private servers (DEMO_FLAGS=--keep leaves it running)"
 	@echo "make test      linters, types, layers, all tests but the long ones"
+	@echo "make tidb      TiDB's server, built once per machine in some minutes; needs Go (make test-tidb: the tests on it)"
 	@echo "make chaos     the long tests and crash loops, the parts that have not passed on this code (PART=n runs one,"
 	@echo "               PART=state tells how they stand; CHAOS_FLAGS=--minutes=60 is for the crash loops)"
 	@echo "make bench     dm beside its peers; writes docs/performance.md (make bench-quick: two minutes, writes nothing)"
@@ -36,10 +37,18 @@ lint: install
 test: lint
 	$(BIN)/pytest -m "not chaos" $(PYTEST_FLAGS)
 
+# With TiDB in place, make test and make chaos run its tests, too; without it they are skipped.
+tidb:
+	scripts/build_tidb.sh
+
+test-tidb: install tidb
+	$(BIN)/pytest -m "tidb and not chaos" $(PYTEST_FLAGS)
+
 # Parts of at most an hour; docs/chaos-result.json keeps what passed on which commit. Without PART all run that have not
 # passed on this code; PART=state only tells. What tests measured goes to docs/chaos-figures.json, also when one failed.
 chaos: install
 	scripts/fetch_statements.sh
+	-@scripts/build_tidb.sh
 	-@scripts/install.sh /usr/bin/mydumper:mydumper
 	$(BIN)/python -m tests.chaos --part="$(PART)" --pytest-flags="$(CHAOS_PYTEST_FLAGS)" --loop-flags="$(CHAOS_FLAGS)"
 

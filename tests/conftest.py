@@ -3,6 +3,8 @@
 import pytest
 from hypothesis import settings
 
+from tests.testbed import tidb
+
 pytest_plugins = ["tests.testbed.fixtures"]
 
 # Hypothesis fails an example that took longer than 200 ms; on a shared machine any does.
@@ -11,8 +13,14 @@ settings.load_profile("dm")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Long tests run on one flavour in `make test` (`ci_flavor`) and on the others in `make chaos`."""
+    """Long tests run on one flavour in `make test` (`ci_flavor`) and on the others in `make chaos`.
+
+    Tests on TiDB run where TiDB is: it takes minutes to build, so `make install` does not.
+    """
+    not_built = None if tidb.binary().exists() else pytest.mark.skip(reason="TiDB is not here: make tidb builds it")
     for item in items:
+        if not_built is not None and item.get_closest_marker("tidb") is not None:
+            item.add_marker(not_built)
         marker = item.get_closest_marker("ci_flavor")
         if marker is not None and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
             flavor = item.callspec.params.get("flavor")

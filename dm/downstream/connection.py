@@ -38,7 +38,7 @@ from dm.config.endpoint import TIDB_VARIABLES, Endpoint
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.downstream.session import CHARSET, COLLATION, RECORDED, refused_variable, session_statement
 from dm.errors import WHO, DMError, Grantee, nobody
-from dm.flavor import Flavor, flavor_of
+from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.tls import EncryptedConnection
 
 CONNECT_TIMEOUT: Final = 10
@@ -114,7 +114,8 @@ class TargetConnection:
             )[0]
             self.version_text: str = str(version)
             self.flavor: Flavor = flavor_of(self.version_text)
-            if self.flavor == "mysql" and self.version >= _GENERATED_KEYS:
+            self.tidb: bool = is_tidb(self.version_text)
+            if self.flavor == "mysql" and not self.tidb and self.version >= _GENERATED_KEYS:
                 # A key that the source has made by itself, and shows, is one here as well, and may be hidden.
                 self.execute("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
         except DMError:

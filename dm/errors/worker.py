@@ -125,7 +125,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "token-unusable", 40919, "config", "internal", "high",
         "the token {path} can't be used: {problem}",
-        "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus, dmctl)",
+        "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus)",
     ),
     ErrorKind(
         "file-unreadable", 48900, "config", "not-set", "medium",

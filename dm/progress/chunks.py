@@ -25,6 +25,7 @@ import time
 from dataclasses import dataclass
 from typing import Final
 
+from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.downstream.session import CHARSET, COLLATION
 from dm.errors import DMError
@@ -109,17 +110,18 @@ def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop:
         raise
     if str(found) != dump_id:
         raise DMError("load-other-dump", task=key.task, source=key.source_id)
+    if connection.tidb:
+        _end_sessions(connection, key, stop)  # see `_epoch`
     return LoadRun(key, dump_id, int(epoch) + 1, bool(finished))
 
 
 def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading.Event) -> None:
     """Kill the writers of earlier runs and wait until the server has rolled them back."""
-    asked = ", ".join(["IS_USED_LOCK(%s)"] * MOST_WRITERS)
     names = tuple(key.lock_name(f"load-{slot}") for slot in range(MOST_WRITERS))
     deadline = time.monotonic() + _BUSY_SECONDS
     killed: set[int] = set()
     while True:
-        holders = {int(holder) for holder in connection.query(f"SELECT {asked}", names)[0] if holder is not None}
+        holders = session_lock.holders(connection, names)
         if not holders:
             return
         for holder in holders - killed:
@@ -132,7 +134,7 @@ def _end_sessions(connection: TargetConnection, key: SubtaskKey, stop: threading
 def take_slot(connection: TargetConnection, key: SubtaskKey) -> None:
     """Make the session one that a later run can find; the server frees the slot with the session."""
     for slot in range(MOST_WRITERS):
-        if connection.query("SELECT GET_LOCK(%s, 0)", (key.lock_name(f"load-{slot}"),))[0][0] == 1:
+        if session_lock.take(connection, key.lock_name(f"load-{slot}")):
             return
     raise DMError("load-busy", cause=f"{MOST_WRITERS} sessions write at the same time")
 
@@ -142,11 +144,7 @@ def claim_part(
 ) -> bool:
     """Enter the part into the open transaction; False when it is loaded already, DMError when a newer run took over."""
     _speak_text(connection)
-    found = connection.query(
-        f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = '' LOCK IN SHARE MODE",
-        (run.key.source_id,),
-    )
-    if not found or int(found[0][0]) != run.epoch:
+    if _epoch(connection, run) != run.epoch:
         raise DMError("load-fenced", task=run.key.task)
     affected = connection.execute(
         f"INSERT IGNORE INTO {run.table.sql} (id, cp_schema, cp_table, generation, chunk, part, dump_id, epoch,"
@@ -158,6 +156,20 @@ def claim_part(
         ),
     )  # fmt: skip
     return affected == 1
+
+
+def _epoch(connection: TargetConnection, run: LoadRun) -> int | None:
+    """The epoch, which nobody can raise before the transaction ends.
+
+    TiDB has no shared locks. There the session's slot does the same: it was taken before this, so whoever raises the
+    epoch after this finds the session, and ends it before it goes on.
+    """
+    lock = "" if connection.tidb else " LOCK IN SHARE MODE"
+    found = connection.query(
+        f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''{lock}",
+        (run.key.source_id,),
+    )
+    return int(found[0][0]) if found else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from dm.clock import Clock
+from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.progress.lane_rows import DDL
@@ -26,10 +27,9 @@ POLL_SECONDS = 0.05
 Waiting = Callable[[str], None]
 
 
-def lock_holder(connection: TargetConnection, key: SubtaskKey, lane: str) -> int | None:
-    """The target's number of the session that holds a lane's lock; None when nobody does."""
-    holder = connection.query("SELECT IS_USED_LOCK(%s)", (key.lock_name(lane),))[0][0]
-    return None if holder is None else int(holder)
+def lock_holders(connection: TargetConnection, key: SubtaskKey, lane: str) -> frozenset[int]:
+    """The target's numbers of the sessions that hold a lane's lock."""
+    return session_lock.holders(connection, [key.lock_name(lane)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,8 @@ class Fence:
         """Make `connection` the holder of the lane's lock, ending whoever holds it; raises DMError `stopped`."""
         name = self.key.lock_name(lane)
         killed = 0
-        while connection.query("SELECT GET_LOCK(%s, 0)", (name,))[0][0] != 1:
-            holder = lock_holder(connection, self.key, lane)
-            if holder is not None:
+        while not session_lock.take(connection, name):
+            for holder in lock_holders(connection, self.key, lane):
                 killed = self._end(connection, lane, holder, killed)
             if self.clock.wait(self.stop, POLL_SECONDS):
                 raise DMError("stopped-while-waiting", what=f"the session of lane {lane} of an earlier run")

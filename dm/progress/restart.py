@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
+from dm.downstream import session_lock
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -38,13 +39,14 @@ _LOCK_SECONDS = 3  # a run that has just ended is given time to be gone
 def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None]:
     """Be who may change the subtask's progress; raises DMError while a run holds it."""
     name = key.lock_name(CONTROL)
-    if connection.query("SELECT GET_LOCK(%s, %s)", (name, _LOCK_SECONDS))[0][0] != 1:
-        holder = connection.query("SELECT IS_USED_LOCK(%s)", (name,))[0][0]
-        raise DMError("task-runs-elsewhere", task=key.task, source=key.source_id, connection=holder or "unknown")
+    if not session_lock.take(connection, name, _LOCK_SECONDS):
+        others = session_lock.holders(connection, [name])
+        holder = ", ".join(map(str, sorted(others))) or "unknown"
+        raise DMError("task-runs-elsewhere", task=key.task, source=key.source_id, connection=holder)
     try:
         yield
     finally:
-        connection.query("SELECT RELEASE_LOCK(%s)", (name,))
+        session_lock.release(connection, name)
 
 
 def begin_at(

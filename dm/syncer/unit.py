@@ -17,7 +17,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.progress.fence import Fence, lock_holder
+from dm.progress.fence import Fence, lock_holders
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.takeover import Takeover, take_over
@@ -116,11 +116,11 @@ class SyncUnit:
             return None
         try:
             with closing(TargetConnection(self._subtask.target)) as connection:
-                holder = lock_holder(connection, self._claim.key, CONTROL)
+                others = lock_holders(connection, self._claim.key, CONTROL) - self._resources.sessions.numbers
                 epoch, ours = self._claim.stored_epoch(connection), self._claim.epoch
         except DMError:
             return None
-        if holder not in (None, *self._resources.sessions.numbers) or (epoch is not None and epoch > ours):
+        if others or (epoch is not None and epoch > ours):
             return self._claim.fenced()
         if epoch == ours and not fenced:
             return None

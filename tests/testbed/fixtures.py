@@ -4,6 +4,7 @@ mysql, mariadb      shared servers of the session
 flavor              both flavours, one after the other
 twin                the compiled parts and, where they have twins, Python alone: what uses it runs twice
 upstream, target    shared servers of the current flavour; `upstreams` are two, `upstream` is the first of them
+tidb                the shared TiDB of the session; tests that use it are marked `tidb`
 server              factory of servers that the test may kill: server(flavor, gtid=False, binlog_row_metadata="FULL")
 schema              factory of fresh schemas: schema(upstream, target) creates one name on all these servers
 """
@@ -16,11 +17,13 @@ from typing import Protocol
 
 import pytest
 
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import Option, ThrowawayServer
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident
 from tests.testbed.decoders import compiled, running
-from tests.testbed.park import ServerPark
+from tests.testbed.park import ROOT_PASSWORD, ServerPark
+from tests.testbed.tidb import TidbServer
 
 
 class ServerFactory(Protocol):
@@ -34,7 +37,7 @@ class ServerFactory(Protocol):
 class SchemaFactory(Protocol):
     """Creates a schema of one fresh name on servers."""
 
-    def __call__(self, *servers: ThrowawayServer, prefix: str = "t") -> str: ...
+    def __call__(self, *servers: PrivateServer, prefix: str = "t") -> str: ...
 
 
 @pytest.fixture(scope="session")
@@ -52,6 +55,13 @@ def mysql(park: ServerPark) -> ThrowawayServer:
 @pytest.fixture(scope="session")
 def mariadb(park: ServerPark) -> ThrowawayServer:
     return park.shared("mariadb", "upstream-1")
+
+
+@pytest.fixture(scope="session")
+def tidb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TidbServer]:
+    server = TidbServer(tmp_path_factory.mktemp("tidb"), password=ROOT_PASSWORD)
+    yield server.start()
+    server.destroy()
 
 
 # Of a module, because hypothesis takes the fixtures of a function for ones that each example would need anew.
@@ -101,9 +111,9 @@ def server(park: ServerPark) -> Iterator[ServerFactory]:
 
 @pytest.fixture
 def schema() -> Iterator[SchemaFactory]:
-    made: list[tuple[ThrowawayServer, str]] = []
+    made: list[tuple[PrivateServer, str]] = []
 
-    def create(*servers: ThrowawayServer, prefix: str = "t") -> str:
+    def create(*servers: PrivateServer, prefix: str = "t") -> str:
         name = f"{prefix}_{secrets.token_hex(4)}"
         for where in servers:
             where.execute(f"CREATE DATABASE {Ident(name).sql}")

@@ -87,7 +87,7 @@ class DdlSession:
         )[0]
         self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
         self._explicit_timestamps = str(found[3])
-        self._tidb = "tidb" in connection.version_text.lower()
+        self._tidb = connection.tidb
         self._old_mode: str | None = None  # where there is one that decides what utf8 means
         if connection.flavor == "mariadb" and connection.version >= UTF8_CHOSEN_SINCE:
             self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
