@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dm.config.document import SIZE_LIMIT, YamlMap, marks_of, parse
+from dm.config.file_kind import Kind, is_other
 from dm.config.problem import Mark, Report
 from dm.config.references import check_references
 from dm.config.rule_sets import check_rule_sets
@@ -40,7 +41,7 @@ def read_source(
 ) -> SourceConfig:
     """Read a source file's content; `file` is for messages, relative paths in it start at `directory`."""
     context = _context(file, directory, environ)
-    tree = parse(content, context.report)
+    tree = _tree(content, "source", context.report)
     source = None if tree is None else read_section(SourceConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_rule_sets(tree, context.report)
@@ -60,7 +61,7 @@ def read_task(
 ) -> TaskConfig:
     """Read a task file's content; `file` is for messages, relative paths in it start at `directory`."""
     context = _context(file, directory, environ)
-    tree = parse(content, context.report)
+    tree = _tree(content, "task", context.report)
     task = None if tree is None else read_section(TaskConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_references(tree, sources, context.report)
@@ -72,6 +73,11 @@ def read_task(
     task._marks = {} if tree is None else marks_of(tree)
     task._sources = dict(sources or {})
     return task
+
+
+def _tree(content: str | bytes, kind: Kind, report: Report) -> YamlMap | None:
+    tree = parse(content, report)
+    return None if tree is None or is_other(tree, kind, report) else tree
 
 
 def _context(file: str, directory: Path | None, environ: Mapping[str, str] | None) -> LoadContext:

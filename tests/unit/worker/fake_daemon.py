@@ -44,7 +44,7 @@ def verify_source(config: SourceConfig) -> None:
         raise DMError("access-denied", role="upstream", address=config.endpoint.address, user=config.endpoint.user)
 
 
-def check(_config: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
+def check(_config: TaskConfig, sources: Sequence[str], *, anew: bool = False) -> list[CheckResult]:
     failing = answers().get("failing_check")
     results = [CheckResult("version", f"source {source}", "success", "MySQL 9.7") for source in sources]
     if failing:
