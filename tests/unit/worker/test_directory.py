@@ -61,7 +61,7 @@ def test_a_bad_dump_directory_is_told_before_the_start(tmp_path: Path) -> None:
         for verb in ("check-task", "start-task"):
             failed = one.said(verb, "t.yaml")
             assert failed.status == PRECHECK_FAILED
-            assert f"the dump directory {one.directory}/file/dump.t can not be used: Not a directory" in failed.out
+            assert f"the dump directory {one.directory}/file/dump.t can't be used: Not a directory" in failed.out
         assert one.ok("query-status")["tasks"] == []
 
         (one.directory / "servers.json").write_text('{"first_unit": {"t": "Sync"}}')
