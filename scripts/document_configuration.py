@@ -96,6 +96,7 @@ CHAPTERS: Final = (
             "pause-space": "not in DM: with less than these GB free, fractions included, the relay waits, and goes on"
             " by itself when a tenth more is free; 0: it goes on until the disk is full, and then waits too",
         },
+        {"pause-space": "`1`"},
     ),
     Chapter(
         "checker",

@@ -20,14 +20,17 @@ from dm.cli.invocation import (
     task_name,
 )
 from dm.cli.output import Format
+from dm.cli.plain_values import PlainGroup
 from dm.errors import DMError
 
 binlog_app = typer.Typer(
+    cls=PlainGroup,
     help="Skip, replace or precede single events of the binlog, such as a DDL that the target refuses.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 structure_app = typer.Typer(
+    cls=PlainGroup,
     help="Show, replace or forget the structure of a source's table at the checkpoint of a paused task.",
     no_args_is_help=True,
     rich_markup_mode=None,

@@ -6,25 +6,26 @@ tasks are to go on.
 
 from __future__ import annotations
 
+import json
 import os
 import re
-import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, cast
-
-import httpx
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import urlencode
 
 from dm.cli.authorization import authorization
 from dm.errors import DMError, ErrorReport
 from dm.worker.home import HOME_TAKEN_STATUS, Home
 
+if TYPE_CHECKING:
+    from subprocess import Popen
+
 START_SECONDS = 30.0
-# A verb answers when its work is done: a check asks several servers, a pause waits until the units rest.
-_TIMEOUT = httpx.Timeout(600.0, connect=10.0)
+# A verb answers when its work is done: a check asks several servers, a pause waits until the units rest. DM's default.
+ANSWER_SECONDS = 600.0
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")  # as dm.config reads it, without importing that much
 
 # What a daemon needs of its user's environment. It outlives the shell that it was started from, and so do its children;
@@ -67,79 +68,87 @@ def read_config_file(path: str) -> Answer:
     }
 
 
+class NotConnectedError(OSError):
+    """Nobody listens there."""
+
+
 class Client:
     """A connection to one daemon."""
 
-    def __init__(self, address: str | None, environment: Mapping[str, str], say: Say) -> None:
+    def __init__(
+        self, address: str | None, environment: Mapping[str, str], say: Say, seconds: float = ANSWER_SECONDS
+    ) -> None:
         self._say = say
         self._home = Home.of(environment)
         self._address = address
-        if address is None:
-            self._where = str(self._home.directory)
-        else:
-            self._where = address if "://" in address else f"http://{address}"
+        self._seconds = seconds
+        self._where = str(self._home.directory) if address is None else address
         self._headers = {} if address is None else authorization(environment)
 
     def get(self, path: str, **parameters: object) -> Answer:
         """Ask for something."""
-        return self._request("GET", path, params=parameters)
+        return self._request("GET", f"{path}?{urlencode(parameters, doseq=True)}")
 
     def post(self, path: str, body: object = None) -> Answer:
         """Have something done."""
-        return self._request("POST", path, json={} if body is None else body)
+        return self._request("POST", path, {} if body is None else body)
 
     def put(self, path: str, body: object) -> Answer:
         """Have something replaced."""
-        return self._request("PUT", path, json=body)
+        return self._request("PUT", path, body)
 
     def running(self) -> bool:
         """Whether the daemon answers, without starting one."""
         try:
-            self._send("GET", "/api/v1/daemon")
-        except httpx.TransportError:
+            self._send("GET", "/api/v1/daemon", None)
+        except OSError:
             return False
         return True
 
-    def _request(self, method: str, path: str, **arguments: Any) -> Answer:
+    def _request(self, method: str, path: str, body: object = None) -> Answer:
         try:
-            response = self._send(method, path, **arguments)
-        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            if self._address is not None:
-                raise DMError("daemon-unreachable", address=self._address) from error
-            self._start_daemon()
-            response = self._send(method, path, **arguments)
-        except httpx.TransportError as error:
+            try:
+                answer = self._send(method, path, body)
+            except NotConnectedError as error:
+                if self._address is not None:
+                    raise DMError("daemon-unreachable", address=self._address) from error
+                self._start_daemon()
+                answer = self._send(method, path, body)
+        except TimeoutError as error:
+            raise DMError("daemon-silent", address=self._where, seconds=f"{self._seconds:g}") from error
+        except OSError as error:
             raise DMError("daemon-unreachable", address=self._where) from error
-        return self._answer(response)
+        return self._answer(*answer)
 
-    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+    def _send(self, method: str, path: str, body: object) -> tuple[int, bytes]:
+        from dm.cli.exchange import over_port, over_socket  # not for --help
+
+        request = (method, path, body)
         if self._address is not None:
-            options: dict[str, Any] = {"timeout": _TIMEOUT, "trust_env": False, "headers": self._headers}
-            with httpx.Client(base_url=self._where, **options) as client:
-                return client.request(method, path, **arguments)
-        if not self._home.directory.is_dir():
-            raise httpx.ConnectError("no daemon has ever run here")
+            return over_port(self._address, request, self._headers, self._seconds)
+        if not self._home.exists():
+            raise NotConnectedError("no daemon has ever run here")
         with self._home.socket_path() as name:
-            _knock(name)
-            # verify: there is no TLS here, and reading the CA certificates is most of a request's time
-            transport = httpx.HTTPTransport(uds=name, verify=False)
-            with httpx.Client(base_url="http://dm-worker", transport=transport, timeout=_TIMEOUT) as client:
-                return client.request(method, path, **arguments)
+            return over_socket(name, request, self._seconds)
 
-    def _answer(self, response: httpx.Response) -> Answer:
+    def _answer(self, status: int, text: bytes) -> Answer:
         try:
-            answer = response.json()
+            answer = json.loads(text)
         except ValueError as error:
-            raise DMError("bad-answer", address=self._where, status=response.status_code) from error
+            raise DMError("bad-answer", address=self._where, status=status) from error
         if not isinstance(answer, dict) or "result" not in answer:
-            raise DMError("bad-answer", address=self._where, status=response.status_code)
+            raise DMError("bad-answer", address=self._where, status=status)
         if answer["result"]:
             return answer
         if "error" in answer:
             raise Refused(cast(ErrorReport, answer["error"]), answer)
-        raise DMError("bad-answer", address=self._where, status=response.status_code, cause=str(answer.get("msg")))
+        raise DMError("bad-answer", address=self._where, status=status, cause=str(answer.get("msg")))
 
     def _start_daemon(self) -> None:
+        with self._home.usable():
+            self._start_daemon_in_home()
+
+    def _start_daemon_in_home(self) -> None:
         self._home.create()
         log = self._home.daemon_log
         self._say(f"no dm-worker runs in {self._home.directory}: starting a private one (log: {log})")
@@ -154,7 +163,9 @@ class Client:
                 # Another one is just starting, and will answer soon; or just ending, and then this one is needed.
                 process = self._launch(log)
 
-    def _launch(self, log: Path) -> subprocess.Popen[bytes]:
+    def _launch(self, log: Path) -> Popen[bytes]:
+        import subprocess  # seldom needed, and slow to import
+
         with log.open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "dm.worker.daemon"],
@@ -170,15 +181,6 @@ def _passed_on(environment: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
     }
-
-
-def _knock(path: str) -> None:
-    """See whether somebody listens; httpx leaves its socket open when nobody does."""
-    with socket.socket(socket.AF_UNIX) as probe:
-        try:
-            probe.connect(path)
-        except OSError as error:
-            raise httpx.ConnectError(str(error)) from error
 
 
 def _last_line(log: Path) -> str:

@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +36,6 @@ SOURCES = ("shop-1", "shop-2")
 POLL_SECONDS = 0.25
 LINE_SECONDS = 1.0
 PATIENCE_SECONDS = 300.0
-EXAMPLE = Path(__file__).parent.parent.parent / "task-examples" / "demo.yaml"
 
 
 @dataclass
@@ -114,7 +114,7 @@ class Demo:
                 f"  user: {server.user}\n  password: {server.password}\n"
             )
             self._private(f"{source_id}.yaml", text)
-        task = EXAMPLE.read_text(encoding="utf-8").replace("port: 3306", f"port: {self.target.port}")
+        task = example().replace("port: 3306", f"port: {self.target.port}")
         self._private("task.yaml", task.replace("${DM_DEMO_TARGET_PASSWORD}", self.target.password))
 
     def _private(self, name: str, text: str) -> None:
@@ -170,7 +170,7 @@ class Demo:
 
     def _follow(self, until: Callable[[Mapping[str, Any]], bool], what: str) -> Mapping[str, Any]:
         """Show the progress until the condition holds; raises DMError for an error that only a person can mend."""
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        began = time.monotonic()
         while True:
             status = self._status()
             for sync in _syncs(status):
@@ -180,9 +180,10 @@ class Demo:
             if time.monotonic() - self._last_line >= LINE_SECONDS:
                 self._last_line = time.monotonic()
                 output.print_line(_line(status, sum(writer.tally.transactions for writer in self._writers)))
-            if time.monotonic() > deadline or any(_given_up(subtask) for subtask in _subtasks(status)):
+            waited = time.monotonic() - began
+            if waited > PATIENCE_SECONDS or any(_given_up(subtask) for subtask in _subtasks(status)):
                 output.status_table(dict(status))
-                raise DMError("demo-stuck", what=what, seconds=int(PATIENCE_SECONDS), log=self.home / "log")
+                raise DMError("demo-stuck", what=what, seconds=int(waited), log=self.home / "log")
             time.sleep(POLL_SECONDS)
 
     def _compare(self) -> bool:
@@ -221,6 +222,11 @@ class Demo:
         for server in (*self.upstreams, self.target):
             server.destroy()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+
+def example() -> str:
+    """The task file of the demo, which comes with the package."""
+    return resources.files("dm.demo").joinpath("task.yaml").read_text(encoding="utf-8")
 
 
 def _alive(pid: int) -> bool:

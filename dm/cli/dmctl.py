@@ -15,13 +15,16 @@ import typer
 from dm.cli import follow as following
 from dm.cli import output as printer
 from dm.cli.binlog import binlog_app, structure_app
-from dm.cli.client import Refused, read_config_file
+from dm.cli.client import Client, Refused, read_config_file
+from dm.cli.completion import be_ready, completion
+from dm.cli.config_verbs import config_app
 from dm.cli.encrypt import encrypt
 from dm.cli.invocation import (
     AddrOption,
     OutputOption,
+    RpcTimeoutOption,
     SourceOption,
-    TaskArgument,
+    TasksArgument,
     as_json,
     client_of,
     is_file,
@@ -29,8 +32,12 @@ from dm.cli.invocation import (
     of_task,
     settings,
     task_name,
+    tasks_on,
 )
+from dm.cli.logs import logs
+from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
+from dm.cli.plain_values import PlainGroup
 from dm.cli.shell import Shell
 from dm.errors import DMError, ErrorReport
 
@@ -39,26 +46,50 @@ _PRECHECK_CODES = (26005, 26007)
 
 app = typer.Typer(
     name="dmctl",
+    cls=Verbs,
     help="Controls dm: sources are upstream servers, tasks migrate from sources into a target.",
     add_completion=False,
     no_args_is_help=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-sources_app = typer.Typer(help="Add, update, stop and show sources.", no_args_is_help=True, rich_markup_mode=None)
+sources_app = typer.Typer(
+    cls=PlainGroup, help="Add, update, stop and show sources.", no_args_is_help=True, rich_markup_mode=None
+)
 app.add_typer(sources_app, name="operate-source")
 app.add_typer(binlog_app, name="binlog")
 app.add_typer(structure_app, name="binlog-schema")
 app.command("encrypt")(encrypt)
+app.add_typer(config_app, name="config")
 
 FileArgument = Annotated[str, typer.Argument(help="the task file")]
 FilesArgument = Annotated[list[str], typer.Argument(help="source files")]
 
 
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from dm.worker.version import installed_version  # what looks it up is imported for no other verb
+
+        printer.print_line(f"dmctl {installed_version()}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="print the version")
+]
+
+
 @app.callback(invoke_without_command=True)
-def start(context: typer.Context, output: OutputOption = None, addr: AddrOption = None) -> None:
+def start(
+    context: typer.Context,
+    output: OutputOption = None,
+    addr: AddrOption = None,
+    rpc_timeout: RpcTimeoutOption = None,
+    version: VersionOption = False,
+) -> None:
     """Without a verb: an interactive shell."""
     settings.output, settings.addr = output or settings.output, addr or settings.addr
+    settings.seconds = rpc_timeout or settings.seconds
     if context.invoked_subcommand is None:
         raise typer.Exit(Shell(execute, sorted(_verbs()), sys.stdin.isatty()).run())
 
@@ -224,7 +255,7 @@ def start_task(
 
 @app.command("stop-task")
 def stop_task(
-    task: TaskArgument, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+    task: TasksArgument = None, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
 ) -> None:
     """Stop a task and forget it; its progress stays in the target, so that starting it again goes on."""
     _operate("stop", task, source, output, addr)
@@ -232,7 +263,7 @@ def stop_task(
 
 @app.command("pause-task")
 def pause_task(
-    task: TaskArgument, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+    task: TasksArgument = None, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
 ) -> None:
     """Let a task rest until resume-task."""
     _operate("pause", task, source, output, addr)
@@ -240,7 +271,7 @@ def pause_task(
 
 @app.command("resume-task")
 def resume_task(
-    task: TaskArgument, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+    task: TasksArgument = None, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
 ) -> None:
     """Go on after pause-task, or after an error."""
     _operate("resume", task, source, output, addr)
@@ -291,8 +322,13 @@ def demo(context: typer.Context) -> None:
     raise typer.Exit(import_module("dm.cli.demo").main(context.args))
 
 
+app.command("logs")(logs)
+app.command("completion")(completion)
+
+
 def _verbs() -> list[str]:
-    return [command.name or "" for command in app.registered_commands] + ["operate-source", "binlog", "binlog-schema"]
+    groups = [group.name for group in app.registered_groups if isinstance(group.name, str)]
+    return [command.name or "" for command in app.registered_commands] + groups
 
 
 def _files(paths: Sequence[str]) -> dict[str, Any]:
@@ -315,14 +351,36 @@ def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: st
     _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
 
 
-def _operate(verb: str, task: str, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
+def _operate(verb: str, task: str | None, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
     client = client_of(addr)
+    if task is None:
+        _operate_all(verb, client, sources or [], as_json(chosen))
+        return
     name = task_name(client, task)
     answer = client.post(f"{of_task(name)}/{verb}", {"sources": sources or []})
     if as_json(chosen):
         printer.print_json(answer)
     else:
         printer.stages_table(answer)
+
+
+def _operate_all(verb: str, client: Client, sources: Sequence[str], json: bool) -> None:
+    """Do it to each task of the sources; one that refuses keeps none of the others from it."""
+    answers: list[Mapping[str, Any]] = []
+    for task, there in tasks_on(client, sources).items():
+        try:
+            answers.append(client.post(f"{of_task(task)}/{verb}", {"sources": there}))
+        except Refused as refused:
+            answers.append({**refused.answer, "taskName": task})
+    done = all(answer["result"] for answer in answers)
+    if json:
+        printer.print_json({"result": done, "msg": "", "tasks": answers})
+    elif not answers:
+        printer.print_line(f"no tasks on {', '.join(sources)}")
+    for answer in () if json else answers:
+        printer.stages_table(answer) if answer["result"] else printer.print_error(answer["error"])
+    if not done:
+        raise typer.Exit(FAILED)
 
 
 def _warn(answer: Mapping[str, Any]) -> None:
@@ -338,7 +396,8 @@ def _exit_status(report: ErrorReport) -> int:
 
 def execute(arguments: Sequence[str]) -> int:
     """Run one command line; returns the exit status. Errors are said, never thrown."""
-    wants_json = "json" in arguments or "--output=json" in arguments or settings.output is Format.json
+    wants_json = bool({"json", "--output=json", "-ojson"} & {*arguments}) or settings.output is Format.json
+    be_ready()
     try:
         app(list(arguments), prog_name="dmctl")
     except SystemExit as end:

@@ -11,10 +11,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
 from dm.cli.output import Answer, errors_of, print_line, progress_lines, remarks_of, waits_of
 
 _SECONDS = 0.5
@@ -61,6 +57,10 @@ def follow(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep
     """
     try:
         if sys.stdout.isatty():
+            from rich.console import Console
+            from rich.live import Live
+            from rich.text import Text
+
             with Live(console=Console(highlight=False), auto_refresh=False, transient=True) as live:
 
                 def show(answer: Answer) -> None:

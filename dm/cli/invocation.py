@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -11,16 +12,48 @@ from urllib.parse import quote
 import typer
 
 from dm.cli import output as printer
-from dm.cli.client import Client, read_config_file
+from dm.cli.client import ANSWER_SECONDS, Client, Refused, read_config_file
 from dm.cli.output import Format
 from dm.errors import DMError
 
-OutputOption = Annotated[Format | None, typer.Option("--output", help="table (default) or json, in DM's form")]
+
+def duration(text: str) -> float:
+    """Seconds of a duration in Go's notation, as DM's options have it."""
+    from dm.config.scalar import go_duration  # a quarter of a second of imports, for those who give the option
+
+    seconds = go_duration(text)
+    if not seconds or seconds < 0:
+        raise typer.BadParameter(f"{text!r} is not a duration such as 30s, 10m or 1h30m")
+    return seconds
+
+
+def _task_names(incomplete: str) -> Sequence[str]:
+    """Tasks whose names begin so, for a shell's completion; a daemon is not started for that."""
+    try:
+        client = client_of(None)
+        known = client.get("/api/v1/tasks")["tasks"] if client.running() else []
+    except (
+        DMError,
+        Refused,
+    ):  # the shell then offers files; a message would stand in the middle of the line being typed
+        return []
+    return [str(task["taskName"]) for task in known if str(task["taskName"]).startswith(incomplete)]
+
+
+OutputOption = Annotated[Format | None, typer.Option("--output", "-o", help="table (default) or json, in DM's form")]
 AddrOption = Annotated[
     str | None, typer.Option("--addr", help="host:port of a dm-worker; else DM_ADDR; else this user's own daemon")
 ]
 SourceOption = Annotated[list[str] | None, typer.Option("--source", "-s", help="only this source; may be repeated")]
-TaskArgument = Annotated[str, typer.Argument(help="the task's name, or its file")]
+TaskArgument = Annotated[str, typer.Argument(help="the task's name, or its file", autocompletion=_task_names)]
+TasksArgument = Annotated[
+    str | None,
+    typer.Argument(help="the task's name, or its file; with -s alone, all tasks of these", autocompletion=_task_names),
+]
+RpcTimeoutOption = Annotated[
+    float | None,
+    typer.Option("--rpc-timeout", parser=duration, metavar="DURATION", help="how long to wait for an answer  [10m]"),
+]
 
 
 @dataclass
@@ -29,6 +62,7 @@ class Settings:
 
     output: Format | None = None
     addr: str | None = None
+    seconds: float = ANSWER_SECONDS
 
 
 settings = Settings()
@@ -36,7 +70,7 @@ settings = Settings()
 
 def client_of(addr: str | None) -> Client:
     """The daemon that is meant."""
-    return Client(addr or settings.addr or os.environ.get("DM_ADDR") or None, os.environ, printer.say)
+    return Client(addr or settings.addr or os.environ.get("DM_ADDR") or None, os.environ, printer.say, settings.seconds)
 
 
 def as_json(chosen: Format | None) -> bool:
@@ -54,6 +88,14 @@ def task_name(client: Client, task: str) -> str:
     if not is_file(task):
         return task
     return str(client.post("/api/v1/task-name", read_config_file(task))["taskName"])
+
+
+def tasks_on(client: Client, sources: Sequence[str]) -> dict[str, list[str]]:
+    """All tasks of these sources, and on which of them each one is."""
+    if not sources:
+        raise DMError("usage", problem="neither a task nor a source is named", hint="name a task, or a source with -s")
+    tasks = client.get("/api/v1/tasks", source=sources)["tasks"]
+    return {str(task["taskName"]): [source for source in task["sources"] if source in sources] for task in tasks}
 
 
 def of_task(name: str) -> str:

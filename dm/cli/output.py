@@ -6,13 +6,13 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any
-
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
+from typing import TYPE_CHECKING, Any
 
 from dm.errors import ErrorReport
+from dm.plural import counted
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Answer = Mapping[str, Any]
 
@@ -64,6 +64,9 @@ def print_line(text: str) -> None:
 
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """A table; cells that hold a stage or state are coloured on a terminal."""
+    from rich.table import Table  # not for --help and JSON
+    from rich.text import Text
+
     console = _console()
     drawn = Table(title=title or None, title_justify="left", box=None, pad_edge=False, header_style="bold")
     for column in columns:
@@ -75,6 +78,8 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> 
 
 
 def _console() -> Console:
+    from rich.console import Console
+
     if sys.stdout.isatty():
         return Console(highlight=False)
     return Console(highlight=False, width=200)  # a pipe has no width; lines are not to be broken for one
@@ -301,7 +306,7 @@ def purged(answer: Answer) -> None:
         for file in source["removedFiles"]:
             print_line(file)
         count, size = len(source["removedFiles"]), int(source["removedBytes"])
-        print_line(f"{source['source']}: {count} file{'' if count == 1 else 's'} removed, {size / (1 << 20):.1f} MB")
+        print_line(f"{source['source']}: {counted(count, 'file')} removed, {size / (1 << 20):.1f} MB")
         if source["keptBack"]:
             print_line(f"{source['source']}: the others stay: {source['keptBack']}")
 
@@ -320,7 +325,7 @@ def check_table(answer: Answer) -> None:
         print_line(line)
     counts = answer["summary"]
     print_line(
-        f"{counts['total']} checks: {counts['successful']} passed, {counts['warning']} warnings, "
+        f"{counted(counts['total'], 'check')}: {counts['successful']} passed, {counted(counts['warning'], 'warning')}, "
         f"{counts['failed']} failed"
     )
 

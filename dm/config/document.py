@@ -6,7 +6,7 @@ read by types, not by guessing, so a password of `0123` or `no` stays what was w
 still an error. And the work is bounded before it is done: by the size of the file, the depth of nesting, and the
 number of values *after* expansion of aliases, which share one object but count each time they are named.
 
-What the parser says is not passed on as it is: its messages quote the text around an error, which may be a password.
+What the parser says is not passed on: dm/config/grammar.py has other words for it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from ruamel.yaml.events import (
     SequenceStartEvent,
 )
 
+from dm.config.grammar import slip
 from dm.config.problem import Mark, Report
 
 SIZE_LIMIT = 1 << 20  # bytes of a file
@@ -37,7 +38,6 @@ VALUE_LIMIT = 300_000  # values after expansion; a file of 1 MiB without aliases
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _STANDARD_TAGS = "tag:yaml.org,2002:"
 _KEY_SHOWN = re.compile(r"[\w.*-]*", re.ASCII)
-_QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,8 @@ def parse(content: bytes | str, report: Report) -> YamlMap | None:
     except _UnusableError:
         return None
     except MarkedYAMLError as error:
-        at = error.problem_mark or error.context_mark
-        mark = Mark(at.line + 1, at.column + 1) if at is not None else Mark(1, 1)
-        hint = "a value with special characters stands in quotes"
-        report.add("config-not-yaml", mark, "", why=_parser_words(error), suggestion=hint)
+        found_slip = slip(error, text)
+        report.add("config-not-yaml", found_slip.mark, "", why=found_slip.why, suggestion=found_slip.advice)
         return None
     except YAMLError:
         report.add("config-not-yaml", Mark(1, 1), "", why="it holds characters that YAML does not allow")
@@ -171,22 +169,6 @@ def _decode(content: bytes | str, report: Report) -> str | None:
         report.add("config-not-text", Mark(line, 1), "", why="it holds zero bytes")
         return None
     return text
-
-
-def _parser_words(error: MarkedYAMLError) -> str:
-    """What the parser says, without the text it found: only quoted grammar symbols stay."""
-    words = _said(error.problem) or "it does not follow YAML's grammar"
-    context = _said(error.context)
-    if context:
-        words += f", {context}"
-        if error.context_mark is not None:
-            words += f" that starts in line {error.context_mark.line + 1}"
-    return words
-
-
-def _said(words: str | None) -> str:
-    words = (words or "").split("\n", 1)[0].replace("character '\\t'", "a tab")
-    return _QUOTED.sub(lambda quoted: quoted[0] if quoted[0] == "':'" else "…", words)
 
 
 class _UnusableError(Exception):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dm.config.document import SIZE_LIMIT, YamlMap, marks_of, parse
+from dm.config.file_kind import Kind, is_other
 from dm.config.problem import Mark, Report
 from dm.config.references import check_references
 from dm.config.rule_sets import check_rule_sets
@@ -14,12 +15,6 @@ from dm.config.section import LoadContext, read_section, warnings_of
 from dm.config.source import SourceConfig
 from dm.config.start_point import check_start_points
 from dm.config.task import TaskConfig
-
-# What a file of each kind can't be without, and whom it is for.
-_KINDS = {
-    "source": (("source-id", "from"), "operate-source create"),
-    "task": (("task-mode", "mysql-instances"), "start-task"),
-}
 
 
 def load_source(path: str | Path, *, environ: Mapping[str, str] | None = None) -> SourceConfig:
@@ -50,8 +45,7 @@ def read_source(
     `key_file` holds the key of passwords that DM has encrypted.
     """
     context = _context(file, directory, environ, key_file)
-    tree = parse(content, context.report)
-    _demand_kind(tree, "source", context.report)
+    tree = _tree(content, "source", context.report)
     source = None if tree is None else read_section(SourceConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_rule_sets(tree, context.report)
@@ -72,8 +66,7 @@ def read_task(
 ) -> TaskConfig:
     """Read a task file's content; the arguments are those of `read_source`."""
     context = _context(file, directory, environ, key_file)
-    tree = parse(content, context.report)
-    _demand_kind(tree, "task", context.report)
+    tree = _tree(content, "task", context.report)
     task = None if tree is None else read_section(TaskConfig, tree, context)
     if isinstance(tree, YamlMap):
         check_references(tree, sources, context.report)
@@ -87,14 +80,9 @@ def read_task(
     return task
 
 
-def _demand_kind(tree: YamlMap | None, wanted: str, report: Report) -> None:
-    """Raise ConfigErrors with one problem where the file is of the other kind: all its keys are unknown then."""
-    for kind, (needed, verb) in _KINDS.items():
-        if tree is not None and kind != wanted and all(key in tree for key in needed):
-            hint = f"give it to `dmctl {verb}`"
-            mark = min(tree.key_marks.values())
-            report.add("config-other-kind", mark, "", found=kind, wanted=wanted, suggestion=hint)
-            report.raise_if_any()
+def _tree(content: str | bytes, kind: Kind, report: Report) -> YamlMap | None:
+    tree = parse(content, report)
+    return None if tree is None or is_other(tree, kind, report) else tree
 
 
 def _context(

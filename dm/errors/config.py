@@ -19,8 +19,8 @@ KINDS = (
     _problem("config-too-big", 20901, "the file is larger than {limit} bytes", "is this the right file?"),
     _problem("config-not-text", 20902, "not a text file: {why}", "a YAML file in UTF-8"),
     _problem("config-not-yaml", 20903, "not YAML: {why}"),
+    _problem("config-other-file", 20960, "this is a {which} file"),
     _problem("config-expansion", 20904, "aliases or nesting make the file too large: {why}"),
-    _problem("config-other-kind", 20946, "this is a {found} file, and a {wanted} file is wanted here"),
     # Keys.
     _problem("config-unknown-key", 20003, "unknown key `{key}`"),
     _problem("config-duplicate-key", 20905, "key `{key}` stands here twice; the first is in line {first}"),

@@ -125,7 +125,19 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "token-unusable", 40919, "config", "internal", "high",
         "the token {path} can't be used: {problem}",
-        "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus)",
+        "delete the file and restart dm-worker, which makes a new one; then copy it to every client (Prometheus, "
+        "dmctl)",
+    ),
+    ErrorKind(
+        "home-unusable", 40930, "config", "internal", "medium",
+        "the state directory {home} can't be made or used",
+        "set DM_HOME to a directory that you may write to; the default is ~/.dm",
+    ),
+    ErrorKind(
+        "relay-directory-unusable", 40931, "config", "internal", "medium",
+        "the relay directory {directory} of source {source} can't be used",
+        "let the user of dm-worker write there, or name another directory in `relay-dir` of the source file; without "
+        "`relay-dir`, relay files are below $DM_HOME",
     ),
     ErrorKind(
         "file-unreadable", 48900, "config", "not-set", "medium",
@@ -133,9 +145,19 @@ KINDS: tuple[ErrorKind, ...] = (
         "give the path of a source or task file (YAML in UTF-8)",
     ),
     ErrorKind(
+        "file-unwritable", 48931, "config", "not-set", "medium",
+        "can't write {file}",
+        "name another place with --path",
+    ),
+    ErrorKind(
         "daemon-unreachable", 48001, "dmctl", "internal", "high",
         "no dm-worker answers at {address}",
         "start one with `dm-worker`, or leave --addr and DM_ADDR unset and dmctl starts a private one",
+    ),
+    ErrorKind(
+        "daemon-silent", 48930, "dmctl", "internal", "medium",
+        "dm-worker at {address} did not answer within {seconds} s",
+        "dm-worker continues with the request: see `dmctl query-status`, or wait longer with --rpc-timeout",
     ),
     ErrorKind(
         "daemon-start-failed", 48902, "dmctl", "internal", "high",

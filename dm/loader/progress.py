@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from dm.clock import Clock
 from dm.ident import TableName
+from dm.plural import counted
 from dm.position import Position
 from dm.progress.chunks import NO_DUPLICATES, Duplicates
 from dm.spark.pace import Pace
@@ -74,7 +75,7 @@ class LoadProgress:
     def completing(self, tables: int) -> None:
         """The rows are there; tables get the rest of their indexes."""
         with self._lock:
-            self._phase = f"adding indexes to {tables} tables"
+            self._phase = f"adding indexes to {counted(tables, 'table')}"
 
     def met(self, duplicates: Duplicates) -> None:
         """Rows of a loaded part had keys that were there already."""

@@ -22,6 +22,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import BinaryIO, Protocol, cast
 
 import structlog
@@ -31,10 +32,12 @@ from dm.clock import Clock, SystemClock
 from dm.errors import DMError, said
 from dm.stop_signal import StopSignal
 from dm.task import garbage, heap
-from dm.task.log import configure
+from dm.task.log import configure, keep
+from dm.task.log_file import LogSettings
 from dm.task.message import (
     AskUnit,
     Event,
+    KeepLog,
     RefreshUnit,
     StartUnit,
     StatusInterval,
@@ -101,7 +104,9 @@ class Host:
         return self.stop_everything()
 
     def _obey(self, line: bytes) -> None:
-        match decode_command(line):
+        told = decode_command(line)
+        self._log.debug("command", kind=type(told).__name__)
+        match told:
             case StartUnit() as command:
                 thread = threading.Thread(
                     target=self._run, args=(command,), name=f"{command.unit}-{command.run}", daemon=True
@@ -120,6 +125,8 @@ class Host:
                 threading.Thread(target=self._ask, args=(asked,), name="ask", daemon=True).start()
             case StatusInterval(seconds):
                 self._interval = seconds
+            case KeepLog(path, level, max_size, max_backups):
+                keep(Path(path), LogSettings(level, max_size, max_backups))
 
     def _run(self, command: StartUnit) -> None:
         with self._lock:

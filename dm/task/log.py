@@ -5,34 +5,64 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import MutableMapping
-from contextlib import suppress
-from typing import Any, TextIO, cast
+from pathlib import Path
+from typing import Any, Final, TextIO, cast
 
 import structlog
 
-_SECRET_WORDS = ("password", "passwd", "secret", "token")
+from dm.config.masking import SECRET_WORDS
+from dm.task.log_file import DEFAULTS, LogFile, LogSettings
+
+_NUMBERS: Final = {"debug": 10, "info": 20, "warn": 30, "warning": 30, "error": 40, "critical": 50}
+
+
+class _Threshold:
+    """The level below which nothing is logged.
+
+    It is asked for each line, not built into the loggers: those that units hold are to obey a change as well.
+    """
+
+    level = DEFAULTS.level
+
+    def __call__(self, _logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        if _NUMBERS[event.get("level", method)] < _NUMBERS[self.level]:
+            raise structlog.DropEvent
+        return event
+
+
+_threshold = _Threshold()
+_file = LogFile(sys.stderr)
 
 
 def configure(**context: str) -> None:
     """Log to stderr with these fields in each line; so do the standard library's loggers, from WARNING up."""
+    global _file
+    _file = LogFile(sys.stderr)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
+            _threshold,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             mask_secrets,
             structlog.processors.StackInfoRenderer(),
             structlog.processors.format_exc_info,  # plain tracebacks: they show code, never values of variables
             structlog.processors.JSONRenderer(),
         ],
-        wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
-        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _Patient(sys.stderr))),
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+        logger_factory=structlog.WriteLoggerFactory(file=cast(TextIO, _file)),
         cache_logger_on_first_use=False,
     )
     structlog.contextvars.bind_contextvars(**context)
     root = logging.getLogger()
     root.handlers = [_ToStructlog()]
     root.setLevel(logging.WARNING)
+
+
+def keep(path: Path, settings: LogSettings) -> None:
+    """Log from this level up, and rotate the file as the settings say where stderr is that file."""
+    _threshold.level = settings.level
+    _file.keep(path, settings)
 
 
 def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
@@ -43,30 +73,13 @@ def mask_secrets(_logger: object, _method: str, event: MutableMapping[str, Any])
 
 
 def _masked(key: object, value: Any) -> Any:
-    if isinstance(key, str) and any(word in key.lower() for word in _SECRET_WORDS):
+    if isinstance(key, str) and any(word in key.lower() for word in SECRET_WORDS):
         return "******"
     if isinstance(value, dict):
         return {inner: _masked(inner, item) for inner, item in value.items()}
     if isinstance(value, list | tuple):
         return [_masked("", item) for item in value]
     return value
-
-
-class _Patient:
-    """A file that drops what it has no room for: nobody's work may end because its log can't be written."""
-
-    def __init__(self, file: TextIO) -> None:
-        self._file = file
-
-    def write(self, text: str) -> None:
-        """Write if there is room."""
-        with suppress(OSError):
-            self._file.write(text)
-
-    def flush(self) -> None:
-        """Bring out what there is room for."""
-        with suppress(OSError):
-            self._file.flush()
 
 
 class _ToStructlog(logging.Handler):

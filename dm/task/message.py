@@ -7,6 +7,7 @@ Down (the host's stdin)                                 Up (the host's stdout)
 {"command": "ask", "run", "request", "question",        {"event": "answered", "run", "request", "answer", "report"}
              "arguments"}                               {"event": "stopped", "run"}            at rest, as asked
 {"command": "interval", "seconds"}
+{"command": "log", "path", "level", "max_size", "max_backups"}
 end of file: stop everything, then exit                 {"event": "failed", "run", "report", "retryable", "place"}
 
 Passwords travel in `payload`, over the pipe only: never in argv, in the environment or in a log.
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from dm.errors import ErrorReport
+from dm.task.log_file import Level
 from dm.unit import JSON, UnitName
 
 
@@ -62,6 +64,16 @@ class StatusInterval:
     """Report every run's status this often."""
 
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class KeepLog:
+    """Log from this level up, and rotate the file."""
+
+    path: str
+    level: Level
+    max_size: int
+    max_backups: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +126,7 @@ class UnitFailed:
     place: Mapping[str, str | int | bool] | None = None
 
 
-Command = StartUnit | StopUnit | RefreshUnit | AskUnit | StatusInterval
+Command = StartUnit | StopUnit | RefreshUnit | AskUnit | StatusInterval | KeepLog
 Event = UnitStatus | UnitRefreshed | UnitAnswered | UnitFinished | UnitStopped | UnitFailed
 
 
@@ -132,6 +144,10 @@ def encode(message: Command | Event) -> bytes:
             record = {"command": "ask", "run": run, "request": request, "question": question, "arguments": arguments}
         case StatusInterval(seconds):
             record = {"command": "interval", "seconds": seconds}
+        case KeepLog(path, level, max_size, max_backups):
+            record = {
+                "command": "log", "path": path, "level": level, "max_size": max_size, "max_backups": max_backups,
+            }  # fmt: skip
         case UnitStatus(run, status):
             record = {"event": "status", "run": run, "status": status}
         case UnitRefreshed(run, request):
@@ -161,6 +177,8 @@ def decode_command(line: bytes) -> Command:
             return AskUnit(record["run"], record["request"], record["question"], record["arguments"])
         case "interval":
             return StatusInterval(record["seconds"])
+        case "log":
+            return KeepLog(record["path"], record["level"], record["max_size"], record["max_backups"])
     raise ValueError(f"not a command: {record.get('command')!r}")
 
 

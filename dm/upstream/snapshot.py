@@ -34,6 +34,7 @@ from dataclasses import dataclass
 from dm.errors import DMError, grant
 from dm.gtid import GtidSet
 from dm.ident import TableName
+from dm.plural import counted
 from dm.position import MAGIC_SIZE, Position
 from dm.upstream.connection import Connection, fetch, grantee
 from dm.upstream.facts import ServerFacts, binlog_status, show_create_table
@@ -137,7 +138,7 @@ def tables_locked_end(
 def lock_tables(connection: Connection, tables: Sequence[TableName], stop: threading.Event | None = None) -> None:
     """Keep writers out of tables until the session unlocks them or ends."""
     words = ", ".join(f"{table.sql} READ" for table in tables)
-    what = f"{len(tables)} tables, {tables[0]} among them (LOCK TABLES .. READ)"
+    what = f"{counted(len(tables), 'table')}, {tables[0]} among them (LOCK TABLES .. READ)"
     _locked(connection, f"LOCK TABLES {words}", what, stop)
 
 

@@ -110,6 +110,12 @@ class OfSources(_Body):
     sources: list[str] = []
 
 
+class WorkerSettings(_Body):
+    """Settings of the daemon by their names; those left out stay."""
+
+    settings: dict[Literal["log-level", "log-max-size", "log-max-backups"], str]
+
+
 def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], None]) -> FastAPI:
     """The application; `shutdown` asks the daemon to end."""
     app = _application()
@@ -132,6 +138,7 @@ def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], 
 
     _sources(app, operations)
     _tasks(app, operations)
+    _config(app, operations)
     _metrics(app, metrics)
     return app
 
@@ -154,6 +161,7 @@ def _application() -> FastAPI:
         kind = request.headers.get("content-type", "").partition(";")[0].strip()
         if request.method not in ("GET", "HEAD") and kind != "application/json":
             return JSONResponse({"result": False, "msg": "requests must be application/json"}, 415)
+        log.debug("request", method=request.method, path=request.url.path)
         try:
             return await call_next(request)
         except Exception as defect:
@@ -185,6 +193,32 @@ def _metrics(app: FastAPI, metrics: Metrics) -> None:
     @app.get("/metrics", response_model=None)
     def scrape() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _config(app: FastAPI, operations: Operations) -> None:
+    @app.get("/api/v1/config", response_model=None)
+    def everything() -> Answer:
+        return operations.config.everything()
+
+    @app.get("/api/v1/config/worker", response_model=None)
+    def worker() -> Answer:
+        return operations.config.worker()
+
+    @app.put("/api/v1/config/worker", response_model=None)
+    def change_worker(body: WorkerSettings) -> Answer:
+        return operations.config.change_worker({str(name): value for name, value in body.settings.items()})
+
+    @app.get("/api/v1/config/task/{name}", response_model=None)
+    def task(name: str) -> Answer:
+        return operations.config.task(name)
+
+    @app.get("/api/v1/config/source/{name}", response_model=None)
+    def source(name: str) -> Answer:
+        return operations.config.source(name)
+
+    @app.get("/api/v1/logs", response_model=None)
+    def logs(task: str | None = None, source: list[str] = Query(default=[])) -> Answer:  # noqa: B008
+        return operations.config.log_files(task, source)
 
 
 def _sources(app: FastAPI, operations: Operations) -> None:

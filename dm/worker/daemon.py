@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,7 +53,9 @@ class Ports:
     metrics: tuple[str, int] | None = None
 
 
-def serve(home: Home, parts: Parts, ports: Ports, stop: threading.Event) -> None:
+def serve(
+    home: Home, parts: Parts, ports: Ports, stop: threading.Event, settings: Mapping[str, str] | None = None
+) -> None:
     """Be the daemon until `stop` is set; units come to rest before this returns."""
     home.create()
     with ExitStack() as stack:
@@ -68,6 +70,8 @@ def serve(home: Home, parts: Parts, ports: Ports, stop: threading.Event) -> None
         stack.callback(loop.end)
         stack.callback(lambda: loop.call(hosts.end))
         operations = Operations(loop, supervisor, parts.servers)
+        if settings:
+            operations.config.change_worker(settings)
         operations.take_up()
         with _listening(home, operations, Metrics(loop, supervisor), ports, stop):
             stop.wait()
@@ -146,15 +150,21 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--secret-key-path", metavar="FILE", type=Path, help="the key of encrypted passwords; else $DM_HOME/secret-key"
     )
+    parser.add_argument("-L", "--log-level", metavar="LEVEL", help="debug, info, warn or error; kept for later starts")
+    parser.add_argument("--log-max-size", metavar="SIZE", help="size of a log file before the next one is begun [100M]")
+    parser.add_argument("--log-max-backups", metavar="N", help="how many full log files of a process are kept [5]")
     parser.add_argument("--version", action="version", version=f"dm-worker {installed_version()}")
     options = parser.parse_args(arguments)
     configure(process="dm-worker")
     stop = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
+    named = {"log-level": options.log_level, "log-max-size": options.log_max_size,
+             "log-max-backups": options.log_max_backups}  # fmt: skip
+    given = {name: value for name, value in named.items() if value is not None}
     try:
         ports = Ports(*(loopback(text) if text else None for text in (options.listen, options.metrics_addr)))
-        serve(Home.of(os.environ, options.secret_key_path), parts, ports, stop)
+        serve(Home.of(os.environ, options.secret_key_path), parts, ports, stop, given)
     except DMError as error:
         structlog.get_logger().error("dm-worker ends", error=str(error))
         print(error, file=sys.stderr)  # noqa: T201  the one thing a person at a terminal needs to see

@@ -66,11 +66,25 @@ class Home:
         """The log of a host process."""
         return self.logs / f"{host.replace(':', '.')}.log"
 
+    def exists(self) -> bool:
+        """Whether it was made."""
+        with self.usable():
+            return self.directory.is_dir()
+
     def create(self) -> None:
         """Make the directories that are missing, for this user alone."""
-        for directory in (self.directory, self.logs, self.work, self.directory / "relay"):
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self.directory.chmod(0o700)
+        with self.usable():
+            for directory in (self.directory, self.logs, self.work, self.directory / "relay"):
+                directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.chmod(0o700)
+
+    @contextmanager
+    def usable(self) -> Iterator[None]:
+        """Say of what the system refuses here that it is about the home."""
+        try:
+            yield
+        except OSError as error:
+            raise DMError("home-unusable", home=self.directory, cause=_told(error)) from error
 
     @contextmanager
     def socket_path(self) -> Iterator[str]:
@@ -79,7 +93,8 @@ class Home:
         A Unix socket's address holds 107 bytes (unix(7)) and a home may lie deep, so the way there leads through a
         descriptor of the directory.
         """
-        descriptor = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        with self.usable():
+            descriptor = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             yield f"/proc/self/fd/{descriptor}/{SOCKET_NAME}"
         finally:
@@ -88,7 +103,8 @@ class Home:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Be the only daemon here; the kernel drops the lock with the process, however that ends."""
-        descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with self.usable():
+            descriptor = os.open(self.directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,3 +116,8 @@ class Home:
             yield
         finally:
             os.close(descriptor)
+
+
+def _told(error: OSError) -> str:
+    """The system's words and the name that they are about, which may be one above the home."""
+    return f"{error.strerror or error}: {error.filename}" if error.filename else str(error)

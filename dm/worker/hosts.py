@@ -11,9 +11,11 @@ from dm.clock import Clock
 from dm.errors import DMError, ErrorReport
 from dm.task.host import STOP_SECONDS
 from dm.task.host_process import HOST_COMMAND, HostEnded, HostProcess
+from dm.task.log_file import DEFAULTS, LogSettings
 from dm.task.message import (
     AskUnit,
     Event,
+    KeepLog,
     RefreshUnit,
     StartUnit,
     StatusInterval,
@@ -98,6 +100,7 @@ class Hosts:
         self._hosts: dict[str, _Host] = {}
         self._leaving: list[_Host] = []
         self._last_run = 0
+        self._log_settings = DEFAULTS
 
     def launch(self, name: str, unit: UnitName, payload: Mapping[str, JSON], listener: Listener) -> int:
         """Start a unit in the host of this name; returns the run's number."""
@@ -127,6 +130,12 @@ class Hosts:
         for host in self._hosts.values():
             if run in host.runs:
                 host.process.send(AskUnit(run, request, question, arguments))
+
+    def keep_logs(self, settings: LogSettings) -> None:
+        """Have every process, also those to come, log like this."""
+        self._log_settings = settings
+        for name, host in self._hosts.items():
+            self._keep_log(name, host)
 
     def busy(self, name: str) -> bool:
         """Whether the host of this name has a run."""
@@ -175,8 +184,13 @@ class Hosts:
             )
         )
         host.process.send(StatusInterval(STATUS_SECONDS))
+        self._keep_log(name, host)
         self._hosts[name] = host
         return host
+
+    def _keep_log(self, name: str, host: _Host) -> None:
+        log = self._log_settings
+        host.process.send(KeepLog(str(self._log_of(name)), log.level, log.max_size, log.max_backups))
 
     def _let_go(self, host: _Host) -> None:
         host.process.close()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import structlog
 
@@ -26,7 +26,9 @@ from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
+from dm.worker.config_verbs import ConfigVerbs
 from dm.worker.configuration import ConfigReader
+from dm.worker.directory import demand_relay_directory, directories
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
@@ -40,12 +42,20 @@ Answer = dict[str, JSON]
 C = TypeVar("C")
 
 
+class Check(Protocol):
+    """The prechecks."""
+
+    def __call__(self, config: TaskConfig, sources: Sequence[str], /, *, anew: bool = False) -> list[CheckResult]:
+        """Everything found about a task on these sources, to go on or to begin anew."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Servers:
     """What the verbs ask of database servers."""
 
     verify_source: Callable[[SourceConfig], None]  # raises when the source can't be what its file says
-    check: Callable[[TaskConfig, Sequence[str]], list[CheckResult]]
+    check: Check
     forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
     place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
     begin_at: Callable[[SubtaskConfig, TimePlace], list[str]]  # makes it the checkpoint; gives warnings
@@ -64,9 +74,11 @@ class Operations:
         self._starting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by task
         self.relays = RelayVerbs(loop, supervisor, servers.demand_readable)
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
+        self.config = ConfigVerbs(loop, supervisor)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
+        self.config.take_up()
         supervisor = self._supervisor
         registry = supervisor.registry
         sources = {
@@ -125,8 +137,11 @@ class Operations:
                 raise DMError("source-exists", source=config.source_id)
             configs[config.source_id], by_name[config.source_id] = config, file
         self._loop.call(lambda: self._may_put(configs, new=new))
-        for config in configs.values():
+        for name, config in configs.items():
             self._servers.verify_source(config)
+            if config.enable_relay or config.relay_dir:
+                source = Source(by_name[name], config)
+                demand_relay_directory(name, self._supervisor.relay_directory(name, source))
 
         def put() -> list[JSON]:
             self._may_put(configs, new=new)
@@ -193,7 +208,7 @@ class Operations:
         config, warnings = self._parse_task(file)
         wanted = _sources_of(config, ())
         when = None if start_time is None else StartTime.parse(start_time)
-        results = self._servers.check(config if when is None else _without_meta(config), wanted)
+        results = self._check(config if when is None else _without_meta(config), wanted)
         starts: dict[str, JSON] = {}
         if when is not None and all(result.state != "failure" for result in results):
             directories = self._loop.call(lambda: {name: self._supervisor.relay_directory(name) for name in wanted})
@@ -214,7 +229,7 @@ class Operations:
         if when is not None and remove_meta and UNITS_OF_MODE[config.task_mode][0] != "Sync":
             raise DMError("start-time-with-load", task=config.name, source=", ".join(wanted))
         self._loop.call(lambda: self._may_start(config, wanted, remove_meta=remove_meta))
-        results = self._servers.check(config if when is None else _without_meta(config), wanted)
+        results = self._check(config if when is None else _without_meta(config), wanted, anew=remove_meta)
         failed = [result for result in results if result.state == "failure"]
         if failed:
             items = "; ".join(f"{result.item} of {result.subject}: {result.message}" for result in failed)
@@ -253,6 +268,16 @@ class Operations:
             "checkResult": summary(results), "warnings": [*warnings],
             "startPositions": {source: str(start.position) for source, start in starts.items()},
         }  # fmt: skip
+
+    def _check(self, config: TaskConfig, sources: Sequence[str], *, anew: bool = False) -> list[CheckResult]:
+        """What servers say, and this machine's directories."""
+        results = self._servers.check(config, sources, anew=anew)
+        relays = self._loop.call(lambda: {source: self._supervisor.relay_directory(source) for source in sources})
+        first = None if anew else self._supervisor.first_unit
+        work = self._supervisor.home.work / config.name
+        for source in sources:
+            results += directories(config.subtask(source), work, relays[source], first)
+        return results
 
     @contextmanager
     def _holding(self, config: TaskConfig, sources: Sequence[str]) -> Iterator[Mapping[str, Path]]:

@@ -39,6 +39,7 @@ CREATE TABLE IF NOT EXISTS subtask (
     intent TEXT NOT NULL, stage TEXT NOT NULL, unit TEXT, result TEXT NOT NULL,
     PRIMARY KEY (task, source)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
 
 
@@ -113,6 +114,19 @@ class Registry:
             )
             for row in rows
         }
+
+    def settings(self) -> dict[str, str]:
+        """The settings of the daemon that a person has changed."""
+        return {str(name): str(value) for name, value in self._read("SELECT name, value FROM setting")}
+
+    def put_settings(self, settings: Mapping[str, str]) -> None:
+        """Note settings of the daemon."""
+        with self._transaction():
+            for name, value in settings.items():
+                self._database.execute(
+                    "INSERT INTO setting VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                    (name, value),
+                )
 
     def put_sources(self, files: Mapping[str, ConfigFile]) -> None:
         """Add these sources, all or none; one that is there gets the new file."""

@@ -7,6 +7,7 @@ does not run the daemon takes the relay's lock and does the same, so there is al
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from dm.clock import SystemClock
 from dm.config import SourceConfig, SubtaskConfig
@@ -16,6 +17,7 @@ from dm.relay.puller import sole_writer
 from dm.relay.purge import RelayPurge
 from dm.relaylog.layout import RelayDirectory
 from dm.unit import JSON
+from dm.worker.directory import demand_relay_directory
 from dm.worker.loop import Loop
 from dm.worker.question import answer_of
 from dm.worker.status import source_line
@@ -36,6 +38,8 @@ class RelayVerbs:
 
     def operate(self, name: str, verb: str) -> Answer:
         """`start-relay`, `stop-relay`, `pause-relay`, `resume-relay`."""
+        if verb == "start":
+            demand_relay_directory(name, self._loop.call(lambda: self._directory(name)))
 
         def operate() -> Answer:
             source = self._supervisor.source(name)
@@ -51,6 +55,12 @@ class RelayVerbs:
             for subtask in self._loop.call(lambda: self._may_stop(name)):
                 self._demand_readable(subtask)
         return {"result": True, "msg": "", "sources": [self._loop.call(operate)]}
+
+    def _directory(self, name: str) -> Path:
+        source = self._supervisor.source(name)
+        if isinstance(source.config, DMError):
+            raise source.config
+        return self._supervisor.relay_directory(name)
 
     def _start(self, name: str, source: Source) -> None:
         if isinstance(source.config, DMError):

@@ -195,7 +195,7 @@ class Supervisor:
         self.sources: dict[str, Source] = {}
         self.tasks: dict[str, Task] = {}
         self._post = post
-        self._first_unit = first_unit
+        self.first_unit = first_unit
         self._log = structlog.get_logger()
 
     # what there is
@@ -437,7 +437,7 @@ class Supervisor:
 
         def ask() -> None:
             try:
-                unit = self._first_unit(config)
+                unit = self.first_unit(config)
             except DMError as error:
                 failure = error
                 self._post(lambda: subtask.failed(run, failure))

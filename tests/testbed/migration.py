@@ -32,7 +32,7 @@ class Migration:
     passwords: dict[str, str] = field(default_factory=dict)
     stop: threading.Event = field(default_factory=threading.Event)
 
-    def check(self) -> dict[str, list[CheckResult]]:
+    def check(self, *, anew: bool = False) -> dict[str, list[CheckResult]]:
         source = self._source()
         text = (
             f"name: t\ntask-mode: {self.mode}\n{self.task_lines}"
@@ -43,7 +43,7 @@ class Migration:
         )
         task = read_task(text, {"one": source})
         found: dict[str, list[CheckResult]] = {}
-        for result in prechecks(task, ["one"]):
+        for result in prechecks(task, ["one"], anew=anew):
             found.setdefault(result.item, []).append(result)
         return found
 

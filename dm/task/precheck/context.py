@@ -30,6 +30,7 @@ class Context:
     config: SubtaskConfig
     source: Server
     target: Server
+    anew: bool = False  # whatever progress there is will be forgotten
 
     @cached_property
     def rules(self) -> TableRules:
@@ -103,6 +104,8 @@ class Context:
     @cached_property
     def follows_from_checkpoint(self) -> bool:
         """Whether the subtask has followed the binlog before, and goes on from where it was."""
+        if self.anew:
+            return False
         key = SubtaskKey(self.config.meta_schema, self.config.task, self.config.source_id)
         with TargetConnection(self.config.target) as connection:
             return has_checkpoint(connection, key)

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from dm.errors import grant
 from dm.ident import Ident, TableName
+from dm.plural import counted
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
@@ -39,7 +40,9 @@ def not_migrated(context: Context, answers: Answers) -> Iterator[CheckResult]:
     found = {kind: _names(source, query, column, context.schemas) for kind, (query, column) in _OF_SCHEMAS.items()}
     accounts = [str(row[0]) for row in source.query(_USERS)]
     found["users"] = [name for name in accounts if name.partition("@")[0].strip("'") not in _OWN_ACCOUNTS]
-    listed = "; ".join(f"{len(names)} {kind}: {some(names)}" for kind, names in found.items() if names)
+    listed = "; ".join(
+        f"{counted(len(names), kind.removesuffix('s'))}: {some(names)}" for kind, names in found.items() if names
+    )
     yield answers.success(f"not migrated: {listed}" if listed else "nothing but tables there")
 
 

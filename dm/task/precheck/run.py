@@ -70,18 +70,18 @@ _OF_A_STANDBY = frozenset(
 )
 
 
-def prechecks(task: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
-    """Everything found about a task on these sources; failures are results, not errors."""
+def prechecks(task: TaskConfig, sources: Sequence[str], *, anew: bool = False) -> list[CheckResult]:
+    """Everything found about a task on these sources, to go on or to begin anew; failures are results, not errors."""
     if "all" in task.ignore_checking_items:
         return []
     seen: list[SourceNames] = []
-    results = [result for source in sources for result in _subtask(task.subtask(source), seen)]
+    results = [result for source in sources for result in _subtask(task.subtask(source), seen, anew)]
     if seen and LISTS not in task.ignore_checking_items:
         results += entries_without_tables(task, seen)
     return results
 
 
-def _subtask(config: SubtaskConfig, seen: list[SourceNames]) -> Iterator[CheckResult]:
+def _subtask(config: SubtaskConfig, seen: list[SourceNames], anew: bool) -> Iterator[CheckResult]:
     with ExitStack() as stack:
         source = _reach(stack, config.source.endpoint, f"source {config.source_id}")
         standby = config.source.standby
@@ -95,7 +95,7 @@ def _subtask(config: SubtaskConfig, seen: list[SourceNames]) -> Iterator[CheckRe
         if isinstance(source, CheckResult) or isinstance(target, CheckResult):
             yield from unreachable
             return
-        context = Context(config, source, target)
+        context = Context(config, source, target, anew)
         for item in ITEMS:
             if _applies(item, context):
                 yield from _run(item, context)
@@ -125,7 +125,7 @@ def _standby(stack: ExitStack, endpoint: Endpoint, context: Context) -> Iterator
     if isinstance(server, CheckResult):
         yield server
         return
-    there = Context(context.config, server, context.target)
+    there = Context(context.config, server, context.target, context.anew)
     items = [item for item in ITEMS if item.name in _OF_A_STANDBY]
     for item in [*items, Item("standby", "sync", partial(second_address.group, context.source))]:
         if _applies(item, there):

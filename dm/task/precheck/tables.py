@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.plural import counted
 from dm.rules.folded_names import refuse_alike
 from dm.task.precheck.computed import computed_values
 from dm.task.precheck.context import Answers, Context, some
@@ -32,7 +33,7 @@ def structures(context: Context, answers: Answers) -> Iterator[CheckResult]:
         *_names_apart(context, answers),
         *expression_filters(context, answers),
     ]
-    yield from results or [answers.success(f"{len(context.tables)} tables")]
+    yield from results or [answers.success(counted(len(context.tables), "table"))]
 
 
 def _none(context: Context, answers: Answers) -> Iterator[CheckResult]:

@@ -365,6 +365,8 @@ def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migrat
     finding = migration.only("table_schema")
     assert finding.state == "warning"
     assert "lacks columns of" in finding.message
+    (anew,) = migration.check(anew=True)["table_schema"]
+    assert anew.state == "failure", "with --remove-meta that ALTER is behind the start"
     migration.mode = "full"
     assert migration.only("table_schema").state == "failure", "no ALTER is replicated"
 
@@ -537,6 +539,8 @@ def test_tables_that_a_checkpoint_of_a_full_load_does_not_know(migration: Migrat
     assert warning.state == "warning"
     assert f"{schema}.added" in warning.message.replace("`", "")
     assert f"{schema}.a:" not in warning.message.replace("`", "")
+    (listed,) = migration.check(anew=True)["not_migrated"]
+    assert listed.state == "success", "with --remove-meta nothing goes on from the checkpoint: nothing is to be said"
     migration.mode = "incremental"
     assert migration.only("not_migrated").state == "success", "such a task loads nothing, and says so"
 

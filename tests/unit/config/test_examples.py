@@ -1,4 +1,4 @@
-"""The files in task-examples load as they are."""
+"""The files in task-examples, and the one of the demo, load as they are."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+import dm.demo
 from dm.config import SourceConfig, load_source, load_task
 from dm.rules import TableRules
 
 EXAMPLES = Path(__file__).parents[3] / "task-examples"
 ENVIRON = {"DM_SOURCE_PASSWORD": "a", "DM_TARGET_PASSWORD": "b", "DM_DEMO_TARGET_PASSWORD": "c"}
 SOURCES = sorted(path.name for path in EXAMPLES.glob("source*.yaml"))
-TASKS = sorted(path.name for path in EXAMPLES.glob("*.yaml") if not path.name.startswith("source"))
+DEMO = Path(dm.demo.__file__).with_name("task.yaml")  # in the package, which has to be complete without the examples
+TASKS = sorted(path.name for path in EXAMPLES.glob("*.yaml") if not path.name.startswith("source")) + [str(DEMO)]
 
 
 @pytest.mark.parametrize("name", SOURCES)

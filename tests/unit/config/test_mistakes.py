@@ -44,13 +44,14 @@ MISTAKES: dict[str, tuple[Callable[[str | bytes], tuple[Problem, ...]], str | by
     "a task file for a source": (
         source_problems,
         TASK,
-        "source.yaml:1:1: this is a task file, and a source file is wanted here; give it to `dmctl start-task` [20946]",
+        "source.yaml:1:1: this is a task file; expected a source file; task files are for `dmctl check-task` and `dmctl"
+        " start-task` [20960]",
     ),
     "a source file for a task": (
         task_problems,
         SOURCE,
-        "task.yaml:1:1: this is a source file, and a task file is wanted here; give it to"
-        " `dmctl operate-source create` [20946]",
+        "task.yaml:1:1: this is a source file; expected a task file; source files are for `dmctl operate-source create`"
+        " [20960]",
     ),
     "a file that is no text": (
         task_problems,

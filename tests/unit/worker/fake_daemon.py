@@ -49,7 +49,7 @@ def demand_readable(config: SubtaskConfig) -> None:
         raise DMError("relay-holds-more", source=config.source_id, task=config.task, place="a.3", first="a.7")
 
 
-def check(_config: TaskConfig, sources: Sequence[str]) -> list[CheckResult]:
+def check(_config: TaskConfig, sources: Sequence[str], *, anew: bool = False) -> list[CheckResult]:
     failing = answers().get("failing_check")
     results = [CheckResult("version", f"source {source}", "success", "MySQL 9.7") for source in sources]
     if failing:

@@ -1,0 +1,70 @@
+"""One request to a daemon and its answer: HTTP to a host and port, or over a Unix socket.
+
+With Python's own client, since importing any other takes longer than the daemon takes to answer. Imported by the verbs
+that ask something, not by `--help`.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Mapping
+from urllib.parse import urlsplit
+
+from dm.cli.client import NotConnectedError
+
+CONNECT_SECONDS = 10.0
+
+
+class BrokenAnswerError(OSError):
+    """Somebody listens, and what came is no answer in HTTP."""
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, netloc: str, path: str | None, seconds: float) -> None:
+        super().__init__(netloc, timeout=seconds)
+        self._path = path
+
+    def connect(self) -> None:
+        """Reach it soon or not at all; the answer may take longer."""
+        patience, self.timeout = self.timeout, CONNECT_SECONDS
+        try:
+            if self._path is None:
+                super().connect()
+            else:
+                self.sock = socket.socket(socket.AF_UNIX)
+                self.sock.connect(self._path)
+        except OSError as error:
+            self.close()
+            raise NotConnectedError(str(error)) from error
+        self.sock.settimeout(patience)
+
+
+def over_socket(path: str, request: tuple[str, str, object], seconds: float) -> tuple[int, bytes]:
+    """Ask the daemon behind a Unix socket: method, path, body; gives status and text. Raises OSError."""
+    return _exchange(_Connection("dm-worker", path, seconds), request, {})
+
+
+def over_port(
+    address: str, request: tuple[str, str, object], headers: Mapping[str, str], seconds: float
+) -> tuple[int, bytes]:
+    """The same at `host:port`, with headers that say who asks."""
+    netloc = urlsplit(address if "://" in address else f"http://{address}").netloc
+    return _exchange(_Connection(netloc, None, seconds), request, headers)
+
+
+def _exchange(
+    connection: _Connection, request: tuple[str, str, object], headers: Mapping[str, str]
+) -> tuple[int, bytes]:
+    method, target, body = request
+    content = None if body is None else json.dumps(body).encode()
+    kind = {} if body is None else {"Content-Type": "application/json"}
+    try:
+        connection.request(method, target, content, {**headers, **kind})
+        response = connection.getresponse()
+        return response.status, response.read()
+    except (http.client.HTTPException, UnicodeError) as error:
+        raise BrokenAnswerError(f"{type(error).__name__}: {error}") from error
+    finally:
+        connection.close()

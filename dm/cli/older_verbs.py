@@ -1,0 +1,135 @@
+"""DM's older and other verbs: those that have a new name run under it, the others say what there is in their place."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+from dm.cli import output as printer
+from dm.cli.plain_values import PlainGroup
+from dm.errors import DMError
+
+if TYPE_CHECKING:
+    from typer._click import Context
+
+_ACTIONS: Final = ("skip", "replace", "revert", "inject", "list")
+_STRUCTURE_ACTIONS: Final = {"get": "list", "set": "update", "remove": "delete"}
+_SOURCE: Final = ("-s", "--source")
+_WITH_VALUE: Final = (*_SOURCE, "-b", "--binlog-pos", "-o", "--output", "--addr")
+
+_ONE_DAEMON = "there is one dm-worker per user and machine and no cluster"
+_NO_LOCKS = (
+    "a DDL that is in effect at the target counts as done, so there are no locks; see `dmctl query-status <task>`"
+)
+_NO_VALIDATION = "continuous validation is not there yet; compare the data with a tool such as sync-diff-inspector"
+_BINLOG = "use `dmctl binlog skip|replace|inject|revert|list <task>`"
+
+INSTEAD: Final[Mapping[str, str]] = {
+    "list-member": f"{_ONE_DAEMON}: `dmctl operate-source show` lists the sources, `dmctl config worker` the settings",
+    "offline-member": f"{_ONE_DAEMON}: `dmctl shutdown` ends it",
+    "operate-leader": _ONE_DAEMON,
+    "transfer-source": f"{_ONE_DAEMON}: to move a source, stop its tasks and start them at the other machine; their "
+    "progress is at the target",
+    "shard-ddl-lock": _NO_LOCKS,
+    "show-ddl-locks": _NO_LOCKS,
+    "unlock-ddl-lock": _NO_LOCKS,
+    "break-ddl-lock": _NO_LOCKS,
+    "validation": _NO_VALIDATION,
+    "start-validation": _NO_VALIDATION,
+    "stop-validation": _NO_VALIDATION,
+    "update-task": "use `dmctl stop-task <task>` and `dmctl start-task <file>`: it goes on from its checkpoint",
+    "refresh-worker-tasks": "nothing is to be refreshed: see `dmctl query-status`",
+    "update-master-config": f"{_ONE_DAEMON}; its settings are those of `dmctl config worker`",
+    "update-relay": "use `dmctl operate-source update <file>`",
+    "switch-relay-master": "nothing is to be done: a relay sees that another server answers and goes on",
+    "migrate-relay": "use `dmctl stop-task <task>` and `dmctl start-task <file> --start-time ...`",
+    "query-error": "use `dmctl query-status <task>`",
+    "sql-skip": _BINLOG,
+    "sql-replace": _BINLOG,
+    "sql-inject": _BINLOG,
+}
+"""What to do in place of a verb that has no equal here."""
+
+
+class Verbs(PlainGroup):
+    """The verbs of `dmctl`, with DM's other names for them."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Begin with what holds for all verbs, which in DM may also stand behind one."""
+        first, others = _apart(args, ("--rpc-timeout",))
+        return super().parse_args(ctx, [*first, *others])
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the verb; an older name becomes the present one, and that is said."""
+        verb = args[0] if args else ""
+        if verb not in self.commands and not ctx.resilient_parsing:
+            if verb in INSTEAD:
+                raise DMError("usage", problem=f"`{verb}` of DM is not there", hint=INSTEAD[verb])
+            if verb in RENAMED:
+                args = RENAMED[verb](args[1:])
+                printer.say(f"`{verb}` is an older name: this is `dmctl {' '.join(args[:2])}`")
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest
+
+
+def _handle_error(arguments: Sequence[str]) -> list[str]:
+    """`handle-error <task> skip ..` is `binlog skip <task> ..`."""
+    for place, word in enumerate(arguments):
+        if place and word in _ACTIONS and arguments[place - 1] not in _WITH_VALUE:
+            return ["binlog", word, *arguments[:place], *arguments[place + 1 :]]
+    raise DMError("usage", problem="`handle-error` without what is to be done", hint=_BINLOG)
+
+
+class _Words(argparse.ArgumentParser):
+    """The words behind `operate-schema`."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say it as dmctl does."""
+        hint = "use `dmctl binlog-schema list|update|delete <task> <database> <table>`"
+        raise DMError("usage", problem=f"`operate-schema`: {message}", hint=hint)
+
+
+def _operate_schema(arguments: Sequence[str]) -> list[str]:
+    """`operate-schema set -s one t -d db -t tbl file` is `binlog-schema update t db tbl file -s one`."""
+    sources, others = _apart(arguments, _SOURCE)
+    parser = _Words(prog="dmctl operate-schema", add_help=False)
+    parser.add_argument("action", choices=sorted(_STRUCTURE_ACTIONS))
+    parser.add_argument("task")
+    parser.add_argument("file", nargs="?")
+    parser.add_argument("-d", "--database", required=True)
+    parser.add_argument("-t", "--table", required=True)
+    told, others = parser.parse_known_intermixed_args(others)
+    words = [told.task, told.database, told.table, *([told.file] if told.file else [])]
+    return ["binlog-schema", _STRUCTURE_ACTIONS[told.action], *words, *sources, *others]
+
+
+def _apart(arguments: Sequence[str], options: Sequence[str]) -> tuple[list[str], list[str]]:
+    """These options with their values, and all other words."""
+    taken: list[str] = []
+    others: list[str] = []
+    words = iter(arguments)
+    for word in words:
+        if word == "--":
+            others += [word, *words]
+        elif word in options:
+            taken += [word, *([value] if (value := next(words, None)) is not None else [])]
+        elif word.partition("=")[0] in options:
+            taken.append(word)
+        else:
+            others.append(word)
+    return taken, others
+
+
+def _get_config(arguments: Sequence[str]) -> list[str]:
+    """`get-config task shop --file f` is `config task shop --path f`."""
+    return ["config", *("--path" if word in ("--file", "-f") else word for word in arguments)]
+
+
+RENAMED: Final[Mapping[str, Callable[[Sequence[str]], list[str]]]] = {
+    "handle-error": _handle_error,
+    "operate-schema": _operate_schema,
+    "get-config": _get_config,
+    "get-task-config": lambda arguments: _get_config(["task", *arguments]),
+}
+"""Verbs under an older name, and their words under the present one."""

@@ -1,0 +1,79 @@
+"""DM's older verbs run under their present names; those without an equal say what there is in their place."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+from dm.cli.dmctl import execute
+from dm.cli.older_verbs import INSTEAD, RENAMED
+from tests.unit.worker.home import TestHome, home
+
+BAD_USAGE = 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "words", "becomes"),
+    [
+        ("handle-error", "shop skip", "binlog skip shop"),
+        ("handle-error", "-s one shop -b f.000001:4 revert", "binlog revert -s one shop -b f.000001:4"),
+        ("handle-error", "-s skip shop skip", "binlog skip -s skip shop"),
+        ("handle-error", "shop replace SQL", "binlog replace shop SQL"),
+        ("operate-schema", "get -s one shop -d db -t tbl", "binlog-schema list shop db tbl -s one"),
+        ("operate-schema", "set shop -d db -t tbl f.sql", "binlog-schema update shop db tbl f.sql"),
+        ("operate-schema", "set -s one shop -d db f.sql -t tbl", "binlog-schema update shop db tbl f.sql -s one"),
+        ("operate-schema", "set shop -d db -t tbl --from-source", "binlog-schema update shop db tbl --from-source"),
+        ("operate-schema", "remove shop --database db --table tbl", "binlog-schema delete shop db tbl"),
+        ("get-config", "task shop --file f.yaml", "config task shop --path f.yaml"),
+        ("get-task-config", "shop", "config task shop"),
+    ],
+)
+def test_an_older_name_becomes_the_present_one(verb: str, words: str, becomes: str) -> None:
+    assert RENAMED[verb](words.split()) == becomes.split()
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHome]:
+    with home(tmp_path_factory.mktemp("older") / "home") as running:
+        running.start()
+        running.ok("operate-source", "create", running.source())
+        running.ok("start-task", running.task("shop"))
+        yield running
+
+
+def test_handle_error_does_what_it_did_and_says_its_new_name(one: TestHome) -> None:
+    done = one.said("handle-error", "shop", "skip", "-b", "mysql-bin.000001:4")
+    assert done.status == 0, done.err
+    assert done.err == "`handle-error` is an older name: this is `dmctl binlog skip`\n"
+    asked = json.loads((one.directory / "work" / "shop" / "asked").read_text())
+    assert (asked["verb"], asked["binlog_pos"]) == ("skip", "mysql-bin.000001:4")
+
+
+def test_get_config_shows_the_task(one: TestHome) -> None:
+    assert "name: shop" in one.said("get-config", "task", "shop").out
+
+
+@pytest.mark.parametrize("words", ["handle-error shop", "operate-schema get shop -d db", "operate-schema take shop"])
+def test_an_older_verb_that_lacks_words_is_bad_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(words.split()) == BAD_USAGE
+    assert "  workaround: use `dmctl binlog" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("verb", sorted(INSTEAD))
+def test_a_verb_without_an_equal_says_what_to_use(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute([verb, "some", "--words", "-x"]) == BAD_USAGE
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err == f"Error 48904: `{verb}` of DM is not there\n  workaround: {INSTEAD[verb]}\n"
+
+
+def test_what_is_told_to_use_is_there() -> None:
+    """Each `dmctl ...` in the hints names a verb that there is."""
+    import re
+
+    from dm.cli.dmctl import _verbs
+
+    named = {match for hint in INSTEAD.values() for match in re.findall(r"`dmctl ([a-z-]+)", hint)}
+    assert named <= set(_verbs())

@@ -1,0 +1,90 @@
+"""Logs are rotated by the process that writes them; levels and sizes can be changed while it runs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from dm.task.log_file import backup
+from dm.task.message import KeepLog, decode_command, encode
+from tests.unit.worker.home import ROOT
+
+_CODE = """
+import os, sys
+from pathlib import Path
+import structlog
+from dm.task.log import configure, keep
+from dm.task.log_file import LogSettings
+
+path, level, size, backups, lines = Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:])
+configure(host="h")
+held = structlog.get_logger().bind(unit="Sync")
+keep(path, LogSettings(level, size, backups))
+for number in range(lines):
+    held.info("line", number=number)
+    held.debug("detail", number=number)
+    os.write(1 + number % 2, b"noise of a library\\n")
+held.error("the end")
+"""
+
+
+def run(path: Path, *arguments: object, stderr: Path | None = None) -> None:
+    with (stderr or path).open("ab") as log:
+        words = [sys.executable, "-c", _CODE, str(path), *map(str, arguments)]
+        subprocess.run(words, stdout=log, stderr=log, cwd=ROOT, check=True)
+
+
+def records(path: Path) -> list[str]:
+    return [
+        f"{record['event']} {record.get('number', '')}".strip()
+        for line in path.read_text().splitlines()
+        if line.startswith("{")
+        for record in [json.loads(line)]
+    ]
+
+
+def test_a_full_log_gets_a_number_and_no_line_is_lost(tmp_path: Path) -> None:
+    log = tmp_path / "sync.log"
+    run(log, "info", 1000, 100, 40)
+    files = [log, *(backup(log, number) for number in range(1, len(list(tmp_path.iterdir()))))]
+    assert len(files) > 3
+    assert all(file.stat().st_size < 1400 for file in files)
+    assert [one for file in reversed(files) for one in records(file)] == [f"line {n}" for n in range(40)] + ["the end"]
+    noise = sum(file.read_text().count("noise of a library") for file in files)
+    assert noise == 40, "what a library prints goes to the same files"
+
+
+def test_only_so_many_are_kept(tmp_path: Path) -> None:
+    log = tmp_path / "sync.log"
+    run(log, "info", 1000, 2, 40)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["sync.log", "sync.log.1", "sync.log.2"]
+    assert records(backup(log, 1))[-1] not in records(backup(log, 2))
+    assert records(log)[-1] == "the end"
+
+
+def test_without_backups_a_full_log_goes(tmp_path: Path) -> None:
+    run(tmp_path / "sync.log", "info", 1000, 0, 40)
+    assert [file.name for file in tmp_path.iterdir()] == ["sync.log"]
+    assert records(tmp_path / "sync.log")[-1] == "the end"
+
+
+def test_what_is_no_file_of_ours_is_not_rotated(tmp_path: Path) -> None:
+    terminal, log = tmp_path / "terminal", tmp_path / "sync.log"
+    log.write_text("of an earlier start, whose stderr it was\n")
+    run(log, "info", 100, 5, 10, stderr=terminal)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["sync.log", "terminal"]
+    assert len(records(terminal)) == 11
+
+
+def test_a_level_holds_for_loggers_that_are_there_already(tmp_path: Path) -> None:
+    for level, seen in (("debug", ["line 0", "detail 0", "the end"]), ("warn", ["the end"]), ("error", ["the end"])):
+        log = tmp_path / f"{level}.log"
+        run(log, level, 1 << 20, 1, 1)
+        assert records(log) == seen
+
+
+def test_the_settings_travel_to_the_processes() -> None:
+    told = KeepLog("/home/me/.dm/log/relay.one.log", "debug", 1 << 20, 3)
+    assert decode_command(encode(told)) == told

@@ -1,0 +1,76 @@
+"""Directories that can't be used are noticed before anything relies on them, and looking leaves nothing behind."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.worker.directory import unusable
+from tests.unit.worker.home import TestHome, home
+
+BAD_USAGE, PRECHECK_FAILED = 2, 3
+
+
+def test_a_directory_that_could_be_made_is_usable_and_is_not_made(tmp_path: Path) -> None:
+    assert unusable(tmp_path / "a" / "b" / "c") == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_stays(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert unusable(tmp_path) == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc/dm", "/dev/null"])
+def test_why_a_directory_is_unusable_is_said_with_its_name(tmp_path: Path, place: str) -> None:
+    (tmp_path / "file").touch()
+    assert str(tmp_path / place).removesuffix("/below") in unusable(tmp_path / place)
+
+
+def test_a_bad_relay_directory_is_told_at_create_at_start_relay_and_by_the_check(tmp_path: Path) -> None:
+    with home(tmp_path / "home") as one:
+        one.start()
+        (one.directory / "file").touch()
+        for keys in ({"relay_dir": "file/relay"}, {"relay_dir": "file/relay", "enable_relay": True}):
+            refused = one.said("operate-source", "create", one.source("bad", **keys))
+            assert refused.status == BAD_USAGE
+            assert f"Error 40931: the relay directory {one.directory}/file/relay/bad of source bad" in refused.err
+            assert "Not a directory" in refused.err
+        assert one.ok("operate-source", "show")["sources"] == []
+
+        one.ok("operate-source", "create", one.source("one"))
+        (one.directory / "relay" / "one").touch()
+        refused = one.said("start-relay", "-s", "one")
+        assert refused.status == BAD_USAGE
+        assert "the relay directory" in refused.err
+        assert one.ok("operate-source", "show")["sources"][0]["relayStatus"] is None
+        for verb in ("check-task", "start-task"):
+            failed = one.said(verb, one.task("t", "all"))
+            assert failed.status == PRECHECK_FAILED
+            assert "relay_directory" in failed.out
+
+
+def test_a_bad_dump_directory_is_told_before_the_start(tmp_path: Path) -> None:
+    with home(tmp_path / "home") as one:
+        one.start()
+        one.ok("operate-source", "create", one.source("one"))
+        (one.directory / "file").touch()
+        _task(one, "t", f"{one.directory}/file/dump")
+        for verb in ("check-task", "start-task"):
+            failed = one.said(verb, "t.yaml")
+            assert failed.status == PRECHECK_FAILED
+            assert f"the dump directory {one.directory}/file/dump.t can't be used: Not a directory" in failed.out
+        assert one.ok("query-status")["tasks"] == []
+
+        (one.directory / "servers.json").write_text('{"first_unit": {"t": "Sync"}}')
+        one.ok("start-task", "t.yaml")  # it has loaded already: nothing goes there any more
+        one.ok("stop-task", "t")
+        assert one.said("start-task", "t.yaml", "--remove-meta").status == PRECHECK_FAILED
+
+
+def _task(one: TestHome, name: str, directory: str) -> None:
+    text = (one.directory / one.task(name, "all")).read_text()
+    text = text.replace("  - source-id: one\n", f"  - source-id: one\n    loader: {{dir: {directory}}}\n")
+    one.file(f"{name}.yaml", text)
