@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from dm.binlog.charset import decoder_of
 from dm.schema.charset import Collated, binary_collation, bytes_per_character, collated
-from dm.schema.column_type import DataType, MemberBytes, read_type, sized
+from dm.schema.column_type import DataType, read_type, sized
 from dm.schema.current_timestamp import NAMES as CURRENT_TIMESTAMP
 from dm.schema.current_timestamp import with_its_digits
 from dm.schema.index_definition import IndexDefinition, read_references
@@ -213,17 +213,17 @@ def _sized(data_type: DataType, charset: str | None) -> None:
 _WIDTHS: Final = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 
 
-def _member(member: str | MemberBytes, charset: str | None) -> str:
+def _member(member: str | bytes, charset: str | None) -> str:
     """A member of ENUM or SET as text.
 
-    Bytes without an introducer are in the column's character set, whatever the session's is (String::needs_conversion
+    Bytes (`0x9353`, `x'9353'`) are in the column's character set, whatever the session's is (String::needs_conversion
     of both servers: nothing is converted from `binary`); before a character that is too short there are zeros.
     """
     if isinstance(member, str):
         return member
-    owner = member.charset or charset or ""
-    value = member.value.rjust(-(-len(member.value) // (width := _WIDTHS.get(owner, 1))) * width, b"\0")
-    decode = None if owner == "binary" else decoder_of(owner)
+    width = _WIDTHS.get(charset or "", 1)
+    value = member.rjust(-(-len(member) // width) * width, b"\0")
+    decode = None if charset in (None, "binary") else decoder_of(charset)
     text = None if decode is None else decode(value)
     return value.decode("utf-8", "surrogateescape") if text is None else text
 

@@ -40,14 +40,6 @@ _GEOMETRIES: Final = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class MemberBytes:
-    """A member of ENUM or SET that is written in bytes, as `0x9353` or `x'9353'`."""
-
-    value: bytes
-    charset: str | None  # that of an introducer before it; without one they are in the column's
-
-
 @dataclass(slots=True)
 class DataType:
     """A data type while its column is being read."""
@@ -56,7 +48,7 @@ class DataType:
     length: int | None = None
     decimals: int | None = None
     unsigned: bool = False
-    members: tuple[str | MemberBytes, ...] = ()
+    members: tuple[str | bytes, ...] = ()  # bytes: in the column's character set
     charset: str | None = None
     collation: str | None = None
     binary: bool = False  # the attribute BINARY: the _bin collation
@@ -156,23 +148,20 @@ def _long(cursor: Cursor) -> DataType:
     return DataType("mediumtext")
 
 
-def _members(cursor: Cursor) -> tuple[str | MemberBytes, ...]:
+def _members(cursor: Cursor) -> tuple[str | bytes, ...]:
     cursor.expect("(")
-    members: list[str | MemberBytes] = []
-    introducer: str | None = None
+    members: list[str | bytes] = []
     while True:
         token = cursor.take()
-        if token.kind == "word" and token.text.startswith("_"):
-            introducer = token.text[1:].lower()
-            continue
         if token.kind == "string":
             members.append(token.text)
         elif (value := _bytes(token)) is not None:
-            members.append(MemberBytes(value, introducer))
+            members.append(value)
+        elif token.kind == "word" and token.text.startswith("_"):
+            continue  # an introducer
         else:
             cursor.at -= 1
             cursor.fail("expected a member of ENUM or SET")
-        introducer = None
         if not cursor.accept(","):
             break
     cursor.expect(")")

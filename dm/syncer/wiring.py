@@ -41,7 +41,7 @@ from dm.syncer.apply.target_names import TargetNames
 from dm.syncer.apply.target_sessions import FILTERS
 from dm.syncer.ddl.barrier import AroundSteps, DdlBarrier
 from dm.syncer.ddl.changed_rows import SourceViews
-from dm.syncer.ddl.checks.checked_step import DdlSource, DdlTarget
+from dm.syncer.ddl.checked_step import DdlSource, DdlTarget
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.known import DumpWindow, Known, Source
 from dm.syncer.ddl.session import DdlSession

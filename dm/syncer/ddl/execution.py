@@ -23,9 +23,9 @@ from dm.schema.inherited_charset import inherits_charset, with_inherited_charset
 from dm.schema.table import TableSchema
 from dm.sql.piece import Piece
 from dm.syncer.apply.progress_writer import ProgressWriter
-from dm.syncer.ddl.checks.checked_step import CheckedStep, DdlSource, DdlTarget
-from dm.syncer.ddl.checks.checklist import refuse
-from dm.syncer.ddl.checks.gathered import creates_shard
+from dm.syncer.ddl.checked_step import CheckedStep, DdlSource, DdlTarget
+from dm.syncer.ddl.checks import CHECKS
+from dm.syncer.ddl.checks.names import creates_shard
 from dm.syncer.ddl.constraint_names import with_own_names
 from dm.syncer.ddl.step import Execute
 
@@ -111,7 +111,8 @@ class DdlExecution:
                 raise DMError("ddl-outcome-unclear", statement=routed.text, position=end)
         try:
             checked = self._checked(step, routed, now, end)
-            refuse(checked)
+            for check in CHECKS:
+                check(checked)
         except DMError:
             # The pieces before are done; told now, since a person may change the table that the last of them left.
             self._progress.write_intent(Intent(end, number, routed.text, self._session.connection_id, now, now))

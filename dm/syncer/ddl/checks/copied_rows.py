@@ -14,7 +14,7 @@ from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.operation import ChangeColumn, ModifyColumn, Operation
 from dm.sql.own_values import numbered
-from dm.syncer.ddl.checks.checked_step import CheckedStep
+from dm.syncer.ddl.checked_step import CheckedStep
 
 
 def refuse_other_copy(checked: CheckedStep) -> None:

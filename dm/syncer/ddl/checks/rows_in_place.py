@@ -10,6 +10,8 @@ Across flavours a column's new type converts its rows by rules of each server's 
 harmless where nothing is converted: neither here, nor at the source as far as its table is known. A column that has the
 new type here already was converted by a person, which is the way out.
 
+A new column whose namesake was dropped at the source only is there already at the target, with the old values.
+
 What is not harmless pauses: later rows would be looked for by values that the target's rows do not have.
 """
 
@@ -27,10 +29,10 @@ from dm.schema.interpretation import Surroundings, interpret
 from dm.schema.table import Column, Index, TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.schema.widening import same_type, widens
-from dm.sql.operation import ChangeColumn, ConvertCharset, ModifyColumn, Operation
+from dm.sql.operation import AddColumn, ChangeColumn, ConvertCharset, ModifyColumn, Operation
 from dm.sql.own_values import OwnValues, own_values
 from dm.sql.piece import Piece
-from dm.syncer.ddl.checks.checked_step import CheckedStep
+from dm.syncer.ddl.checked_step import CheckedStep
 from dm.syncer.ddl.session import DdlSession
 from dm.type_family import INTEGERS
 
@@ -59,6 +61,25 @@ def refuse_other_values(checked: CheckedStep) -> None:
     if converted and session.has_rows(target.name, 1):
         what = f"{session.context.flavor} may convert column {converted} in another way than {piece.context.flavor}"
         raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)
+
+
+def refuse_kept_columns(checked: CheckedStep) -> None:
+    """Raise DMError where the target has the column of an ADD COLUMN still, with rows."""
+    piece, target = checked.piece, checked.table_now
+    if checked.step.by_hand or target is None:
+        return
+    kept = checked.source.tracker.kept_columns(piece.table)
+    for each in piece.operations:
+        if not isinstance(each, AddColumn) or each.column.lower() not in kept:
+            continue
+        if target.column(each.column) is not None and checked.target.session.has_rows(target.name, 1):
+            raise DMError(
+                "ddl-column-kept",
+                column=each.column,
+                target=target.name,
+                statement=piece.text,
+                position=checked.position,
+            )
 
 
 def _converted(
