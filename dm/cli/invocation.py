@@ -15,7 +15,7 @@ from dm.cli.client import Client, read_config_file
 from dm.cli.output import Format
 from dm.errors import DMError
 
-OutputOption = Annotated[Format | None, typer.Option("--output", help="table (default) or json, in DM's form")]
+OutputOption = Annotated[Format | None, typer.Option("--output", "-o", help="table (default) or json, in DM's form")]
 AddrOption = Annotated[
     str | None, typer.Option("--addr", help="host:port of a dm-worker; else DM_ADDR; else this user's own daemon")
 ]

@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
+from textwrap import wrap
 from typing import Any
 
 from rich.console import Console
@@ -29,6 +30,9 @@ _STYLES = {
     "fail": "red", "Stopped": "dim", "New": "dim",
 }  # fmt: skip
 
+
+_BETWEEN = 2  # spaces between two columns
+_LONGEST_STATEMENT = 160  # that a line shows of a DDL
 
 # Of the time shares, those that say who works: the others wait for them.
 _BUSY = {
@@ -89,8 +93,11 @@ def tasks_table(answer: Answer) -> None:
     table("", ("task", "status", "sources"), rows)
 
 
+STATUS_COLUMNS = ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay")
+
+
 def status_table(answer: Answer) -> None:
-    """`query-status` of one task."""
+    """`query-status` of one task; on a narrow terminal positions and relays are lines below."""
     rows: list[Sequence[str]] = []
     for source in answer["sources"]:
         name = source["sourceStatus"]["source"]
@@ -102,9 +109,31 @@ def status_table(answer: Answer) -> None:
                     "-" if relay is None else relay["stage"],
                 )
             )  # fmt: skip
-    table("", ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay"), rows)
-    for line in (*_loads(answer), *remarks_of(answer)):
+    columns, kept, moved = _narrowed(rows)
+    table("", columns, kept)
+    for line in (*moved, *_loads(answer), *remarks_of(answer)):
         print_line(line)
+
+
+def _narrowed(rows: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]], list[str]]:
+    """Columns and rows that fit the width, and lines that say the rest."""
+    columns, lines = list(STATUS_COLUMNS), list[str]()
+    kept = [list(row) for row in rows]
+    for name, words in (("position", "{0} on {1}: at {cell}"), ("relay", "relay of {1}: {cell}")):
+        if _natural_width(columns, kept) <= _console().width:
+            break
+        at = columns.index(name)
+        del columns[at]
+        for row in kept:
+            cell = row.pop(at)
+            if cell not in ("", "-"):
+                lines.append(words.format(row[0], row[1], cell=cell))
+    return columns, kept, list(dict.fromkeys(lines))
+
+
+def _natural_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
+    return sum(widths) + _BETWEEN * (len(widths) - 1)
 
 
 def remarks_of(answer: Answer) -> list[str]:
@@ -117,17 +146,34 @@ def remarks_of(answer: Answer) -> list[str]:
             subject = f"{subtask['name']} on {name}"
             remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
             remarks += _waits(subject, subtask)
+            remarks += _ddl(subject, subtask)
             remarks += _catching_up(subject, subtask)
+            if subtask.get("until") and subtask["stage"] != "Finished":
+                remarks.append(f"{subject}: ends at {subtask['until']}")
             remarks += _undecided(subject, subtask.get("sync"))
             if relay is None:
                 remarks += _reads_standby(subject, subtask.get("sync"))
         if relay is not None:
-            resume = f"dmctl resume-relay -s {name}"
-            remarks += _remarks(f"relay of {name}", relay["result"], resume)
-            remarks += _reads_standby(f"relay of {name}", relay)
-            if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
-                remarks.append(f"relay of {name}: paused by the error; go on with `{resume}`")
+            remarks += _relay_remarks(name, relay)
     return remarks
+
+
+def _relay_remarks(source: str, relay: Answer) -> list[str]:
+    resume = f"dmctl resume-relay -s {source}"
+    remarks = _remarks(f"relay of {source}", relay["result"], resume)
+    remarks += _reads_standby(f"relay of {source}", relay)
+    if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
+        remarks.append(f"relay of {source}: paused by the error; go on with `{resume}`")
+    return remarks
+
+
+def in_error(answer: Answer) -> bool:
+    """Whether a subtask of `query-status`, or a relay that it reads, rests on an error."""
+    for source in answer["sources"]:
+        for one in (source["sourceStatus"]["relayStatus"], *source["subTaskStatus"]):
+            if one is not None and one["stage"] == "Paused" and (one["result"] or {}).get("errors"):
+                return True
+    return False
 
 
 def errors_of(source: str, subtask: Answer) -> list[str]:
@@ -177,34 +223,55 @@ def _doing(subtask: Answer) -> str:
     if part is None or "finishedRows" not in part:
         return text
     phase = f" ({part['phase']})" if part.get("phase") else ""
-    return f"{text} {_amounts(part)}{phase}"
+    if not int(part["finishedRows"]) and not int(part.get("totalRows", part.get("estimateTotalRows", 0))):
+        return f"{text}{_elapsed(part)}{phase}"  # nothing is known yet of how much it is
+    return f"{text} {_amounts(part)}{_elapsed(part)}{phase}"
+
+
+def _elapsed(part: Answer) -> str:
+    """How long the full load has taken and will take yet, dump and load together."""
+    if "totalElapsedSeconds" not in part:
+        return ""
+    text = f", {_duration(part['totalElapsedSeconds'])} so far"
+    if part.get("totalEtaSeconds") is None:
+        return text
+    left = f"about {_duration(part['totalEtaSeconds'])} left"
+    assumed = " with the load, if that takes three times as long as the dump" if part.get("totalEtaAssumed") else ""
+    return f"{text}, {left}{assumed}"
+
+
+def _duration(seconds: object) -> str:
+    minutes, rest = divmod(int(str(seconds)), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
 def _amounts(part: Answer) -> str:
     """Share, rows, bytes, rate and remaining time of a unit or of one table; no time before there is one."""
     total = part.get("totalRows", part.get("estimateTotalRows", ""))
     about = "" if "totalRows" in part else "about "
-    texts = [str(part["progress"]), f"{part['finishedRows']} of {about}{total} rows"]
+    texts = [str(part["progress"])]
+    if "totalTables" in part:
+        texts.append(f"{part['completedTables']} of {part['totalTables']} tables")
+    texts.append(f"{part['finishedRows']} of {about}{total} rows")
     texts.append(f"{int(part.get('finishedBytes', 0)) / (1 << 20):.1f} MB")
     if int(part.get("bps", 0)):
         texts.append(f"{int(part['bps']) / (1 << 20):.1f} MB/s")
-    if part.get("etaSeconds") is not None:
-        minutes, seconds = divmod(int(part["etaSeconds"]), 60)
-        texts.append(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d} left")
+    if part.get("etaSeconds") is not None and "totalElapsedSeconds" not in part:
+        texts.append(f"{_duration(part['etaSeconds'])} left")
     return ", ".join(texts)
 
 
 def _progress(subtask: Answer) -> tuple[str, str, str, str, str]:
-    # What a unit said last stays true of its position and its totals; rate, lag and `synced` were of that moment.
-    live = subtask["stage"] == "Running"
+    # What a unit said last stays true of its position and its totals; the rate was of that moment, and lag counts on.
+    live, over = subtask["stage"] == "Running", subtask["stage"] in ("Finished", "Stopped")
     sync = subtask.get("sync")
     if sync is not None:
         return (
             f"{sync.get('totalRows', sync.get('totalEvents', 0))} rows",
             str(sync.get("syncerBinlog", "")),
             str(sync.get("recentRps", sync.get("recentTps", ""))) if live else "-",
-            _seconds(sync.get("secondsBehindMaster")) if live else "-",
-            ("yes" if sync.get("synced") else "no") if live else "-",
+            "-" if over else _seconds(sync.get("secondsBehindMaster")) or "-",
+            "-" if over else "yes" if live and sync.get("synced") else "no",
         )
     part = subtask.get("dump") or subtask.get("load")
     if part is None:
@@ -222,6 +289,21 @@ def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load"
     return [f"{subject}: waits: {what}" for what in waiting if what]
 
 
+def _ddl(subject: str, subtask: Answer) -> list[str]:
+    """The statement that everything behind it waits for."""
+    sync = subtask.get("sync") or {}
+    if subtask["stage"] != "Running" or not sync.get("blockingDDLs"):
+        return []
+    seconds = sync.get("blockingDDLSeconds")
+    age = "" if seconds is None else f" for {seconds} s"
+    return [f"{subject}: runs DDL at the target{age}: {_shortened(str(each))}" for each in sync["blockingDDLs"]]
+
+
+def _shortened(statement: str) -> str:
+    line = " ".join(statement.split())
+    return line if len(line) <= _LONGEST_STATEMENT else line[: _LONGEST_STATEMENT - 2] + ".."
+
+
 def _catching_up(subject: str, subtask: Answer) -> list[str]:
     """What a person who waits for it wants to know: what is queued, who holds the others up, what safe mode is for."""
     sync = subtask.get("sync")
@@ -229,7 +311,7 @@ def _catching_up(subject: str, subtask: Answer) -> list[str]:
         return []
     lines = [f"{subject}: safe mode: {reason}" for reason in sync.get("safeMode", [])]
     shares = sync.get("timeShares")
-    if shares and int(sync.get("queuedRows", 0)):
+    if shares and (int(sync.get("queuedRows", 0)) or int(sync.get("queuedTransactions", 0))):
         parts = ", ".join(f"{what} {100 * float(shares.get(name, 0)):.0f} %" for name, what in _BUSY.items())
         size = int(sync.get("queuedBytes", 0)) / (1 << 20)
         lines.append(
@@ -293,6 +375,10 @@ def sources_table(answer: Answer) -> None:
             )
         )
     table("", ("source", "server", "relay", "tasks"), rows)
+    for source in answer["sources"]:
+        if source.get("relayStatus") is not None:
+            for line in _relay_remarks(source["source"], source["relayStatus"]):
+                print_line(line)
 
 
 def purged(answer: Answer) -> None:
@@ -315,7 +401,11 @@ def check_table(answer: Answer) -> None:
         rows.append((result["state"], result["name"], result["extra"], text))
         if result["instruction"]:
             fixes += [f"to fix {result['name']} of {result['extra']}:", f"  {result['instruction']}"]
-    table("", ("state", "item", "where", "finding"), rows)
+    heads = ("state", "item", "where", "finding")
+    if _natural_width(heads, rows) <= _console().width:
+        table("", heads, rows)
+    else:
+        _checks_as_lines(rows, _console().width)
     for line in fixes:  # below the table, whose cells are folded: a statement must be fit to be copied
         print_line(line)
     counts = answer["summary"]
@@ -330,6 +420,39 @@ def failed_checks(report: ErrorReport, answer: Answer) -> None:
     check_table(answer)
     failed = int(answer["summary"]["failed"])
     say(f"Error {report['ErrCode']}: not started, since {failed} check{'' if failed == 1 else 's'} failed")
+
+
+def _checks_as_lines(rows: Sequence[Sequence[str]], width: int) -> None:
+    """A check in a line, its finding below where that needs a person's eye, folded between words."""
+    item_width = max(len(row[1]) for row in rows)
+    for state, item, where, finding in rows:
+        head = f"{state:<7}  {item:<{item_width}}  {where}"
+        if state == "success" or len(head) + len(finding) + _BETWEEN <= width:
+            print_line(f"{head}  {finding}" if len(head) + len(finding) + _BETWEEN <= width else head)
+            continue
+        print_line(head)
+        for line in wrap(finding, max(20, width - 4), break_on_hyphens=False):
+            print_line(f"    {line}")
+
+
+def final_places(answer: Answer) -> None:
+    """`stop-task`: where each subtask is, and where a task in the other direction begins."""
+    stages_table(answer)
+    targets: list[str] = []
+    for source in answer["sources"]:
+        subject = f"{answer['taskName']} on {source['source']}"
+        if source.get("placeProblem"):
+            print_line(f"{subject}: the target can't be asked where the task is: {source['placeProblem']}")
+        if source.get("syncerBinlog"):
+            gtids = source.get("syncerBinlogGtid") or "none"
+            print_line(f"{subject}: stopped at {source['syncerBinlog']}, GTID set {gtids}")
+        if source.get("appliedUpTo"):
+            print_line(f"{subject}: a run was killed: changes up to {source['appliedUpTo']} may be applied as well")
+        if source.get("targetBinlog"):
+            gtids = source.get("targetBinlogGtid") or "none"
+            targets.append(f"target {source['target']}: its binlog ends at {source['targetBinlog']}, GTID set {gtids}")
+    if targets:
+        print_line(targets[-1])  # read last: it is behind everything of all sources
 
 
 def stages_table(answer: Answer) -> None:
