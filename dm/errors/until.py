@@ -33,7 +33,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "until-passed",
-        36980,
+        36994,
         "sync-unit",
         "internal",
         "medium",
@@ -43,7 +43,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "until-elsewhere",
-        36981,
+        36995,
         "sync-unit",
         "upstream",
         "medium",
@@ -53,7 +53,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "until-without-gtids",
-        36982,
+        36996,
         "sync-unit",
         "upstream",
         "medium",
