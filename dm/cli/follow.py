@@ -109,10 +109,11 @@ def _line_printer() -> Callable[[Answer], None]:
     told: set[str] = set()
 
     def show(answer: Answer) -> None:
-        for line in progress_lines(answer, tables=False):
+        plain = progress_lines(answer, tables=False, times=False)
+        for line, without_times in zip(progress_lines(answer, tables=False), plain, strict=True):
             subject = line.partition(":")[0]
-            if said.get(subject) != line:
-                said[subject] = line
+            if said.get(subject) != without_times:
+                said[subject] = without_times
                 print_line(line)
         for error in _held_up(answer):
             if error not in told:

@@ -187,12 +187,15 @@ def waits_of(source: str, subtask: Answer) -> list[str]:
     return _waits(f"{subtask['name']} on {source}", subtask, ("dump", "load"))
 
 
-def progress_lines(answer: Answer, *, tables: bool = True) -> list[str]:
-    """A line per subtask, and below it one for each table that is being dumped or loaded."""
+def progress_lines(answer: Answer, *, tables: bool = True, times: bool = True) -> list[str]:
+    """A line per subtask, and below it one for each table that is being dumped or loaded.
+
+    Without `times` nothing changes in them by the passing of time alone.
+    """
     lines: list[str] = []
     for source in answer["sources"]:
         for subtask in source["subTaskStatus"]:
-            lines.append(f"{subtask['name']} on {source['sourceStatus']['source']}: {_doing(subtask)}")
+            lines.append(f"{subtask['name']} on {source['sourceStatus']['source']}: {_doing(subtask, times=times)}")
             part = subtask.get("dump") or subtask.get("load") or {}
             if tables and subtask["stage"] == "Running":
                 lines += [f"  {entry['table']}: {_amounts(entry)}" for entry in part.get("tables", [])]
@@ -213,19 +216,20 @@ def _copies(subtask: Answer) -> bool:
     return subtask["stage"] == "Running" and "finishedRows" in part
 
 
-def _doing(subtask: Answer) -> str:
+def _doing(subtask: Answer, *, times: bool) -> str:
     text = f"{subtask['stage']} {subtask['unit']}"
     sync = subtask.get("sync")
     if sync is not None:
         lag = _seconds(sync.get("secondsBehindMaster"))
-        return f"{text}, {_progress(subtask)[0]}" + (f", {lag} behind" if lag else "")
+        return f"{text}, {_progress(subtask)[0]}" + (f", {lag} behind" if lag and times else "")
     part = subtask.get("dump") or subtask.get("load")
     if part is None or "finishedRows" not in part:
         return text
     phase = f" ({part['phase']})" if part.get("phase") else ""
+    elapsed = _elapsed(part) if times else ""
     if not int(part["finishedRows"]) and not int(part.get("totalRows", part.get("estimateTotalRows", 0))):
-        return f"{text}{_elapsed(part)}{phase}"  # nothing is known yet of how much it is
-    return f"{text} {_amounts(part)}{_elapsed(part)}{phase}"
+        return f"{text}{elapsed}{phase}"  # nothing is known yet of how much it is
+    return f"{text} {_amounts(part, times=times)}{elapsed}{phase}"
 
 
 def _elapsed(part: Answer) -> str:
@@ -245,7 +249,7 @@ def _duration(seconds: object) -> str:
     return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
 
 
-def _amounts(part: Answer) -> str:
+def _amounts(part: Answer, *, times: bool = True) -> str:
     """Share, rows, bytes, rate and remaining time of a unit or of one table; no time before there is one."""
     total = part.get("totalRows", part.get("estimateTotalRows", ""))
     about = "" if "totalRows" in part else "about "
@@ -254,9 +258,9 @@ def _amounts(part: Answer) -> str:
         texts.append(f"{part['completedTables']} of {part['totalTables']} tables")
     texts.append(f"{part['finishedRows']} of {about}{total} rows")
     texts.append(f"{int(part.get('finishedBytes', 0)) / (1 << 20):.1f} MB")
-    if int(part.get("bps", 0)):
+    if times and int(part.get("bps", 0)):
         texts.append(f"{int(part['bps']) / (1 << 20):.1f} MB/s")
-    if part.get("etaSeconds") is not None and "totalElapsedSeconds" not in part:
+    if times and part.get("etaSeconds") is not None and "totalElapsedSeconds" not in part:
         texts.append(f"{_duration(part['etaSeconds'])} left")
     return ", ".join(texts)
 
