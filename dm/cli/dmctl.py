@@ -32,6 +32,7 @@ from dm.cli.invocation import (
 )
 from dm.cli.output import Format
 from dm.cli.shell import Shell
+from dm.cli.status_text import in_error
 from dm.cli.wait import wait_task
 from dm.errors import DMError, ErrorReport
 
@@ -295,7 +296,7 @@ def query_status(
         printer.tasks_table(answer)
     else:
         printer.status_table(answer)
-    if task is not None and printer.in_error(answer):
+    if task is not None and in_error(answer):
         raise typer.Exit(FAILED)
 
 

@@ -16,7 +16,8 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from dm.cli.output import Answer, errors_of, print_line, progress_lines, remarks_of, waits_of
+from dm.cli.output import print_line
+from dm.cli.status_text import Answer, errors_of, progress_lines, remarks_of, waits_of
 
 _SECONDS = 0.5
 

@@ -20,7 +20,7 @@ from dm.cli.invocation import (
     of_task,
     task_name,
 )
-from dm.cli.output import Answer
+from dm.cli.status_text import Answer, progress_lines, remarks_of
 from dm.errors import DMError
 
 NEVER, TIMED_OUT = 1, 4  # exit statuses besides those of every verb
@@ -49,9 +49,9 @@ def wait_task(
     if as_json(output):
         printer.print_json(answer)
     else:
-        for line in printer.progress_lines(answer, tables=False):
+        for line in progress_lines(answer, tables=False):
             printer.print_line(line)
-        for remark in [*printer.remarks_of(answer), *(why_never(answer, finished=finished) if status == NEVER else [])]:
+        for remark in [*remarks_of(answer), *(why_never(answer, finished=finished) if status == NEVER else [])]:
             printer.print_line(remark)
         if status == TIMED_OUT:
             printer.say(f"the time is over: not {'finished' if finished else 'synced'} within {timeout:g} s")

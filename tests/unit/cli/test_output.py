@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from dm.cli import output
-from dm.cli.output import check_table, final_places, in_error, progress_lines, sources_table, status_table
+from dm.cli.output import check_table, final_places, sources_table, status_table
+from dm.cli.status_text import in_error, progress_lines
 
 ERROR = {"ErrCode": 36070, "Message": "the target has no table s.t", "RawCause": "", "Workaround": "create it"}
 PAUSED_BY_USER = {"isCanceled": True, "errors": [], "detail": ""}
