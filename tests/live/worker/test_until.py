@@ -20,7 +20,7 @@ from dm.task.progress import stored_checkpoint
 from dm.task.until import AskedEnd, until_of
 from dm.upstream.connection import connect
 from dm.upstream.facts import binlog_end, read_facts
-from tests.live.relay.relaying import endpoint_of, flush_logs
+from tests.live.relay.relaying import endpoint_of, flush_logs, has_reached, relaying, source_of
 from tests.live.worker.test_start_time import next_second
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, SyncProcess, subtask_for, wait_until
@@ -207,6 +207,19 @@ def test_the_final_place_names_both_binlogs(scene: Scene) -> None:
     assert found.target_end is not None
     assert found.target_end == end_of(scene.target)
     assert found.to_json()["syncerBinlogGtid"] == str(end_of(scene.upstream).gtid_set)
+
+
+def test_a_task_that_reads_a_relay_ends_at_the_same_place(scene: Scene, tmp_path: Path) -> None:
+    scene.write(1)
+    place = end_of(scene.upstream)
+    scene.write(2)
+    flush_logs(scene.upstream)
+    with relaying(source_of(scene.upstream, first=scene.checkpoint.position.file), tmp_path):
+        wait_until(lambda: has_reached(tmp_path, scene.upstream), "the relay")
+        sync = RunningSync(scene.subtask, tmp_path, until=scene.asked(str(place)))
+        assert sync.wait_ended() is None
+    assert scene.rows("l") == [(0,), (1,)]
+    assert scene.checkpoint.position.order == place.order
 
 
 def test_a_place_of_another_server_and_a_set_of_the_other_flavour_are_refused(scene: Scene, flavor: Flavor) -> None:
