@@ -54,4 +54,6 @@ class LastWords:
         lag = self.status.get(_LAG)
         silence = self.clock.monotonic() - self._said_at
         behind = round(float(lag) + silence, 3) if isinstance(lag, int | float) else None
-        return {**self.status, "synced": False, _LAG: behind}
+        ddl: Mapping[str, JSON] = {"blockingDDLs": [], "blockingDDLSeconds": None}
+        over = {name: value for name, value in ddl.items() if name in self.status}
+        return {**self.status, **over, "synced": False, _LAG: behind}

@@ -42,6 +42,13 @@ def test_a_run_that_begins_is_as_far_behind_as_the_one_before_and_says_what_it_w
     assert said.now(current=True) == SYNCED
 
 
+def test_a_ddl_of_a_run_that_rests_runs_no_more_as_far_as_anybody_knows() -> None:
+    _, said = words("Sync")
+    said.hear({**SYNCED, "blockingDDLs": ["ALTER TABLE t ADD c INT"], "blockingDDLSeconds": 9})
+    now = said.now(current=False)
+    assert (now["blockingDDLs"], now["blockingDDLSeconds"]) == ([], None)
+
+
 def test_a_lag_that_was_never_known_stays_unknown() -> None:
     clock, said = words("Sync")
     said.hear(BEGINS)
