@@ -1,12 +1,12 @@
 """`dmctl`: DM's verbs on the command line, and a shell with the same verbs when none is given.
 
-Exit status: 0 done, 1 failed, 2 bad usage or configuration, 3 the precheck failed.
+Exit status: 0 done, 1 failed, 2 bad usage or configuration, 3 the precheck failed, 4 `wait` gave up.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -39,6 +39,8 @@ from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
 from dm.cli.plain_values import PlainGroup
 from dm.cli.shell import Shell
+from dm.cli.status_text import in_error
+from dm.cli.wait import wait_task
 from dm.errors import DMError, ErrorReport
 
 OK, FAILED, BAD_USAGE, PRECHECK_FAILED = 0, 1, 2, 3
@@ -63,6 +65,9 @@ app.command("encrypt")(encrypt)
 app.add_typer(config_app, name="config")
 
 FileArgument = Annotated[str, typer.Argument(help="the task file")]
+FollowOption = Annotated[
+    bool, typer.Option("--follow", help="show progress until the task is finished or has caught up; Ctrl-C leaves")
+]
 FilesArgument = Annotated[list[str], typer.Argument(help="source files")]
 
 
@@ -223,17 +228,22 @@ def start_task(
             "source's time zone, or with a zone",
         ),
     ] = None,
-    follow: Annotated[
-        bool, typer.Option("--follow", help="show progress until the task is finished or has caught up; Ctrl-C leaves")
-    ] = False,
+    until: Annotated[
+        str | None,
+        typer.Option(
+            "--until",
+            help="apply everything up to here, then end: mysql-bin.000003:154, a GTID set, or a time as --start-time's",
+        ),
+    ] = None,
+    follow: FollowOption = False,
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
     """Check a task and start it."""
-    if follow and as_json(output):
-        raise DMError("usage", problem="--follow has no JSON form", hint="poll `dmctl query-status <task> -o json`")
+    _demand_text(output, follow=follow)
     body = {
         "file": read_config_file(file), "sources": source or [], "remove_meta": remove_meta, "start_time": start_time,
+        "until": until,
     }  # fmt: skip
     client = client_of(addr)
     answer = client.post("/api/v1/tasks", body)
@@ -258,7 +268,7 @@ def stop_task(
     task: TasksArgument = None, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
 ) -> None:
     """Stop a task and forget it; its progress stays in the target, so that starting it again goes on."""
-    _operate("stop", task, source, output, addr)
+    _operate("stop", task, source, output, addr, show=printer.final_places)
 
 
 @app.command("pause-task")
@@ -271,31 +281,61 @@ def pause_task(
 
 @app.command("resume-task")
 def resume_task(
-    task: TasksArgument = None, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
+    task: TasksArgument = None,
+    source: SourceOption = None,
+    follow: FollowOption = False,
+    output: OutputOption = None,
+    addr: AddrOption = None,
 ) -> None:
     """Go on after pause-task, or after an error."""
+    _demand_text(output, follow=follow)
+    if follow and task is None:
+        raise DMError("usage", problem="--follow is for one task", hint="dmctl resume-task <task> --follow")
     _operate("resume", task, source, output, addr)
+    client = client_of(addr)
+    if (
+        follow
+        and task is not None
+        and not following.follow(lambda: client.get(f"{of_task(task_name(client, task))}/status", source=source or []))
+    ):
+        raise typer.Exit(FAILED)
 
 
 @app.command("query-status")
 def query_status(
     task: Annotated[str | None, typer.Argument(help="the task's name, or its file; all tasks when left out")] = None,
     source: SourceOption = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="show it again and again until the task ends or rests; Ctrl-C leaves")
+    ] = False,
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Show all tasks in a line each, or one task in detail."""
+    """Show all tasks in a line each, or one task in detail; exit status 1 if that one rests on an error."""
+    _demand_text(output, follow=follow)
     client = client_of(addr)
     if task is None:
+        if follow:
+            raise DMError("usage", problem="--follow shows one task", hint="dmctl query-status <task> --follow")
         answer = client.get("/api/v1/tasks", source=source or [])
     else:
-        answer = client.get(f"{of_task(task_name(client, task))}/status", source=source or [])
+        address = f"{of_task(task_name(client, task))}/status"
+        if follow:
+            if not following.follow(lambda: client.get(address, source=source or []), over=following.ended):
+                raise typer.Exit(FAILED)
+            return
+        answer = client.get(address, source=source or [])
     if as_json(output):
         printer.print_json(answer)
     elif task is None:
         printer.tasks_table(answer)
     else:
         printer.status_table(answer)
+    if task is not None and in_error(answer):
+        raise typer.Exit(FAILED)
+
+
+app.command("wait")(wait_task)
 
 
 @app.command("shutdown")
@@ -351,7 +391,19 @@ def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: st
     _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
 
 
-def _operate(verb: str, task: str | None, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
+def _demand_text(chosen: Format | None, *, follow: bool) -> None:
+    if follow and as_json(chosen):
+        raise DMError("usage", problem="--follow has no JSON form", hint="poll `dmctl query-status <task> -o json`")
+
+
+def _operate(
+    verb: str,
+    task: str | None,
+    sources: list[str] | None,
+    chosen: Format | None,
+    addr: str | None,
+    show: Callable[[Mapping[str, Any]], None] = printer.stages_table,
+) -> None:
     client = client_of(addr)
     if task is None:
         _operate_all(verb, client, sources or [], as_json(chosen))
@@ -361,7 +413,7 @@ def _operate(verb: str, task: str | None, sources: list[str] | None, chosen: For
     if as_json(chosen):
         printer.print_json(answer)
     else:
-        printer.stages_table(answer)
+        show(answer)
 
 
 def _operate_all(verb: str, client: Client, sources: Sequence[str], json: bool) -> None:

@@ -1,6 +1,7 @@
-"""`start-task --follow`: what a task does, as it does it, until nobody needs to watch any more.
+"""`--follow`: what a task does, as it does it, until nobody needs to watch any more.
 
-That is when each subtask is finished, has caught up with its source, or rests and will not go on by itself. Nothing
+That is when each subtask is finished, has caught up with its source, or rests and will not go on by itself. Who asks
+with `query-status --follow` watches a task that has caught up as well. Nothing
 here holds the task: who ends the following with Ctrl-C ends just that.
 """
 
@@ -11,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from dm.cli.output import Answer, errors_of, print_line, progress_lines, remarks_of, waits_of
+from dm.cli.output import print_line
+from dm.cli.status_text import Answer, errors_of, progress_lines, remarks_of, waits_of
 
 _SECONDS = 0.5
 
@@ -21,8 +23,8 @@ def _subtasks(answer: Answer) -> Iterator[Any]:
         yield from source["subTaskStatus"]
 
 
-def _rests(subtask: Answer) -> bool:
-    """Whether the subtask stands still; auto-resume, which will try again, says so in the detail."""
+def rests(subtask: Answer) -> bool:
+    """Whether the subtask stands still for good; auto-resume, which will try again, says so in the detail."""
     result = subtask["result"] or {}
     return subtask["stage"] == "Stopped" or (
         subtask["stage"] == "Paused" and (result.get("isCanceled", False) or not result.get("detail"))
@@ -35,22 +37,32 @@ def _held_up(answer: Answer) -> list[str]:
         remark
         for source in answer["sources"]
         for subtask in source["subTaskStatus"]
-        if not _rests(subtask)
+        if not rests(subtask)
         for tell in (waits_of, errors_of)
         for remark in tell(source["sourceStatus"]["source"], subtask)
     ]
 
 
+def ended(answer: Answer) -> bool:
+    """Whether nothing is going on any more."""
+    return all(subtask["stage"] == "Finished" or rests(subtask) for subtask in _subtasks(answer))
+
+
 def settled(answer: Answer) -> bool:
     """Whether there is nothing left to wait for."""
     return all(
-        subtask["stage"] == "Finished" or _rests(subtask) or (subtask.get("sync") or {}).get("synced") is True
+        subtask["stage"] == "Finished" or rests(subtask) or (subtask.get("sync") or {}).get("synced") is True
         for subtask in _subtasks(answer)
     )
 
 
-def follow(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep) -> bool:
-    """Print progress until the task is settled; False when a subtask rests that should not.
+def follow(
+    ask: Callable[[], Answer],
+    wait: Callable[[float], None] = time.sleep,
+    *,
+    over: Callable[[Answer], bool] = settled,
+) -> bool:
+    """Print progress until the task is settled, or `ended`; False when a subtask rests that should not.
 
     A terminal shows totals and tables in place; elsewhere each change of a total is a line. A wait, and what went
     wrong and is tried again, is told once.
@@ -67,23 +79,28 @@ def follow(ask: Callable[[], Answer], wait: Callable[[float], None] = time.sleep
                     lines = [*progress_lines(answer), *_held_up(answer)]
                     live.update(Text("\n".join(lines)), refresh=True)
 
-                answer = _watch(ask, wait, show)
+                answer = _watch(ask, wait, show, over)
             print_line("\n".join(progress_lines(answer, tables=False)))
         else:
-            answer = _watch(ask, wait, _line_printer())
+            answer = _watch(ask, wait, _line_printer(), over)
     except KeyboardInterrupt:
         print_line("the task goes on")
         return True
     for remark in remarks_of(answer):
         print_line(remark)
-    return not any(_rests(subtask) for subtask in _subtasks(answer))
+    return not any(rests(subtask) for subtask in _subtasks(answer))
 
 
-def _watch(ask: Callable[[], Answer], wait: Callable[[float], None], show: Callable[[Answer], None]) -> Answer:
+def _watch(
+    ask: Callable[[], Answer],
+    wait: Callable[[float], None],
+    show: Callable[[Answer], None],
+    over: Callable[[Answer], bool],
+) -> Answer:
     while True:
         answer = ask()
         show(answer)
-        if settled(answer):
+        if over(answer):
             return answer
         wait(_SECONDS)
 
@@ -93,10 +110,11 @@ def _line_printer() -> Callable[[Answer], None]:
     told: set[str] = set()
 
     def show(answer: Answer) -> None:
-        for line in progress_lines(answer, tables=False):
+        plain = progress_lines(answer, tables=False, times=False)
+        for line, without_times in zip(progress_lines(answer, tables=False), plain, strict=True):
             subject = line.partition(":")[0]
-            if said.get(subject) != line:
-                said[subject] = line
+            if said.get(subject) != without_times:
+                said[subject] = without_times
                 print_line(line)
         for error in _held_up(answer):
             if error not in told:

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from textwrap import wrap
+from typing import TYPE_CHECKING
 
+from dm.cli.status_text import Answer, load_lines, progress_cells, relay_remarks, remarks_of
 from dm.errors import ErrorReport
 from dm.plural import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-Answer = Mapping[str, Any]
 
 
 class Format(StrEnum):
@@ -30,11 +30,7 @@ _STYLES = {
 }  # fmt: skip
 
 
-# Of the time shares, those that say who works: the others wait for them.
-_BUSY = {
-    "readerWorks": "reader", "dispatcherWorks": "dispatcher", "dispatcherRunsDdl": "DDL",
-    "lanesBusy": "target sessions",
-}  # fmt: skip
+_BETWEEN = 2  # spaces between two columns
 
 
 def print_json(answer: Answer) -> None:
@@ -94,8 +90,11 @@ def tasks_table(answer: Answer) -> None:
     table("", ("task", "status", "sources"), rows)
 
 
+STATUS_COLUMNS = ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay")
+
+
 def status_table(answer: Answer) -> None:
-    """`query-status` of one task."""
+    """`query-status` of one task; on a narrow terminal positions and relays are lines below."""
     rows: list[Sequence[str]] = []
     for source in answer["sources"]:
         name = source["sourceStatus"]["source"]
@@ -103,181 +102,35 @@ def status_table(answer: Answer) -> None:
         for subtask in source["subTaskStatus"]:
             rows.append(
                 (
-                    subtask["name"], name, subtask["stage"], subtask["unit"], *_progress(subtask),
+                    subtask["name"], name, subtask["stage"], subtask["unit"], *progress_cells(subtask),
                     "-" if relay is None else relay["stage"],
                 )
             )  # fmt: skip
-    table("", ("task", "source", "stage", "unit", "progress", "position", "rows/s", "lag", "synced", "relay"), rows)
-    for line in (*_loads(answer), *remarks_of(answer)):
+    columns, kept, moved = _narrowed(rows)
+    table("", columns, kept)
+    for line in (*moved, *load_lines(answer), *remarks_of(answer)):
         print_line(line)
 
 
-def remarks_of(answer: Answer) -> list[str]:
-    """What has to be said of a task besides its numbers: errors, waits, what a person can do."""
-    remarks: list[str] = []
-    for source in answer["sources"]:
-        name = source["sourceStatus"]["source"]
-        relay = source["sourceStatus"]["relayStatus"]
-        for subtask in source["subTaskStatus"]:
-            subject = f"{subtask['name']} on {name}"
-            remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
-            remarks += _waits(subject, subtask)
-            remarks += _catching_up(subject, subtask)
-            remarks += _undecided(subject, subtask.get("sync"))
-            if relay is None:
-                remarks += _reads_standby(subject, subtask.get("sync"))
-        if relay is not None:
-            resume = f"dmctl resume-relay -s {name}"
-            remarks += _remarks(f"relay of {name}", relay["result"], resume)
-            remarks += _reads_standby(f"relay of {name}", relay)
-            if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
-                remarks.append(f"relay of {name}: paused by the error; go on with `{resume}`")
-    return remarks
+def _narrowed(rows: Sequence[Sequence[str]]) -> tuple[Sequence[str], Sequence[Sequence[str]], list[str]]:
+    """Columns and rows that fit the width, and lines that say the rest."""
+    columns, lines = list(STATUS_COLUMNS), list[str]()
+    kept = [list(row) for row in rows]
+    for name, words in (("position", "{0} on {1}: at {cell}"), ("relay", "relay of {1}: {cell}")):
+        if _natural_width(columns, kept) <= _console().width:
+            break
+        at = columns.index(name)
+        del columns[at]
+        for row in kept:
+            cell = row.pop(at)
+            if cell not in ("", "-"):
+                lines.append(words.format(row[0], row[1], cell=cell))
+    return columns, kept, list(dict.fromkeys(lines))
 
 
-def errors_of(source: str, subtask: Answer) -> list[str]:
-    """What went wrong with a subtask, the lines of an error together."""
-    errors = (subtask["result"] or {}).get("errors") or []
-    return ["\n".join(_error_lines(f"{subtask['name']} on {source}", error)) for error in errors]
-
-
-def waits_of(source: str, subtask: Answer) -> list[str]:
-    """What a dump or a load waits for; what a syncer waits for says the seconds and is another text each time."""
-    return _waits(f"{subtask['name']} on {source}", subtask, ("dump", "load"))
-
-
-def progress_lines(answer: Answer, *, tables: bool = True) -> list[str]:
-    """A line per subtask, and below it one for each table that is being dumped or loaded."""
-    lines: list[str] = []
-    for source in answer["sources"]:
-        for subtask in source["subTaskStatus"]:
-            lines.append(f"{subtask['name']} on {source['sourceStatus']['source']}: {_doing(subtask)}")
-            part = subtask.get("dump") or subtask.get("load") or {}
-            if tables and subtask["stage"] == "Running":
-                lines += [f"  {entry['table']}: {_amounts(entry)}" for entry in part.get("tables", [])]
-    return lines
-
-
-def _loads(answer: Answer) -> list[str]:
-    """Of `progress_lines` those of subtasks that dump or load."""
-    working = [
-        {**source, "subTaskStatus": [one for one in source["subTaskStatus"] if _copies(one)]}
-        for source in answer["sources"]
-    ]
-    return progress_lines({"sources": working})
-
-
-def _copies(subtask: Answer) -> bool:
-    part = subtask.get("dump") or subtask.get("load") or {}
-    return subtask["stage"] == "Running" and "finishedRows" in part
-
-
-def _doing(subtask: Answer) -> str:
-    text = f"{subtask['stage']} {subtask['unit']}"
-    sync = subtask.get("sync")
-    if sync is not None:
-        lag = _seconds(sync.get("secondsBehindMaster"))
-        return f"{text}, {_progress(subtask)[0]}" + (f", {lag} behind" if lag else "")
-    part = subtask.get("dump") or subtask.get("load")
-    if part is None or "finishedRows" not in part:
-        return text
-    phase = f" ({part['phase']})" if part.get("phase") else ""
-    return f"{text} {_amounts(part)}{phase}"
-
-
-def _amounts(part: Answer) -> str:
-    """Share, rows, bytes, rate and remaining time of a unit or of one table; no time before there is one."""
-    total = part.get("totalRows", part.get("estimateTotalRows", ""))
-    about = "" if "totalRows" in part else "about "
-    texts = [str(part["progress"]), f"{part['finishedRows']} of {about}{total} rows"]
-    texts.append(f"{int(part.get('finishedBytes', 0)) / (1 << 20):.1f} MB")
-    if int(part.get("bps", 0)):
-        texts.append(f"{int(part['bps']) / (1 << 20):.1f} MB/s")
-    if part.get("etaSeconds") is not None:
-        minutes, seconds = divmod(int(part["etaSeconds"]), 60)
-        texts.append(f"{minutes // 60}:{minutes % 60:02d}:{seconds:02d} left")
-    return ", ".join(texts)
-
-
-def _progress(subtask: Answer) -> tuple[str, str, str, str, str]:
-    # What a unit said last stays true of its position and its totals; rate, lag and `synced` were of that moment.
-    live = subtask["stage"] == "Running"
-    sync = subtask.get("sync")
-    if sync is not None:
-        return (
-            f"{sync.get('totalRows', sync.get('totalEvents', 0))} rows",
-            str(sync.get("syncerBinlog", "")),
-            str(sync.get("recentRps", sync.get("recentTps", ""))) if live else "-",
-            _seconds(sync.get("secondsBehindMaster")) if live else "-",
-            ("yes" if sync.get("synced") else "no") if live else "-",
-        )
-    part = subtask.get("dump") or subtask.get("load")
-    if part is None:
-        return "", "", "", "", ""
-    rate = part.get("rowsPerSecond", part.get("rps", "")) if live else "-"
-    return str(part.get("progress", "")), str(part.get("metaBinlog", "")), str(rate), "", ""
-
-
-def _seconds(lag: object) -> str:
-    return "" if lag is None else f"{lag} s"
-
-
-def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load", "sync")) -> list[str]:
-    waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in units) if part]
-    return [f"{subject}: waits: {what}" for what in waiting if what]
-
-
-def _catching_up(subject: str, subtask: Answer) -> list[str]:
-    """What a person who waits for it wants to know: what is queued, who holds the others up, what safe mode is for."""
-    sync = subtask.get("sync")
-    if sync is None or subtask["stage"] != "Running" or sync.get("synced"):
-        return []
-    lines = [f"{subject}: safe mode: {reason}" for reason in sync.get("safeMode", [])]
-    shares = sync.get("timeShares")
-    if shares and int(sync.get("queuedRows", 0)):
-        parts = ", ".join(f"{what} {100 * float(shares.get(name, 0)):.0f} %" for name, what in _BUSY.items())
-        size = int(sync.get("queuedBytes", 0)) / (1 << 20)
-        lines.append(
-            f"{subject}: queued: {sync['queuedTransactions']} transactions, {sync['queuedRows']} rows,"
-            f" {size:.1f} MB; busy: {parts}"
-        )
-    return lines
-
-
-def _undecided(subject: str, sync: Answer | None) -> list[str]:
-    return [
-        f"{subject}: warning: XA transaction {entry['xid']} is undecided for {entry['undecidedSeconds']} s,"
-        f" {entry['bytes']} bytes held since {entry['position']}: {entry['message']}"
-        for entry in (sync or {}).get("undecidedXa", [])
-    ]
-
-
-def _reads_standby(subject: str, part: Answer | None) -> list[str]:
-    if not part or not part.get("standbyInUse"):
-        return []
-    return [f"{subject}: reads the standby {part['sourceAddress']}; the first address fails"]
-
-
-def _error_lines(subject: str, error: Answer) -> list[str]:
-    lines = [f"{subject}: error {error['ErrCode']}: {error['Message']}"]
-    if error["RawCause"]:
-        lines.append(f"  cause: {error['RawCause']}")
-    if error["Workaround"]:
-        lines.append(f"  workaround: {error['Workaround']}")
-    return lines
-
-
-def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
-    if result is None:
-        return []
-    lines: list[str] = []
-    for error in result["errors"] or []:
-        lines += _error_lines(subject, error)
-    if result["detail"]:
-        lines.append(f"{subject}: {result['detail']}")
-    if result["isCanceled"]:
-        lines.append(f"{subject}: paused by the user; go on with `{resume}`")
-    return lines
+def _natural_width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    widths = [max(len(cell) for cell in cells) for cells in zip(columns, *rows, strict=True)]
+    return sum(widths) + _BETWEEN * (len(widths) - 1)
 
 
 def sources_table(answer: Answer) -> None:
@@ -298,6 +151,10 @@ def sources_table(answer: Answer) -> None:
             )
         )
     table("", ("source", "server", "relay", "tasks"), rows)
+    for source in answer["sources"]:
+        if source.get("relayStatus") is not None:
+            for line in relay_remarks(source["source"], source["relayStatus"]):
+                print_line(line)
 
 
 def purged(answer: Answer) -> None:
@@ -320,7 +177,11 @@ def check_table(answer: Answer) -> None:
         rows.append((result["state"], result["name"], result["extra"], text))
         if result["instruction"]:
             fixes += [f"to fix {result['name']} of {result['extra']}:", f"  {result['instruction']}"]
-    table("", ("state", "item", "where", "finding"), rows)
+    heads = ("state", "item", "where", "finding")
+    if _natural_width(heads, rows) <= _console().width:
+        table("", heads, rows)
+    else:
+        _checks_as_lines(rows, _console().width)
     for line in fixes:  # below the table, whose cells are folded: a statement must be fit to be copied
         print_line(line)
     counts = answer["summary"]
@@ -335,6 +196,39 @@ def failed_checks(report: ErrorReport, answer: Answer) -> None:
     check_table(answer)
     failed = int(answer["summary"]["failed"])
     say(f"Error {report['ErrCode']}: not started, since {failed} check{'' if failed == 1 else 's'} failed")
+
+
+def _checks_as_lines(rows: Sequence[Sequence[str]], width: int) -> None:
+    """A check in a line, its finding below where that needs a person's eye, folded between words."""
+    item_width = max(len(row[1]) for row in rows)
+    for state, item, where, finding in rows:
+        head = f"{state:<7}  {item:<{item_width}}  {where}"
+        if state == "success" or len(head) + len(finding) + _BETWEEN <= width:
+            print_line(f"{head}  {finding}" if len(head) + len(finding) + _BETWEEN <= width else head)
+            continue
+        print_line(head)
+        for line in wrap(finding, max(20, width - 4), break_on_hyphens=False):
+            print_line(f"    {line}")
+
+
+def final_places(answer: Answer) -> None:
+    """`stop-task`: where each subtask is, and where a task in the other direction begins."""
+    stages_table(answer)
+    targets: list[str] = []
+    for source in answer["sources"]:
+        subject = f"{answer['taskName']} on {source['source']}"
+        if source.get("placeProblem"):
+            print_line(f"{subject}: the target can't be asked where the task is: {source['placeProblem']}")
+        if source.get("syncerBinlog"):
+            gtids = source.get("syncerBinlogGtid") or "none"
+            print_line(f"{subject}: stopped at {source['syncerBinlog']}, GTID set {gtids}")
+        if source.get("appliedUpTo"):
+            print_line(f"{subject}: a run was killed: changes up to {source['appliedUpTo']} may be applied as well")
+        if source.get("targetBinlog"):
+            gtids = source.get("targetBinlogGtid") or "none"
+            targets.append(f"target {source['target']}: its binlog ends at {source['targetBinlog']}, GTID set {gtids}")
+    if targets:
+        print_line(targets[-1])  # read last: it is behind everything of all sources
 
 
 def stages_table(answer: Answer) -> None:

@@ -49,6 +49,12 @@ class _Table:
         self.rows_pace.begin(rows)
         self.size_pace.begin(size)
 
+    def came(self) -> None:
+        """More of it was read."""
+        rows, size = self.seen
+        self.rows_pace.came(rows)
+        self.size_pace.came(size)
+
 
 @dataclass
 class DumpProgress:
@@ -57,6 +63,7 @@ class DumpProgress:
     clock: Clock
     phase: str = "starting"
     finished: bool = False
+    streamed: bool = False  # rows go into the target without files: no load follows that takes time
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _tables: dict[TableName, _Table] = field(default_factory=dict)
     _reading: bool = False
@@ -84,6 +91,7 @@ class DumpProgress:
             known.size += size
             if self._reading:
                 known.begin()
+            self._came()
 
     def under_way(self, read: Mapping[TableName, tuple[int, int]]) -> None:
         """How many rows and bytes of unfinished chunks have been read, by table."""
@@ -92,6 +100,12 @@ class DumpProgress:
                 table.under_way = read.get(name, (0, 0))
                 if name in read and self._reading:
                     table.begin()
+            self._came()
+
+    def _came(self) -> None:
+        for table in self._tables.values():
+            table.came()
+        self._rows_pace.came(sum(table.seen[0] for table in self._tables.values()))
 
     def reading(self) -> None:
         """Rows begin to flow: the rate counts from here."""
@@ -123,6 +137,8 @@ class DumpProgress:
                 "bps": str(int(self._size_pace.rate(size))),
                 "rps": str(int(self._rows_pace.rate(rows))),
                 "etaSeconds": None if eta is None else str(eta),
+                "starting": not tables and not self.finished,
+                "streamed": self.streamed,
                 "phase": self.phase,
                 "waiting": self._waiting,
                 "progress": self._rows_pace.share(rows, estimate, finished=self.finished),

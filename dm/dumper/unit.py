@@ -60,7 +60,7 @@ class DumpUnit:
         self._hold = hold
         self._stream = stream
         self._clock = clock or SystemClock()
-        self._progress = DumpProgress(self._clock)
+        self._progress = DumpProgress(self._clock, streamed=stream is not None)
 
     def status(self) -> Mapping[str, JSON]:
         """DM's dump fields, and rows per second, remaining time and phase."""

@@ -26,6 +26,7 @@ class _Table:
     size: int = 0
     total_rows: int = 0
     total_size: int = 0
+    parts: int = 0  # that are missing
 
 
 @dataclass
@@ -62,6 +63,7 @@ class LoadProgress:
             known = self._tables.setdefault(table, _Table(Pace(self.clock)))
             known.total_rows += rows
             known.total_size += size
+            known.parts += 1
 
     def loaded(self, table: TableName, rows: int, size: int) -> None:
         """A part is in the target."""
@@ -69,8 +71,11 @@ class LoadProgress:
             known = self._tables[table]
             known.rows += rows
             known.size += size
+            known.parts -= 1
             if self._loading:
                 known.pace.begin(known.size)
+            known.pace.came(known.size)
+            self._pace.came(sum(each.size for each in self._tables.values()))
 
     def completing(self, tables: int) -> None:
         """The rows are there; tables get the rest of their indexes."""
@@ -113,7 +118,11 @@ class LoadProgress:
                 if table.pace.begun and table.size < table.total_size
             ]
             active.sort(key=lambda entry: -entry[1].total_size)
+            eta = None if self._phase else self._pace.eta(size, total)  # how long an index takes, nobody knows
             return {
+                "totalTables": str(len(tables)),
+                "completedTables": str(sum(1 for table in tables if table.parts <= 0)),
+                "starting": not self._loading and not self._finished,
                 "finishedBytes": str(size),
                 "totalBytes": str(total),
                 "finishedRows": str(rows),
@@ -128,7 +137,7 @@ class LoadProgress:
                 "waiting": self._waiting,
                 "bps": str(int(self._pace.rate(size))),
                 "rps": str(int(self._rows_pace.rate(rows))),
-                "etaSeconds": _text(self._pace.eta(size, total)),
+                "etaSeconds": _text(eta),
                 "tables": [_table_status(name, table) for name, table in active[:_MOST_TABLES]],
             }
 

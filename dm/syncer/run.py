@@ -31,9 +31,12 @@ def follow(parts: Parts, failing: Callable[[], bool]) -> None:
     try:
         while (transaction := queue.take(lanes.source_rests)) is not None:
             dispatcher.dispatch(transaction)
+        if queue.finished and not queue.closed:
+            lanes.drain()  # as long as the target takes: nobody has asked to stop
         reader.stop()
         if not failing():
             _settle(parts)
+            _demand_cut(parts)
     except DMError as error:
         if not error.retryable and not failing():
             reader.stop()
@@ -49,6 +52,16 @@ def _settle(parts: Parts) -> None:
     parts.lanes.drain_within(STOP_SECONDS)
     parts.progress.stop()
     parts.progress.write()
+
+
+def _demand_cut(parts: Parts) -> None:
+    """Raise DMError where the run is at the end that was asked for, and an earlier one has gone further."""
+    if not parts.reader.queue.finished:
+        return
+    place = parts.completions.mark.position
+    bound = parts.safe_mode.bound_behind(place)
+    if bound is not None:
+        raise DMError("until-passed", place=place, checkpoint=bound)
 
 
 def _end(parts: Parts) -> None:

@@ -23,10 +23,19 @@ def _waits(parts: Parts) -> str:
     trouble = parts.source.trouble or parts.monitor.trouble
     if trouble is not None:
         return trouble.message
-    seconds = max(parts.lanes.batch_seconds, parts.progress.write_seconds)
-    if seconds < LONG_SECONDS:
-        return ""
-    return f"target {parts.progress.target} has not finished a transaction that it was given {seconds:.0f} s ago"
+    target, seconds = parts.progress.target, parts.lanes.batch_seconds
+    if seconds >= LONG_SECONDS:
+        return f"target {target} has not finished a transaction that it was given {seconds:.0f} s ago"
+    seconds = parts.progress.write_seconds
+    return f"target {target} has not answered for {seconds:.0f} s" if seconds >= LONG_SECONDS else ""
+
+
+def _ddl(parts: Parts, now: float) -> dict[str, JSON]:
+    """The statement under way: DM's list, and since when."""
+    running = parts.ddl.execution.running
+    if running is None:
+        return {"blockingDDLs": [], "blockingDDLSeconds": None}
+    return {"blockingDDLs": [running.text], "blockingDDLSeconds": int(now - running.since)}
 
 
 def _doing(parts: Parts) -> dict[str, float]:
@@ -84,15 +93,17 @@ class SyncStatus:
         self._shares.start()
 
     def refresh(self, timeout: float) -> None:
-        """Read the source's end now."""
+        """Read the source's end now, and hear whether the target answers."""
         if self._parts is not None:
+            until = self._clock.monotonic() + timeout
             self._parts.monitor.refresh(timeout)
+            self._parts.progress.refresh(max(0.0, until - self._clock.monotonic()))
 
     def report(self) -> Mapping[str, JSON]:
         """The fields of `query-status`."""
         parts = self._parts
         if parts is None:
-            return {"synced": False, "waiting": self._waiting or "starting"}
+            return {"synced": False, "starting": True, "waiting": self._waiting or "starting"}
         mark = parts.completions.mark
         end = parts.monitor.end
 
@@ -105,6 +116,8 @@ class SyncStatus:
         tables = parts.lanes.tables
         tables.merge(parts.progress.tables)
         lag = parts.monitor.lag(mark.position, mark.timestamp, covered)
+        if lag is not None and not parts.progress.answered:
+            lag = max(lag, parts.progress.silent_seconds)  # nothing came to the target since
         return {
             "totalEvents": parts.reader.events,
             "totalTps": round(transactions / elapsed),
@@ -113,9 +126,12 @@ class SyncStatus:
             "masterBinlogGtid": str(end.position.gtid_set) if end else "",
             "syncerBinlog": str(mark.position),
             "syncerBinlogGtid": str(mark.position.gtid_set),
-            "blockingDDLs": [parts.ddl.execution.running] if parts.ddl.execution.running else [],
+            **_ddl(parts, self._clock.monotonic()),
             "unresolvedGroups": [],
-            "synced": parts.monitor.answered and covered(mark.position) and parts.completions.under_way == 0,
+            "synced": parts.monitor.answered
+            and parts.progress.answered
+            and covered(mark.position)
+            and parts.completions.under_way == 0,
             "binlogType": parts.source.status,
             "sourceAddress": parts.monitor.address,
             "standbyInUse": parts.monitor.on_standby,

@@ -1,4 +1,4 @@
-"""The sync unit: follows one source's binlog into the target until it is stopped.
+"""The sync unit: follows one source's binlog into the target until it is stopped, or is where the task is to end.
 
 Threads, each with one owner and one stop signal: the reader (events to transactions), the dispatcher (this unit's own
 thread: rules, decoding, placing), one per lane (batches to the target), the progress writer, the source monitor. The
@@ -33,6 +33,7 @@ from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.status import SyncStatus
 from dm.syncer.stream.operators import Request, report
 from dm.syncer.stream.origin import open_origin
+from dm.syncer.stream.until import Until
 from dm.syncer.wiring import Ending, Sides, Wiring
 from dm.unit import JSON, UnitName
 
@@ -50,8 +51,10 @@ class SyncUnit:
         work_directory: Path,
         hold: Hold | None = None,
         clock: Clock | None = None,
+        until: Until | None = None,
     ) -> None:
         self._subtask = subtask
+        self._until = until
         self._relay_directory = relay_directory
         # `spool` in the work directory is scratch, `prepared` outlives a run.
         self._resources = Resources.of(subtask, work_directory, hold, clock or SystemClock())
@@ -82,7 +85,7 @@ class SyncUnit:
         return report(self._parts.change_operators(request), request.task)
 
     def run(self, stop: threading.Event) -> None:
-        """Follow the binlog until stopped; raises DMError."""
+        """Follow the binlog until stopped, or until the place where the task is to end; raises DMError."""
         watcher = threading.Thread(target=self._watch, name="stop", daemon=True)
         watcher.start()
         try:
@@ -179,7 +182,7 @@ class SyncUnit:
             first = FirstCheckpoint(subtask, rules, resources, stop)
             state = find_state(taken, connections[CONTROL], origin, resources, first)
             ending = Ending(stop, self._fail, self._lane_failed)
-            parts = Wiring(subtask, rules, resources, Sides(origin, connections, state), ending).parts()
+            parts = Wiring(subtask, rules, resources, Sides(origin, connections, state), ending, self._until).parts()
             self._parts = parts
             self._status.attach(parts)
             follow(parts, lambda: self._failure is not None)

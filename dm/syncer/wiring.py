@@ -59,6 +59,9 @@ from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.prepared_watch import PreparedWatch
 from dm.syncer.stream.reader import Reader
 from dm.syncer.stream.source_monitor import SourceMonitor
+from dm.syncer.stream.until import Until
+from dm.upstream.connection import Connection
+from dm.upstream.facts import ServerFacts, binlog_end
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +86,13 @@ class Wiring:
     """Builds the parts of one run."""
 
     def __init__(
-        self, subtask: SubtaskConfig, rules: TableRules, resources: Resources, sides: Sides, ending: Ending
+        self,
+        subtask: SubtaskConfig,
+        rules: TableRules,
+        resources: Resources,
+        sides: Sides,
+        ending: Ending,
+        until: Until | None = None,
     ) -> None:
         self._subtask = subtask
         self._settings = subtask.syncer
@@ -93,6 +102,9 @@ class Wiring:
         self._connections = sides.connections
         self._state = state = sides.state
         self._ending = ending
+        self._until = until
+        if until is not None:
+            until.demand_ahead(state.start, state.checkpoint.bound)
         self._completions = CompletionTracker(state.start)
         self._safe_mode = SafeModeWindow(
             state.checkpoint.bound,
@@ -135,7 +147,7 @@ class Wiring:
             safe_mode=self._safe_mode,
             progress=self._progress,
             undone=self._state.undone,
-            monitor=self._source_monitor(watch),
+            monitor=self._source_monitor(reader, watch),
             prepared=watch,
             schemas=self._schemas,
             weights=self._weights,
@@ -261,6 +273,7 @@ class Wiring:
             DdlSource(self._rules, state.tracker, origin.has_table),
             DdlTarget(self._schemas, session, self._names, strict),
             self._progress,
+            clock,
         )
         return DdlBarrier(
             known,
@@ -284,14 +297,23 @@ class Wiring:
             births=self._births,
         )
         return Reader(
-            self._origin.event_source(), assembler, resources.queue, self._ending.failed, self._progress.verify
+            self._origin.event_source(),
+            assembler,
+            resources.queue,
+            self._ending.failed,
+            self._progress.verify,
+            self._until,
         )
 
-    def _source_monitor(self, watch: PreparedWatch) -> SourceMonitor:
+    def _source_monitor(self, reader: Reader, watch: PreparedWatch) -> SourceMonitor:
+        def look(connection: Connection, facts: ServerFacts, source_time: float) -> None:
+            watch.look(connection, facts, source_time)
+            reader.look(source_time, lambda: binlog_end(connection, facts))
+
         return SourceMonitor(
             self._origin.addresses,
             self._resources.clock,
-            watch.look,
+            look,
             applied=lambda: self._completions.mark.position,
             # A relay notices for itself, and what it has stored may still be applied.
             reset=(lambda _: None) if self._origin.relayed else self._ending.failed,

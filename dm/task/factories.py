@@ -62,6 +62,7 @@ class Factories:
             relay_directory=payload.relay_directory,
             work_directory=payload.sync_directory,
             hold=payload.hold,
+            until=payload.until,
         )
 
     def close(self) -> None:

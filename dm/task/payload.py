@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dm.config import SourceConfig, SubtaskConfig
 from dm.relaylog.hold import Hold
+from dm.syncer.stream.until import Until, until_from_json, until_to_json
 from dm.unit import JSON
 
 
@@ -54,6 +55,7 @@ class UnitPayload:
     relay_directory: Path | None  # None: the binlog comes from the source itself
     work_directory: Path  # of the task: its sources have a part of it each
     hold_in: Path | None = None  # the relay directory in which the task holds files; None: it reads no binlog
+    until: Until | None = None  # where the syncer is to end
 
     @property
     def hold(self) -> Hold | None:
@@ -82,6 +84,7 @@ class UnitPayload:
             "relay_directory": None if self.relay_directory is None else str(self.relay_directory),
             "work_directory": str(self.work_directory),
             "hold_in": None if self.hold_in is None else str(self.hold_in),
+            "until": until_to_json(self.until),
         }
 
     @classmethod
@@ -93,4 +96,5 @@ class UnitPayload:
             None if relay is None else Path(str(relay)),
             Path(str(wire["work_directory"])),
             None if hold_in is None else Path(str(hold_in)),
+            until_from_json(wire.get("until")),
         )

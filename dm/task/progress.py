@@ -10,7 +10,7 @@ from dm.config import SourceConfig, SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_directory import remove_files
 from dm.errors import DMError
-from dm.progress.checkpoint import has_checkpoint, read_checkpoint
+from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from dm.progress.chunks import load_is_finished
 from dm.progress.restart import no_other_run
 from dm.progress.tables import SubtaskKey, remove_progress
@@ -37,6 +37,13 @@ def first_unit(config: SubtaskConfig) -> UnitName | None:
         return None if load_is_finished(connection, key_of(config)) else units[0]
     finally:
         connection.close()
+
+
+def stored_checkpoint(config: SubtaskConfig) -> Checkpoint | None:
+    """The subtask's checkpoint; None where it never had one."""
+    with closing(TargetConnection(config.target)) as connection:
+        key = key_of(config)
+        return read_checkpoint(connection, key) if has_checkpoint(connection, key) else None
 
 
 def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:

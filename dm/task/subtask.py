@@ -154,13 +154,13 @@ class Subtask:
         else:
             self._come_to_rest()
 
-    def finished(self, run: int) -> None:
+    def finished(self, run: int, detail: str = "") -> None:
         """The unit did all its work: the next one starts, unless a person wants rest."""
         if run != self.run or self.unit is None:
             return
         following = self.units[self.units.index(self.unit) + 1 :]
         self.attempts = 0
-        self.detail = ""
+        self.detail = detail
         if not following:
             self.errors = []
             self._set("Stopped" if self.stage == "Stopping" else "Finished")

@@ -71,6 +71,7 @@ class Start(_Body):
     sources: list[str] = []
     remove_meta: bool = False
     start_time: str | None = None
+    until: str | None = None
 
 
 class PurgeRelay(_Body):
@@ -267,7 +268,11 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/tasks", response_model=None)
     def start(body: Start) -> Answer:
         return operations.start_task(
-            body.file.config_file(), body.sources, remove_meta=body.remove_meta, start_time=body.start_time
+            body.file.config_file(),
+            body.sources,
+            remove_meta=body.remove_meta,
+            start_time=body.start_time,
+            until=body.until,
         )
 
     @app.get("/api/v1/tasks/{name}/status", response_model=None)

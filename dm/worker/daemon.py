@@ -181,12 +181,16 @@ def run(parts: Parts, arguments: Sequence[str] | None = None) -> int:
 def main() -> None:
     """The console script."""
     from dm.task import operators, tracked_structure
+    from dm.task.final_place import final_place
     from dm.task.precheck import prechecks
     from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress, verify_source
     from dm.task.start_time import begin_at, place_of
+    from dm.task.until import until_of
 
     progress = ProgressAtTarget(demand_sole_run, operators.operate, tracked_structure.operate)
-    servers = Servers(verify_source, prechecks, forget_progress, place_of, begin_at, progress, demand_readable)
+    servers = Servers(
+        verify_source, prechecks, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable
+    )
     sys.exit(run(Parts(servers, first_unit)))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, cast
 
 import structlog
 
@@ -21,9 +21,12 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
+from dm.syncer.stream.until import Until
+from dm.task.final_place import FinalPlace
 from dm.task.precheck.result import CheckResult, summary
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
+from dm.task.until import AskedEnd, is_time
 from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
@@ -59,6 +62,8 @@ class Servers:
     forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
     place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
     begin_at: Callable[[SubtaskConfig, TimePlace], list[str]]  # makes it the checkpoint; gives warnings
+    until_of: Callable[[SubtaskConfig, AskedEnd, Path], Until]  # where it is to end; raises when it has come further
+    final_place: Callable[[SubtaskConfig], FinalPlace]  # where a subtask that was stopped is
     progress: ProgressAtTarget
     demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
 
@@ -220,12 +225,20 @@ class Operations:
         return {"result": True, "msg": "", **summary(results), "warnings": [*warnings], "startPositions": starts}
 
     def start_task(
-        self, file: ConfigFile, sources: Sequence[str], *, remove_meta: bool, start_time: str | None = None
+        self,
+        file: ConfigFile,
+        sources: Sequence[str],
+        *,
+        remove_meta: bool,
+        start_time: str | None = None,
+        until: str | None = None,
     ) -> Answer:
         """`start-task`."""
         config, warnings = self._parse_task(file)
         wanted = _sources_of(config, sources)
         when = None if start_time is None else StartTime.parse(start_time)
+        if until is not None and len(wanted) > 1 and not is_time(until):
+            raise DMError("until-of-several-sources", task=config.name, sources=", ".join(wanted))
         if when is not None and remove_meta and UNITS_OF_MODE[config.task_mode][0] != "Sync":
             raise DMError("start-time-with-load", task=config.name, source=", ".join(wanted))
         self._loop.call(lambda: self._may_start(config, wanted, remove_meta=remove_meta))
@@ -237,18 +250,26 @@ class Operations:
 
         def add() -> list[JSON]:
             self._may_start(config, wanted, remove_meta=False)
-            self._supervisor.registry.put_task(config.name, file, wanted)
+            self._supervisor.registry.put_task(config.name, file, {source: ends.get(source) for source in wanted})
             if _syncs(config):  # where the task begins is a place of the source as it is now
                 for source in wanted:
                     self._supervisor.renew_relay(source)
-            record = SubtaskRecord("running", "New", None, None)
-            self._supervisor.add_task(config.name, Task(file, config), dict.fromkeys(wanted, record))
+            records = {source: SubtaskRecord("running", "New", None, None, ends.get(source)) for source in wanted}
+            self._supervisor.add_task(config.name, Task(file, config), records)
             return [{"result": True, "msg": "", "source": source} for source in wanted]
 
         with self._holding(config, wanted) as directories:
             subtasks = {source: config.subtask(source) for source in wanted}
             starts = {} if when is None else {
                 source: self._servers.place_of(subtask, when, directories[source])
+                for source, subtask in subtasks.items()
+            }  # fmt: skip
+            ends = {} if until is None else {
+                source: self._servers.until_of(
+                    subtask,
+                    AskedEnd(until, starts[source].position if source in starts else None, remove_meta),
+                    directories[source],
+                )
                 for source, subtask in subtasks.items()
             }  # fmt: skip
             if _syncs(config):  # a run here would end that of another daemon, and be ended by it
@@ -323,10 +344,33 @@ class Operations:
 
     def stop_task(self, name: str, sources: Sequence[str]) -> Answer:
         """`stop-task`: answers when the units rest; progress stays in the target."""
+        configs = self._loop.call(lambda: self._subtask_configs(name, sources))
         jobs = self._operate(name, sources, self._supervisor.stop_job)
         self._until(name, jobs, "Stopped", lambda job: job.subtask.stage == "Stopped")
         self._loop.call(self._supervisor.forget_stopped)
-        return self._done(name, jobs)
+        answer = self._done(name, jobs)
+        lines = cast("list[dict[str, JSON]]", answer["sources"])
+        for job, line in zip(jobs, lines, strict=True):
+            if job.source in configs:
+                line.update(self._final_place(job, configs[job.source]))
+        return answer
+
+    def _subtask_configs(self, name: str, sources: Sequence[str]) -> dict[str, SubtaskConfig]:
+        """Those that have a place in the binlog."""
+        config = self._supervisor.task(name).config
+        if isinstance(config, DMError) or not _syncs(config):
+            return {}
+        known = self._supervisor.source_configs()
+        jobs = self._supervisor.jobs(name, sources)
+        return {job.source: config.subtask(job.source, known) for job in jobs if job.source in known}
+
+    def _final_place(self, job: Job, config: SubtaskConfig) -> dict[str, JSON]:
+        """As the target has it; where it can't be asked, as the unit said last."""
+        try:
+            return self._servers.final_place(config).to_json()
+        except DMError as error:
+            said = {key: job.status.get(key, "") for key in ("syncerBinlog", "syncerBinlogGtid")}
+            return {**said, "placeProblem": str(error)}
 
     def query_status(self, name: str | None, sources: Sequence[str]) -> Answer:
         """`query-status`."""

@@ -21,6 +21,7 @@ from typing import Literal, cast
 
 from dm import faults
 from dm.errors import DMError
+from dm.syncer.stream.until import Until, until_from_json
 from dm.task.subtask import Intent, Stage
 from dm.unit import JSON, UnitName
 
@@ -36,7 +37,7 @@ CREATE TABLE IF NOT EXISTS task (
 ) STRICT;
 CREATE TABLE IF NOT EXISTS subtask (
     task TEXT NOT NULL REFERENCES task ON DELETE CASCADE, source TEXT NOT NULL REFERENCES source,
-    intent TEXT NOT NULL, stage TEXT NOT NULL, unit TEXT, result TEXT NOT NULL,
+    intent TEXT NOT NULL, stage TEXT NOT NULL, unit TEXT, result TEXT NOT NULL, until TEXT,
     PRIMARY KEY (task, source)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -74,6 +75,7 @@ class SubtaskRecord:
     stage: Stage
     unit: UnitName | None
     result: JSON
+    until: Until | None = None  # where a person wants it to end
 
 
 class Registry:
@@ -89,6 +91,9 @@ class Registry:
             self._database.executescript(
                 "PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL; PRAGMA foreign_keys=ON;" + _SCHEMA
             )
+            columns = self._database.execute("SELECT name FROM pragma_table_info('subtask')").fetchall()
+            if ("until",) not in columns:  # a home of before there was one
+                self._database.execute("ALTER TABLE subtask ADD COLUMN until TEXT")
 
     def close(self) -> None:
         """Give the file back."""
@@ -107,10 +112,14 @@ class Registry:
 
     def subtasks(self) -> dict[tuple[str, str], SubtaskRecord]:
         """All subtasks by task and source."""
-        rows = self._read("SELECT task, source, intent, stage, unit, result FROM subtask")
+        rows = self._read("SELECT task, source, intent, stage, unit, result, until FROM subtask")
         return {
             (str(row[0]), str(row[1])): SubtaskRecord(
-                cast(Intent, row[2]), cast(Stage, row[3]), cast(UnitName | None, row[4]), json.loads(str(row[5]))
+                cast(Intent, row[2]),
+                cast(Stage, row[3]),
+                cast(UnitName | None, row[4]),
+                json.loads(str(row[5])),
+                None if row[6] is None else until_from_json(json.loads(str(row[6]))),
             )
             for row in rows
         }
@@ -151,17 +160,19 @@ class Registry:
                 "UPDATE source SET relay_asked = ?, relay_intent = ? WHERE id = ?", (int(asked), intent, source)
             )
 
-    def put_task(self, name: str, file: ConfigFile, sources: Sequence[str]) -> None:
-        """Add a task on these sources, to run; on other sources it stays as it is."""
+    def put_task(self, name: str, file: ConfigFile, sources: Mapping[str, Until | None]) -> None:
+        """Add a task on these sources, to run, each until it is there; on other sources it stays as it is."""
         with self._transaction():
             self._database.execute(
                 "INSERT INTO task VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET file = excluded.file, "
                 "text = excluded.text, directory = excluded.directory, environment = excluded.environment",
                 (name, *_columns(file)),
             )
-            for source in sources:
+            for source, until in sources.items():
                 self._database.execute(
-                    "INSERT INTO subtask VALUES (?, ?, 'running', 'New', NULL, 'null')", (name, source)
+                    "INSERT INTO subtask (task, source, intent, stage, unit, result, until)"
+                    " VALUES (?, ?, 'running', 'New', NULL, 'null', ?)",
+                    (name, source, None if until is None else json.dumps(until.to_json())),
                 )
 
     def remove_subtask(self, task: str, source: str) -> None:
@@ -173,7 +184,7 @@ class Registry:
             )
 
     def record(self, task: str, source: str, seen: SubtaskRecord) -> None:
-        """Note a subtask's intent and what is the case."""
+        """Note a subtask's intent and what is the case; where it is to end stays."""
         with self._transaction():
             self._database.execute(
                 "UPDATE subtask SET intent = ?, stage = ?, unit = ?, result = ? WHERE task = ? AND source = ?",

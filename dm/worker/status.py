@@ -24,9 +24,6 @@ _INT64 = frozenset(
 )  # fmt: skip
 _INT64_OF_LOAD = frozenset({"finishedBytes", "totalBytes"})  # of dump they are doubles
 
-# What nobody knows where no unit answers. Its last words go on being true of its position and its totals only.
-_NOT_NOW: Mapping[str, Mapping[str, JSON]] = {"Sync": {"synced": False, "secondsBehindMaster": None}}
-
 _KEY_OF_UNIT = {"Dump": "dump", "Load": "load", "Sync": "sync"}
 
 
@@ -66,8 +63,10 @@ def subtask_status(job: Job, request: int | None) -> dict[str, JSON]:
     }
     if subtask.unit in _KEY_OF_UNIT and job.status:
         numbers = _INT64 | _INT64_OF_LOAD if subtask.unit == "Load" else _INT64
-        said = job.status if job.current(request) else {**job.status, **_NOT_NOW.get(subtask.unit, {})}
+        said = {**job.words.now(current=job.current(request)), **job.copy.report(subtask.unit, job.status)}
         status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
+    if job.until is not None:
+        status["until"] = str(job.until)
     return status
 
 

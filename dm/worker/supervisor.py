@@ -22,12 +22,15 @@ from dm.clock import Clock
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import CATALOGUE, DMError, ErrorReport
 from dm.relaylog.hold import Hold
+from dm.syncer.stream.until import Until
 from dm.task.backoff import Backoff
 from dm.task.payload import RelayPayload, UnitPayload
 from dm.task.subtask import RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
+from dm.worker.copy_progress import CopyProgress
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts
+from dm.worker.last_words import LastWords
 from dm.worker.registry import ConfigFile, Registry, RelayIntent, SubtaskRecord
 
 SETTLED_SECONDS = 30.0  # a run that has lasted this long has got over what ended the last one
@@ -46,7 +49,8 @@ class Job:
     source: str
     task: str | None  # None for a relay
     subtask: Subtask = field(init=False)
-    status: Mapping[str, JSON] = field(default_factory=dict)
+    words: LastWords = field(init=False)
+    copy: CopyProgress = field(init=False)
     host_run: int | None = None
     waiting: tuple[int, UnitName] | None = None  # a run that may not begin before the relay receives
     began: float = 0.0
@@ -56,20 +60,30 @@ class Job:
     remote: bool = False  # the relay does not reach back to where the syncer is: it reads from the source itself
     answers: dict[int, tuple[JSON, ErrorReport | None]] = field(default_factory=dict)  # of questions, by request
     failing: Mapping[str, str | int | bool] | None = None  # the place of the event that ended the last run
+    until: Until | None = None  # where a person wants it to end
     _number: int = 0  # the subtask's number of the run that is under way
+
+    def __post_init__(self) -> None:
+        self.words = LastWords(self.supervisor.clock)
+        self.copy = CopyProgress(self.supervisor.clock, load_follows=False)
+
+    @property
+    def status(self) -> Mapping[str, JSON]:
+        """What the unit said last."""
+        return self.words.status
 
     # as the subtask's runner
 
     def locate(self, run: int) -> None:
         """Ask the target where to begin, in a thread: a server may take its time."""
         self._number = run
-        self.status = {}
         self.supervisor.locate(self, run)
 
     def launch(self, run: int, unit: UnitName) -> None:
         """Start the unit, or wait for the relay first."""
         self._number = run
-        self.status = {}
+        self.words.begins(unit)
+        self.copy.begins(unit)
         self.failing = None
         self.host_run = None
         self.waiting = (run, unit)
@@ -87,7 +101,7 @@ class Job:
 
     def unit_status(self, status: Mapping[str, JSON]) -> None:
         """Keep the unit's report; a run that goes on well lets earlier errors be history."""
-        self.status = status
+        self.words.hear(status)
         if self.supervisor.clock.monotonic() - self.began >= SETTLED_SECONDS:
             self.subtask.settled(self._number)
 
@@ -134,9 +148,13 @@ class Job:
         self.refreshed = max(self.refreshed, request)
 
     def unit_finished(self) -> None:
-        """The unit did all its work."""
+        """The unit did all its work; a syncer's ends only at a place that was asked for."""
         self.host_run = None
-        self.subtask.finished(self._number)
+        detail = ""
+        if self.subtask.unit == "Sync":
+            position, gtids = self.status.get("syncerBinlog", ""), self.status.get("syncerBinlogGtid") or "unknown"
+            detail = f"stopped at the place asked for: {position}, GTID set {gtids}"
+        self.subtask.finished(self._number, detail)
 
     def unit_stopped(self) -> None:
         """The unit came to rest."""
@@ -267,6 +285,7 @@ class Supervisor:
             record = subtasks[source]
             if record.stage == "Finished":
                 job.subtask.unit, job.subtask.stage = record.unit, "Finished"
+                job.subtask.detail = str(record.result.get("detail", "")) if isinstance(record.result, dict) else ""
             elif record.intent == "paused":
                 job.subtask.unit = record.unit
                 job.subtask.rest()
@@ -476,6 +495,7 @@ class Supervisor:
             relay_directory=self.relay_directory(job.source) if job.reads_relay else None,
             work_directory=self.home.work / job.task,
             hold_in=self.relay_directory(job.source) if _syncs(job) else None,
+            until=job.until,
         ).to_wire()
 
     def _hold(self, job: Job) -> Hold:
@@ -483,11 +503,12 @@ class Supervisor:
         return Hold(self.relay_directory(job.source), job.task)
 
     def _subtask_job(self, name: str, task: Task, source: str, record: SubtaskRecord) -> Job:
-        job = Job(self, source, name)
+        job = Job(self, source, name, until=record.until)
         mode = task.config.task_mode if isinstance(task.config, TaskConfig) else "incremental"
         job.subtask = self._subtask(
             job, f"task {name} on source {source}", UNITS_OF_MODE[mode], self.sources[source].config
         )
+        job.copy.load_follows = "Load" in job.subtask.units
         job.subtask.intent = record.intent
         job.subtask.wish = lambda intent: self._keep(job, intent)
         job.subtask.changed = lambda: self._record(job)

@@ -29,6 +29,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import SyncerConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
 
@@ -95,12 +96,17 @@ class RunningSync:
     """A sync unit in a thread."""
 
     def __init__(
-        self, subtask: SubtaskConfig, relay_directory: Path | None, work_directory: Path | None = None
+        self,
+        subtask: SubtaskConfig,
+        relay_directory: Path | None,
+        work_directory: Path | None = None,
+        until: Until | None = None,
     ) -> None:
         self.unit = SyncUnit(
             subtask,
             relay_directory=relay_directory,
             work_directory=work_directory or work_directory_of(subtask),
+            until=until,
         )
         self.error: BaseException | None = None
         self._stop = threading.Event()
@@ -160,6 +166,7 @@ from dm import faults
 from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.relay.unit import RelayUnit
+from dm.syncer.stream.until import until_from_json
 from dm.syncer.unit import SyncUnit
 from dm.task import garbage, heap
 heap.settle()
@@ -176,7 +183,9 @@ if order["unit"] == "relay":
     unit = RelayUnit(SourceConfig.from_wire(order["config"]), directory)
 else:
     work = Path(order["work_directory"])
-    unit = SyncUnit(SubtaskConfig.from_wire(order["config"]), relay_directory=directory, work_directory=work)
+    until = until_from_json(order["until"])
+    config = SubtaskConfig.from_wire(order["config"])
+    unit = SyncUnit(config, relay_directory=directory, work_directory=work, until=until)
 stop = threading.Event()
 def serve():
     while True:
@@ -210,6 +219,7 @@ class UnitProcess:
         fault_log: Path | None = None,
         patch: str = "",
         ready: subprocess.Popen[str] | None = None,
+        until: Until | None = None,
     ) -> None:
         self.process = ready or prepared()
         order = {
@@ -219,6 +229,7 @@ class UnitProcess:
             "work_directory": str(work_directory or ""),
             "patch": patch,
             "faults": faults,
+            "until": until_to_json(until),
             "environment": {"DM_FAULTS_LOG": str(fault_log)} if fault_log is not None else {},
         }
         self._write(json.dumps(order))
@@ -315,6 +326,7 @@ class SyncProcess(UnitProcess):
         fault_log: Path | None = None,
         patch: str = "",
         ready: subprocess.Popen[str] | None = None,
+        until: Until | None = None,
     ) -> None:
         super().__init__(
             "sync",
@@ -325,6 +337,7 @@ class SyncProcess(UnitProcess):
             fault_log=fault_log,
             patch=patch,
             ready=ready,
+            until=until,
         )
 
     def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:

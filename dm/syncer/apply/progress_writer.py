@@ -3,6 +3,9 @@
 The worker rows already make every batch safe; a checkpoint only decides how much is looked at again after a crash. So
 it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), at every DDL and at
 the end.
+
+Where nothing is to be written the timer asks the target for the lane's epoch now and then. A target that is gone is
+noticed then, also by a run whose source rests, and nobody is told that it is synced with a server that does not answer.
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ from dm.syncer.stream.file_births import FileBirths
 from dm.syncer.stream.operators import Change, Operators, Request
 
 INTERVAL_SECONDS = 1.0
+ASK_SECONDS = 3.0  # without a word from the target, until it is asked for one
+FRESH_SECONDS = 3 * ASK_SECONDS  # a word that is older proves nothing about now
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +80,13 @@ class ProgressWriter:
         self._regularly = around.regularly
         self._lock = threading.Lock()
         self._stop = threading.Event()
+        self._wake = threading.Event()  # also set with `_stop`
+        self._heard = threading.Condition()
+        self._heard_at = clock.monotonic()
+        self._wanted_at = 0.0  # when somebody asked whether the target answers
         self._stored = sources.completions.mark.position
         self._stored_birth = births.of(self._stored)
-        self._began: float | None = None  # the write under way
+        self._began: float | None = None  # the question or the write under way
         self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self.tables = TableCounters()
@@ -106,13 +115,44 @@ class ProgressWriter:
     def stop(self) -> None:
         """End the timer; a write under way is finished first."""
         self._stop.set()
+        self._wake.set()
+        with self._heard:
+            self._heard.notify_all()
         if self._thread.ident is not None:
             self._thread.join()
 
+    @property
+    def silent_seconds(self) -> float:
+        """For how long the target has said nothing."""
+        return self._clock.monotonic() - self._heard_at
+
+    @property
+    def answered(self) -> bool:
+        """Whether the target has said something since it was asked for last, and not long ago."""
+        return self._heard_at >= self._wanted_at and self.silent_seconds <= FRESH_SECONDS
+
+    def refresh(self, timeout: float) -> None:
+        """Return when the target has answered a question that is asked after this call; at the latest after timeout."""
+        asked = self._wanted_at = self._clock.monotonic()
+        self._wake.set()
+        with self._heard:
+            self._heard.wait_for(lambda: self._heard_at >= asked or self._stop.is_set(), timeout)
+
+    def _hear(self, asked_at: float) -> None:
+        with self._heard:
+            self._heard_at = max(self._heard_at, asked_at)
+            self._heard.notify_all()
+
     def _run(self) -> None:
         try:
-            while not self._clock.wait(self._stop, self._interval):
+            while True:
+                self._clock.wait(self._wake, self._interval)
+                if self._stop.is_set():
+                    return
+                self._wake.clear()
                 self.write()
+                if self.silent_seconds >= ASK_SECONDS or self._heard_at < self._wanted_at:
+                    self.verify()
                 self._regularly(self._stored)
         except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
             self._failed(error)
@@ -192,7 +232,10 @@ class ProgressWriter:
     def verify(self) -> None:
         """Raises DMError when a newer run has taken over, or ended the control session to do so."""
         with self._lock:
+            self._began = asked = self._clock.monotonic()
             self._writer.claim.verify(self._writer.connection)
+            self._began = None
+            self._hear(asked)
 
     def _store(
         self,
@@ -222,6 +265,7 @@ class ProgressWriter:
             birth=birth,
         )
         self._operators.forget(outdated)
+        self._hear(self._began)
         self._began = None
         self._stored = position
         self._stored_birth = birth

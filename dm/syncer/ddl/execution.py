@@ -10,8 +10,10 @@ what survives a crash: the announcement is.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from dm import faults
+from dm.clock import Clock
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -34,17 +36,26 @@ _REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")
 Structures = Mapping[TableName, TableSchema | None]
 
 
+@dataclass(frozen=True, slots=True)
+class RunningStatement:
+    """What the target is given at the moment, and since when by the run's monotonic clock."""
+
+    text: str
+    since: float
+
+
 class DdlExecution:
     """Executes steps; the barrier has drained the lanes before."""
 
-    def __init__(self, source: DdlSource, target: DdlTarget, progress: ProgressWriter) -> None:
+    def __init__(self, source: DdlSource, target: DdlTarget, progress: ProgressWriter, clock: Clock) -> None:
         self._source = source
         self._target = target
         self._session = target.session
         self._progress = progress
         self.executed = 0
         self.already_effective = 0
-        self.running: str | None = None  # the statement under way, for the status
+        self._clock = clock
+        self.running: RunningStatement | None = None  # for the status
 
     def run(self, step: Execute, number: int, end: Position, intent: Intent | None) -> None:
         """Execute one step of the event that ends at `end`, if its effect is not there; raises DMError or Stopped.
@@ -56,7 +67,7 @@ class DdlExecution:
         if self._renames_views(step.piece):
             return
         target_piece = self._routed(step.piece)
-        self.running = target_piece.text
+        self.running = RunningStatement(target_piece.text, self._clock.monotonic())
         try:
             with self._session.turn(target_piece.table):
                 self._in_turn(step, target_piece, number, end, intent)

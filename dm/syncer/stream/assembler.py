@@ -303,16 +303,20 @@ class TransactionAssembler:
         if self._open:
             self.restart()  # the file of a server that died inside a transaction, which nobody has committed
         end = Position(at.server_uuid, event.next_file, event.next_offset, self._position.gtid_set)
-        return self._complete(end, None, timestamp)
+        return self._moved(end, timestamp)
 
     def _between(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         """Move behind an event that is no transaction's: the end of an idle server's binlog stands behind it."""
         header = at.raw.header
         if self._open or not header.end or header.flags & LOG_EVENT_ARTIFICIAL_F:
             return None
-        return self._complete(
-            Position(at.server_uuid, at.file, at.end_offset, self._position.gtid_set), None, timestamp
-        )
+        return self._moved(Position(at.server_uuid, at.file, at.end_offset, self._position.gtid_set), timestamp)
+
+    def _moved(self, end: Position, timestamp: int) -> SourceTransaction | None:
+        moved = self._complete(end, None, timestamp)
+        if moved is not None:
+            moved.moves = True
+        return moved
 
     def _end_at(self, at: SourceEvent) -> Position:
         gtids = self._position.gtid_set

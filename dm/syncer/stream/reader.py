@@ -1,7 +1,8 @@
 """The reader's thread: events -> assembler -> a queue of transactions.
 
 It runs ahead of the dispatcher as far as the memory quota allows and no further, whatever the target does: the
-assembler waits for memory (`dm.syncer.stream.open_items`), so the queue has no bound of its own.
+assembler waits for memory (`dm.syncer.stream.open_items`), so the queue has no bound of its own. Where the task is to
+end by itself (`dm.syncer.stream.until`), nothing beyond that place comes into the queue.
 
 Source and target know a run by different things: the source by the replica's identity, which all runs of a task share,
 the target by the epoch. At the source the replica wins that registers last, so a process that was stopped, replaced
@@ -22,7 +23,9 @@ from dm.position import Position
 from dm.stop_signal import StopSignal
 from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.open_items import QuotaClosed
+from dm.syncer.stream.transaction import SourceTransaction
 from dm.syncer.stream.transaction_queue import TransactionQueue
+from dm.syncer.stream.until import Until
 
 # How often the identity at the source is taken back from somebody.
 TAKINGS = 4
@@ -39,7 +42,9 @@ class Reader:
         queue: TransactionQueue,
         failed: Callable[[BaseException], None],
         still_ours: Callable[[], None],
+        until: Until | None = None,
     ) -> None:
+        self._until = until
         self._still_ours = still_ours
         self._source = source
         self._assembler = assembler
@@ -118,7 +123,28 @@ class Reader:
             else:
                 self._failed(error)
 
+    def _give(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
+        """Hand a transaction on; False when nothing is to be read any more."""
+        until = self._until
+        if until is None:
+            return self._queue.put(transaction, more=more)
+        if until.admits(transaction):
+            if not self._queue.put(transaction):
+                return False
+            if not until.reached(transaction.end):
+                return True
+        self._queue.finish()
+        return False
+
+    def look(self, source_time: float, end: Callable[[], Position]) -> None:
+        """Learn the source's clock, and where its binlog ends now: a task that ends at a time may be there."""
+        if self._until is not None and self._until.passed(source_time) and self._assembler.position.reaches(end()):
+            self._queue.finish()
+
     def _read(self) -> None:
+        if self._until is not None and self._until.reached(self._assembler.position):
+            self._queue.finish()
+            return
         for found in self._source.runs(self._assembler.position, self._stop):
             if found is None:
                 if self._source.trouble is not None:
@@ -131,13 +157,13 @@ class Reader:
                 self.events += len(found.events)
                 self.bytes += found.end_offset - found.offset
                 for transaction in self._assembler.feed_run(found):
-                    if not self._queue.put(transaction, more=True):
+                    if not self._give(transaction, more=True):
                         return
                 self._queue.wake()
             else:
                 self.events += 1
                 self.bytes += len(found.raw.data)
                 completed = self._assembler.feed(found)
-                if completed is not None and not self._queue.put(completed):
+                if completed is not None and not self._give(completed):
                     return
             self.busy = False

@@ -23,18 +23,19 @@ class TransactionQueue:
         self._waiting: deque[SourceTransaction] = deque()
         self._changed = threading.Condition(threading.Lock())
         self._closed = False
+        self._finished = False
         self.rest = Rest(self._changed)
         self._error: DMError | None = None  # what lies behind the last transaction
         quota.before_waiting = self.wake
         self.empty_handed = False  # the dispatcher waits for a transaction
 
     def put(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
-        """Add one; False when the queue was closed. With `more` at hand, nobody is woken for this one: see `wake`.
+        """Add one; False when the queue is closed or finished. With `more` at hand, nobody is woken for it: see `wake`.
 
         A thread that is woken for each transaction costs more than the transaction.
         """
         with self._changed:
-            if self._closed:
+            if self._closed or self._finished:
                 return False
             self._waiting.append(transaction)
             if not more:
@@ -48,7 +49,9 @@ class TransactionQueue:
                 self._changed.notify_all()
 
     def take(self, at_rest: Callable[[], None]) -> SourceTransaction | None:
-        """The next transaction, waiting for it; None when the queue is closed. Raises DMError: see `end`.
+        """The next transaction, waiting for it; None when the queue is closed, or finished and empty.
+
+        Raises DMError: see `end`.
 
         When there is none, `at_rest` is called, and again as long as `rest` demands it.
         """
@@ -59,11 +62,13 @@ class TransactionQueue:
                     return None if self._closed else self._waiting.popleft()
                 if self._error is not None:
                     raise self._error
+                if self._finished:
+                    return None
                 rest.begin()
             at_rest()
             with self._changed:
                 self.empty_handed = True
-                while not (self._waiting or self._closed or self._error or rest.again()):
+                while not (self._waiting or self._closed or self._error or self._finished or rest.again()):
                     self._changed.wait()
                 self.empty_handed = False
 
@@ -72,6 +77,17 @@ class TransactionQueue:
         with self._changed:
             self._error = error
             self._changed.notify_all()
+
+    def finish(self) -> None:
+        """Nothing comes any more, and that is as it should be: what is here is taken, then the run is over."""
+        with self._changed:
+            self._finished = True
+            self._changed.notify_all()
+
+    @property
+    def finished(self) -> bool:
+        """Whether all that the run is to apply was put here."""
+        return self._finished
 
     def close(self) -> None:
         """Wake everybody, also who waits for memory; nothing is given or taken any more."""

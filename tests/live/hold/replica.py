@@ -125,7 +125,7 @@ class Replica:
         """Wait until `query-status`, as a person sees it, says this of the present; gives the line."""
         deadline = time.monotonic() + _LIMIT_SECONDS
         while time.monotonic() < deadline:
-            for line in self.daemon.must("query-status", self.task).out.splitlines():
+            for line in self.daemon.dmctl("query-status", self.task).out.splitlines():
                 if word in line and (": error " in line or ": waits: " in line):
                     return line
             threading.Event().wait(0.1)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from dm.cli.follow import follow, settled
-from dm.cli.output import progress_lines
+from dm.cli.follow import ended, follow, settled
+from dm.cli.status_text import progress_lines
 
 TABLE = {
     "table": "shop.orders",
@@ -92,3 +92,24 @@ def test_leaving_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
 
     assert follow(lambda: answer(dump=DUMP), leave)
     assert capsys.readouterr().out.endswith("the task goes on\n")
+
+
+def test_where_lines_stay_the_passing_of_time_is_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def after(seconds: int) -> dict[str, Any]:
+        times = {"totalElapsedSeconds": str(seconds), "totalEtaSeconds": str(900 - seconds), "totalEtaAssumed": False}
+        return answer(dump=DUMP | times | {"bps": str(seconds << 20)})
+
+    states = iter([after(1), after(2), after(3), answer("Finished", "Dump")])
+    assert follow(lambda: next(states), lambda _: None)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line for line in lines if "Running" in line] == [
+        "shop on one: Running Dump 25.00 %, 100 of about 400 rows, 3.0 MB, 1.0 MB/s, 0:00:01 so far,"
+        " about 0:14:59 left (reading rows)"
+    ]
+
+
+def test_who_watches_a_task_watches_it_beyond_the_moment_when_it_has_caught_up() -> None:
+    synced = answer(unit="Sync", sync={"totalRows": "5", "synced": True, "secondsBehindMaster": 0})
+    states = iter([synced, synced, answer("Paused", "Sync", {"isCanceled": True, "errors": [], "detail": ""})])
+    assert not follow(lambda: next(states), lambda _: None, over=ended)
+    assert next(states, None) is None

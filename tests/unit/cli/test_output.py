@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from rich.console import Console
 
-from dm.cli.output import status_table
+from dm.cli import output
+from dm.cli.output import check_table, final_places, sources_table, status_table
+from dm.cli.status_text import in_error, progress_lines
 
 ERROR = {"ErrCode": 36070, "Message": "the target has no table s.t", "RawCause": "", "Workaround": "create it"}
 PAUSED_BY_USER = {"isCanceled": True, "errors": [], "detail": ""}
@@ -44,12 +47,15 @@ def test_a_running_task_shows_rate_lag_and_whether_it_is_synced(capsys: pytest.C
     assert remarks == []
 
 
-@pytest.mark.parametrize("stage", ["Paused", "Stopped", "Pausing"])
-def test_what_a_unit_said_before_it_stopped_is_not_shown_as_current(
-    capsys: pytest.CaptureFixture[str], stage: str
+@pytest.mark.parametrize(
+    ("stage", "shown"),
+    [("Paused", ("-", "90.5 s", "no")), ("Pausing", ("-", "90.5 s", "no")), ("Finished", ("-", "-", "-"))],
+)
+def test_of_a_task_that_rests_lag_counts_on_and_nothing_else_is_shown_as_current(
+    capsys: pytest.CaptureFixture[str], stage: str, shown: tuple[str, str, str]
 ) -> None:
-    cells, _ = _status(capsys, stage=stage, result=PAUSED_BY_ERROR)
-    assert (cells["rows/s"], cells["lag"], cells["synced"]) == ("-", "-", "-")
+    cells, _ = _status(capsys, stage=stage, result=PAUSED_BY_ERROR, sync=SYNC | {"secondsBehindMaster": 90.5})
+    assert (cells["rows/s"], cells["lag"], cells["synced"]) == shown
     assert (cells["progress"], cells["position"]) == ("12 rows", "(mysql-bin.000001, 154)"), "these are still so"
 
 
@@ -111,3 +117,155 @@ def test_a_task_that_catches_up_says_why_it_is_in_safe_mode_and_who_is_busy(caps
     assert _status(capsys, stage="Paused", result=PAUSED_BY_USER, sync=SYNC | behind)[1] == [
         "shop on one: paused by the user; go on with `dmctl resume-task shop`"
     ]
+
+
+def test_transactions_that_wait_are_told_also_where_no_row_is_with_the_lanes_yet(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    waiting = {
+        "synced": False,
+        "queuedTransactions": "841",
+        "queuedRows": "0",
+        "timeShares": {"dispatcherRunsDdl": 1.0},
+    }
+    assert _status(capsys, sync=SYNC | waiting)[1] == [
+        "shop on one: queued: 841 transactions, 0 rows, 0.0 MB; busy: reader 0 %, dispatcher 0 %, DDL 100 %,"
+        " target sessions 0 %"
+    ]
+
+
+def test_a_running_ddl_is_shown_with_its_age(capsys: pytest.CaptureFixture[str]) -> None:
+    running = {"blockingDDLs": ["ALTER TABLE `shop`.`orders`\n  ADD INDEX (a)"], "blockingDDLSeconds": 56}
+    line = "shop on one: runs DDL at the target for 56 s: ALTER TABLE `shop`.`orders` ADD INDEX (a)"
+    assert line in _status(capsys, sync=SYNC | {"synced": False} | running)[1]
+    assert line not in _status(capsys, stage="Paused", result=PAUSED_BY_USER, sync=SYNC | running)[1]
+
+
+def test_a_long_ddl_is_shortened(capsys: pytest.CaptureFixture[str]) -> None:
+    running = {"blockingDDLs": ["CREATE TABLE t (" + "column_name INT, " * 30], "blockingDDLSeconds": 1}
+    line = _status(capsys, sync=SYNC | {"synced": False} | running)[1][0]
+    assert line.endswith("..")
+    assert len(line) < 220
+
+
+def test_the_end_that_was_asked_for_is_told_while_it_lies_ahead(capsys: pytest.CaptureFixture[str]) -> None:
+    subtask = {"name": "shop", "stage": "Running", "unit": "Sync", "result": None, "sync": SYNC, "until": "(b.1, 9)"}
+    answer = {"sources": [{"sourceStatus": {"source": "one", "relayStatus": None}, "subTaskStatus": [subtask]}]}
+    status_table(answer)
+    assert "shop on one: ends at (b.1, 9)" in capsys.readouterr().out
+    subtask |= {"stage": "Finished", "result": {"isCanceled": False, "errors": [], "detail": "stopped at the place"}}
+    status_table(answer)
+    out = capsys.readouterr().out
+    assert "ends at" not in out
+    assert "shop on one: stopped at the place" in out
+
+
+def test_a_load_tells_tables_time_and_one_rest_for_dump_and_load() -> None:
+    dump = {
+        "progress": "25.00 %", "totalTables": "30", "completedTables": "12", "finishedRows": "100",
+        "estimateTotalRows": "400", "finishedBytes": "1048576", "bps": "1048576", "etaSeconds": "40",
+        "phase": "reading rows", "totalElapsedSeconds": "75", "totalEtaSeconds": "220", "totalEtaAssumed": True,
+    }  # fmt: skip
+
+    def line(**part: Any) -> str:
+        subtask = {"name": "shop", "stage": "Running", "unit": "Dump", "result": None, **part}
+        return progress_lines(
+            {"sources": [{"sourceStatus": {"source": "one", "relayStatus": None}, "subTaskStatus": [subtask]}]}
+        )[0]
+
+    assert line(dump=dump) == (
+        "shop on one: Running Dump 25.00 %, 12 of 30 tables, 100 of about 400 rows, 1.0 MB, 1.0 MB/s, 0:01:15 so far,"
+        " about 0:03:40 left with the load, if that takes three times as long as the dump (reading rows)"
+    )
+    nothing = {"finishedRows": "0", "estimateTotalRows": "0", "totalEtaSeconds": None, "phase": "planning chunks"}
+    assert line(dump=dump | nothing) == "shop on one: Running Dump, 0:01:15 so far (planning chunks)"
+
+
+def test_the_reason_why_a_relay_without_a_task_waits_is_below_the_sources(capsys: pytest.CaptureFixture[str]) -> None:
+    relay = {"stage": "Paused", "result": PAUSED_BY_ERROR}
+    source = {"source": "one", "from": {"user": "dm", "host": "db", "port": 3306}, "relayStatus": relay, "tasks": []}
+    sources_table({"sources": [source]})
+    lines = capsys.readouterr().out.splitlines()
+    assert "relay of one: error 36070: the target has no table s.t" in lines
+    assert lines[-1] == "relay of one: paused by the error; go on with `dmctl resume-relay -s one`"
+
+
+@pytest.mark.parametrize(
+    ("stage", "result", "relay", "error"),
+    [
+        ("Running", None, None, False),
+        ("Paused", PAUSED_BY_USER, None, False),
+        ("Paused", PAUSED_BY_ERROR, None, True),
+        ("Running", None, {"stage": "Paused", "result": PAUSED_BY_ERROR}, True),
+        ("Running", None, {"stage": "Running", "result": PAUSED_BY_ERROR}, False),
+    ],
+    ids=["runs", "paused by a person", "error", "error of its relay", "the relay waits"],
+)
+def test_a_task_in_error_is_one_that_rests_on_it(stage: str, result: Any, relay: Any, error: bool) -> None:
+    subtask = {"name": "shop", "stage": stage, "unit": "Sync", "result": result}
+    source = {"sourceStatus": {"source": "one", "relayStatus": relay}, "subTaskStatus": [subtask]}
+    assert in_error({"sources": [source]}) is error
+
+
+def test_a_stopped_task_says_where_it_is_and_where_the_way_back_begins(capsys: pytest.CaptureFixture[str]) -> None:
+    stopped = {
+        "source": "one", "stage": "Stopped", "syncerBinlog": "(mysql-bin.000003, 154)", "syncerBinlogGtid": "0-1-9",
+        "appliedUpTo": "", "target": "db:4000", "targetBinlog": "(binlog.000002, 99)", "targetBinlogGtid": "",
+    }  # fmt: skip
+    silent = {"source": "two", "stage": "Stopped", "syncerBinlog": "(b.1, 4)", "syncerBinlogGtid": "",
+              "placeProblem": "the connection broke"}  # fmt: skip
+    final_places({"taskName": "shop", "sources": [stopped, silent]})
+    assert capsys.readouterr().out.splitlines()[3:] == [
+        "shop on one: stopped at (mysql-bin.000003, 154), GTID set 0-1-9",
+        "shop on two: the target can't be asked where the task is: the connection broke",
+        "shop on two: stopped at (b.1, 4), GTID set none",
+        "target db:4000: its binlog ends at (binlog.000002, 99), GTID set none",
+    ]
+
+
+class Terminal:
+    """A screen of so many columns."""
+
+    def __init__(self, width: int) -> None:
+        self.console = Console(highlight=False, width=width)
+
+    def __call__(self) -> Console:
+        return self.console
+
+
+def test_at_80_columns_nothing_of_a_task_is_folded(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_console", Terminal(80))
+    sync = SYNC | {"syncerBinlog": "(mysql-bin.000012, 123456789)", "totalRows": "1234567"}
+    subtask = {"name": "shop-all", "stage": "Running", "unit": "Sync", "result": None, "sync": sync}
+    relay = {"stage": "Running", "result": None}
+    status_table(
+        {"sources": [{"sourceStatus": {"source": "mysql-01", "relayStatus": relay}, "subTaskStatus": [subtask]}]}
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        "task      source    stage    unit  progress      rows/s  lag     synced  relay  ",
+        "shop-all  mysql-01  Running  Sync  1234567 rows  345     0.25 s  yes     Running",
+        "shop-all on mysql-01: at (mysql-bin.000012, 123456789)",
+    ]
+
+
+def test_at_80_columns_a_check_is_a_line_and_its_finding_is_folded_below(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(output, "_console", Terminal(80))
+    passed = {"state": "success", "name": "binlog_format", "extra": "source mysql-01", "errors": [],
+              "desc": "binlog_format is ROW " * 5, "instruction": ""}  # fmt: skip
+    warned = {"state": "warn", "name": "not_migrated", "extra": "source mysql-01", "instruction": "",
+              "errors": [{"short_error": "the views shop.orders_of_today and shop.customers_of_now are not migrated"}],
+              "desc": ""}  # fmt: skip
+    summary = {"total": 2, "successful": 1, "warning": 1, "failed": 0}
+    check_table({"results": [passed, warned], "summary": summary})
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        "success  binlog_format  source mysql-01",
+        "warn     not_migrated   source mysql-01",
+        "    the views shop.orders_of_today and shop.customers_of_now are not migrated",
+        lines[3],
+    ]
+    assert max(map(len, lines)) <= 80

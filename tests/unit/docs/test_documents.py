@@ -103,9 +103,9 @@ def test_environment_variables_are_those_that_the_program_reads() -> None:
 
 
 def test_exit_statuses_are_those_of_dmctl() -> None:
-    from dm.cli import dmctl
+    from dm.cli import dmctl, wait
 
-    sentence = re.search(r"Exit status: (.+)\.", _text(OPERATIONS))
+    sentence = re.search(r"Exit status: (.+?)\.", _text(OPERATIONS))
     assert sentence is not None
     statuses = dict(part.split(" ", 1) for part in sentence[1].split(", "))
     assert statuses == {
@@ -113,4 +113,5 @@ def test_exit_statuses_are_those_of_dmctl() -> None:
         str(dmctl.FAILED): "failed",
         str(dmctl.BAD_USAGE): "bad usage or configuration",
         str(dmctl.PRECHECK_FAILED): "the precheck failed",
+        str(wait.TIMED_OUT): "the time of `wait` is over",
     }

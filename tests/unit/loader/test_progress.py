@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,7 @@ def test_a_dump_counts_tables_rows_and_bytes() -> None:
     clock.now += 10
     progress.chunk(ONE, 50, 500)
     status = progress.status()
+    assert status["etaSeconds"] is None, "the first piece tells how long a start takes"
     assert status["totalTables"] == "2"
     assert status["completedTables"] == "1"
     assert status["finishedRows"] == "100"
@@ -36,8 +38,20 @@ def test_a_dump_counts_tables_rows_and_bytes() -> None:
     assert status["estimateTotalRows"] == "400"
     assert status["bps"] == "50"
     assert status["rps"] == "5"
-    assert status["etaSeconds"] == "60"
     assert status["progress"] == "25.00 %"
+    clock.now += 10
+    progress.chunk(TWO, 200, 2000)
+    assert progress.status()["etaSeconds"] == "0", "200 rows in 10 s, and the table is done"
+
+
+def test_a_unit_that_has_not_taken_stock_says_so() -> None:
+    dump, load = DumpProgress(FakeClock()), LoadProgress(FakeClock())
+    assert (dump.status()["starting"], load.status()["starting"]) == (True, True)
+    dump.plan(ONE, 1, 10)
+    load.expect(ONE, 1, 10)
+    assert (dump.status()["starting"], load.status()["starting"]) == (False, True), "what is done is counted first"
+    load.loading()
+    assert load.status()["starting"] is False
 
 
 def test_an_estimate_that_was_too_low_never_says_more_than_everything() -> None:
@@ -73,9 +87,10 @@ def test_a_load_tells_rate_rest_and_the_position_of_the_dump() -> None:
     assert status["finishedBytes"] == "1000"
     assert status["totalBytes"] == "2000"
     assert status["bps"] == "100"
-    assert status["etaSeconds"] == "10"
+    assert status["etaSeconds"] is None
     assert status["metaBinlog"] == "(binlog.000003, 4)"
     assert status["progress"] == "50.00 %"
+    assert (status["completedTables"], status["totalTables"]) == ("1", "1")
     progress.finish()
     assert progress.status()["progress"] == "100.00 %"
 
@@ -147,9 +162,53 @@ def test_a_table_that_is_read_tells_its_own_pace() -> None:
     clock.now += 5
     progress.under_way({ONE: (25, 250)})
     one = told(progress)["a.one"]
-    assert (one["finishedRows"], one["rps"], one["bps"], one["etaSeconds"]) == ("50", "5", "50", "10")
+    assert (one["finishedRows"], one["rps"], one["bps"], one["etaSeconds"]) == ("50", "5", "50", None)
     assert one["progress"] == "50.00 %"
+    clock.now += 5
+    progress.under_way({ONE: (50, 500)})
+    assert told(progress)["a.one"]["etaSeconds"] == "5"
     assert "a.two" not in told(progress), "nobody reads it"
+
+
+@pytest.mark.parametrize("start", [2, 8, 30], ids="begins after {} s".format)
+@pytest.mark.parametrize("writers", [1, 2, 4])
+def test_the_time_that_remains_is_true_within_a_factor_of_two_from_the_first_time_it_is_told(
+    start: int, writers: int
+) -> None:
+    """Workers start, and each then loads parts one after the other; nothing is counted before a part is whole."""
+    clock, parts, seconds = FakeClock(), 40, 4.0
+    progress = LoadProgress(clock)
+    for _ in range(parts):
+        progress.expect(ONE, 10, 1 << 24)
+    began = clock.now
+    progress.loading()
+    ends = sorted(began + start + 0.3 * (part % writers) + seconds * (1 + part // writers) for part in range(parts))
+    told_at: list[float] = []
+    while clock.now < ends[-1]:
+        clock.now += 0.5
+        while ends and ends[0] <= clock.now and len(ends) > 1:
+            ends.pop(0)
+            progress.loaded(ONE, 10, 1 << 24)
+        said = progress.status()["etaSeconds"]
+        truth = ends[-1] - clock.now
+        if said is not None and truth > 2 * seconds:
+            told_at.append(clock.now - began)
+            assert truth / 2 <= int(str(said)) <= 2 * truth, f"{said} s were told, {truth:.0f} s remained"
+    assert told_at[0] <= start + 4 * seconds, "and it is told soon"
+
+
+def test_while_indexes_are_added_nobody_knows_how_long_it_takes() -> None:
+    clock = FakeClock()
+    progress = LoadProgress(clock)
+    for _ in range(3):
+        progress.expect(ONE, 1, 10)
+    progress.loading()
+    for _ in range(3):
+        clock.now += 10
+        progress.loaded(ONE, 1, 10)
+    assert progress.status()["etaSeconds"] == "0"
+    progress.completing(1)
+    assert progress.status()["etaSeconds"] is None
 
 
 def told(progress: DumpProgress) -> dict[str, Mapping[str, JSON]]:

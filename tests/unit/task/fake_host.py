@@ -27,7 +27,7 @@ class SilentError(Exception):
 
 
 class ScriptedUnit:
-    """Does what its entry of the script says: finish, run, ignore-stop, print, or raise an error of the catalogue."""
+    """Does what its entry of the script says: finish, run, starting, ignore-stop, print, or raise an error."""
 
     def __init__(self, name: UnitName, payload: Mapping[str, JSON]) -> None:
         self.name = name
@@ -42,11 +42,14 @@ class ScriptedUnit:
         if self.name == "Sync":
             relay = self._payload.get("relay_directory")
             (self._directory / "reads").write_text("the source" if relay is None else "the relay")
+            (self._directory / "until").write_text(json.dumps(self._payload.get("until")))
         with (self._directory / "trace").open("a") as trace:
             trace.write(f"{self.name} {self._source} {os.getpid()}\n")
         match self._action():
             case "finish":
                 return
+            case "starting":
+                stop.wait()
             case "run":
                 while not stop.wait(0.01):
                     self._rows += 1
@@ -89,6 +92,8 @@ class ScriptedUnit:
     def status(self) -> Mapping[str, JSON]:
         if self.name == "Relay":
             return {"relayBinlog": "(mysql-bin.000001, 154)", "relayCatchUpMaster": True}
+        if self._action() == "starting":
+            return {"starting": True, "waiting": "the target"}
         return {
             "totalRows": self._rows,
             "synced": True,

@@ -17,10 +17,13 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.position import Position, TimePlace
 from dm.syncer.stream.operators import EventPlace, Request
+from dm.syncer.stream.until import Until, UntilPosition, UntilTime
+from dm.task.final_place import FinalPlace
 from dm.task.precheck.result import CheckResult
 from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.tracked_structure import StructureRequest
+from dm.task.until import AskedEnd, is_time
 from dm.unit import JSON, UnitName
 from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.daemon import Parts, run
@@ -74,6 +77,19 @@ def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     return []
 
 
+def until_of(_config: SubtaskConfig, asked: AskedEnd, _relay: Path) -> Until:
+    if "passed" in answers():
+        raise DMError("until-passed", place=asked.text, checkpoint=asked.start or "(mysql-bin.000001, 154)")
+    return UntilTime(1, asked.text) if is_time(asked.text) else UntilPosition(Position("a-server", "b.000009", 7))
+
+
+def final_place(config: SubtaskConfig) -> FinalPlace:
+    if "target_gone" in answers():
+        raise DMError("connection-lost", role="downstream", address=config.target.address)
+    end = Position("target", "binlog.000002", 99)
+    return FinalPlace(Position("a-server", "mysql-bin.000003", 154), None, config.target.address, end)
+
+
 def demand_sole_run(config: SubtaskConfig) -> None:
     if "runs_elsewhere" in answers():
         raise DMError("task-runs-elsewhere", task=config.task, source=config.source_id, connection=7)
@@ -96,6 +112,8 @@ def operate_structure(config: SubtaskConfig, request: StructureRequest) -> str:
 
 if __name__ == "__main__":
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
-    servers = Servers(verify_source, check, forget_progress, place_of, begin_at, progress, demand_readable)
+    servers = Servers(
+        verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable
+    )
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

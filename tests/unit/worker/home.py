@@ -124,6 +124,10 @@ class TestHome:
         file = self.directory / "work" / task / "trace"
         return [" ".join(line.split()[:2]) for line in file.read_text().splitlines()] if file.exists() else []
 
+    def until_given(self, task: str) -> Any:
+        """The end that the syncer started last was given."""
+        return json.loads((self.directory / "work" / task / "until").read_text())
+
     def pid_of(self, task: str) -> int:
         """The process of the unit started last."""
         return int((self.directory / "work" / task / "trace").read_text().split()[-1])

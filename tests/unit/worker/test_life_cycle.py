@@ -201,7 +201,7 @@ def test_synced_is_what_a_unit_says_now_or_nothing(one: TestHome) -> None:
     resting = one.subtask()["sync"]
     assert resting["syncerBinlog"] == now["syncerBinlog"]
     assert resting["synced"] is False
-    assert resting["secondsBehindMaster"] is None
+    until(lambda: one.subtask()["sync"]["lagSeconds"] > resting["lagSeconds"])
     one.ok("resume-task", "t")
     until(lambda: one.subtask().get("sync", {}).get("synced"))
     os.kill(one.pid_of("t"), signal.SIGSTOP)
@@ -212,6 +212,75 @@ def test_synced_is_what_a_unit_says_now_or_nothing(one: TestHome) -> None:
     assert silent["stage"] == "Running"
     assert silent["sync"]["synced"] is False
     until(lambda: one.subtask()["sync"]["synced"])
+
+
+def test_a_task_with_an_end_keeps_it_through_a_kill_and_finishes_there(one: TestHome) -> None:
+    one.ok("start-task", one.task(), "--until", "mysql-bin.000009:7")
+    until(lambda: one.trace("t"))
+    assert one.subtask()["until"] == "(b.000009, 7)"
+    assert "t on one: ends at (b.000009, 7)" in one.said("query-status", "t").out
+    one.kill()
+    one.script("t", Sync="finish")
+    one.start()
+    until(lambda: one.stage() == ("Finished", "Sync"))
+    assert one.until_given("t") == {"kind": "position", "server": "a-server", "file": "b.000009", "offset": 7}
+    for _ in range(2):
+        detail = one.subtask()["result"]["detail"]
+        assert detail.startswith("stopped at the place asked for: (mysql-bin.000001, 154)")
+        assert one.said("wait", "t", "--finished").status == 0
+        one.kill()
+        one.start()
+
+
+def test_a_place_that_can_t_be_the_end_starts_nothing(one: TestHome) -> None:
+    one.ok("operate-source", "create", one.source("two"))
+    several = one.said("start-task", one.task(sources=("one", "two")), "--until", "b.000001:4")
+    assert (several.status, "is no place of the others" in several.err) == (2, True)
+    (one.directory / "servers.json").write_text('{"passed": true}')
+    refused = one.said("start-task", one.task(), "--until", "b.000001:4")
+    assert (refused.status, "the task can't end at b.000001:4" in refused.err) == (1, True)
+    assert one.ok("query-status")["tasks"] == []
+    (one.directory / "servers.json").unlink()
+    one.ok("start-task", one.task(sources=("one", "two")), "--until", "2026-11-21 10:00:00")
+
+
+def test_a_stopped_task_says_where_it_is(one: TestHome) -> None:
+    one.ok("start-task", one.task())
+    until(lambda: one.subtask().get("sync"))
+    stopped = one.said("stop-task", "t").out
+    assert "t on one: stopped at (mysql-bin.000003, 154), GTID set none" in stopped
+    assert "target 127.0.0.1:4000: its binlog ends at (binlog.000002, 99), GTID set none" in stopped
+    one.ok("start-task", one.task())
+    until(lambda: one.subtask().get("sync"))
+    (one.directory / "servers.json").write_text('{"target_gone": true}')
+    answer = one.ok("stop-task", "t")["sources"][0]
+    assert "broke" in answer["placeProblem"]
+    assert answer["syncerBinlog"] == "(mysql-bin.000001, 154)", "as the unit said last"
+
+
+def test_who_asks_for_a_task_in_error_is_told_by_the_exit_status(one: TestHome) -> None:
+    one.script("t", Sync=DENIED)
+    one.ok("start-task", one.task())
+    until(lambda: one.stage() == ("Paused", "Sync"))
+    for form in ("table", "json"):
+        assert one.said("query-status", "t", "-o", form).status == 1
+    assert one.said("query-status").status == 0, "the list of all tasks is no question about one"
+    assert one.said("wait", "t", "--synced").status == 1
+    one.script("t")
+    assert one.said("resume-task", "t", "--follow").status == 0
+    assert one.said("query-status", "t").status == 0
+    assert one.said("wait", "t", "--synced", "--timeout", "60").status == 0
+
+
+def test_an_outage_keeps_the_progress_of_a_load(one: TestHome) -> None:
+    one.script("t", Load="run")
+    one.ok("start-task", one.task(mode="full"))
+    rows = until(lambda: int(one.subtask().get("load", {}).get("totalRows", 0)))
+    one.script("t", Load="starting")
+    os.kill(one.pid_of("t"), signal.SIGKILL)
+    until(lambda: one.trace("t").count("Load one") == 2)
+    until(lambda: one.subtask()["load"]["waiting"] == "the target")
+    assert int(one.subtask()["load"]["totalRows"]) >= rows
 
 
 def test_a_retryable_error_is_retried_and_said_meanwhile(one: TestHome) -> None:

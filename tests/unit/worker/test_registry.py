@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from dm.errors import DMError
+from dm.gtid import GtidSet
+from dm.syncer.stream.until import UntilGtids, UntilTime
 from dm.worker.registry import ConfigFile, Registry, SubtaskRecord
 
 FILE = ConfigFile("task.yaml", "name: t\n", "/somewhere", {"PASSWORD": "secret"})
@@ -22,18 +26,33 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     registry = Registry(path)
     registry.put_sources({"one": FILE, "two": FILE})
     registry.set_relay("two", asked=True, intent="paused")
-    registry.put_task("t", FILE, ["one", "two"])
-    seen = SubtaskRecord("paused", "Paused", "Sync", {"errors": []})
-    registry.record("t", "one", seen)
+    end = UntilGtids(GtidSet.parse("0-1-7"))
+    registry.put_task("t", FILE, {"one": end, "two": None})
+    registry.record("t", "one", SubtaskRecord("paused", "Paused", "Sync", {"errors": []}))
 
     registry = reopened(path, registry)
     assert registry.tasks() == {"t": FILE}
     assert registry.sources()["two"].relay_asked
     assert registry.sources()["two"].relay_intent == "paused"
     assert registry.subtasks() == {
-        ("t", "one"): seen,
+        ("t", "one"): SubtaskRecord("paused", "Paused", "Sync", {"errors": []}, end),
         ("t", "two"): SubtaskRecord("running", "New", None, None),
     }
+    registry.close()
+
+
+def test_a_registry_of_before_there_was_an_end_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "registry.sqlite"
+    registry = Registry(path)
+    registry.put_sources({"one": FILE})
+    registry.put_task("t", FILE, {"one": None})
+    registry.close()
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("ALTER TABLE subtask DROP COLUMN until")
+    registry = Registry(path)
+    assert registry.subtasks() == {("t", "one"): SubtaskRecord("running", "New", None, None)}
+    registry.put_task("u", FILE, {"one": UntilTime(7, "then")})
+    assert registry.subtasks()["u", "one"].until == UntilTime(7, "then")
     registry.close()
 
 
@@ -50,7 +69,7 @@ def test_an_update_of_a_source_keeps_what_is_wanted_of_its_relay(tmp_path: Path)
 def test_a_task_goes_with_its_last_subtask(tmp_path: Path) -> None:
     registry = Registry(tmp_path / "registry.sqlite")
     registry.put_sources({"one": FILE, "two": FILE})
-    registry.put_task("t", FILE, ["one", "two"])
+    registry.put_task("t", FILE, {"one": None, "two": None})
     registry.remove_subtask("t", "one")
     assert list(registry.tasks()) == ["t"]
     registry.remove_subtask("t", "two")
@@ -61,9 +80,9 @@ def test_a_task_goes_with_its_last_subtask(tmp_path: Path) -> None:
 def test_a_subtask_that_exists_is_not_added_again_and_nothing_is_half_done(tmp_path: Path) -> None:
     registry = Registry(tmp_path / "registry.sqlite")
     registry.put_sources({"one": FILE, "two": FILE})
-    registry.put_task("t", FILE, ["one"])
+    registry.put_task("t", FILE, {"one": None})
     with pytest.raises(DMError):
-        registry.put_task("t", ConfigFile("other.yaml", "", "/"), ["two", "one"])
+        registry.put_task("t", ConfigFile("other.yaml", "", "/"), {"two": None, "one": None})
     assert list(registry.subtasks()) == [("t", "one")]
     assert registry.tasks()["t"] == FILE
     registry.close()

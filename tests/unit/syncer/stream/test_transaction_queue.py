@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 
 from dm.position import Position
@@ -78,3 +79,25 @@ def test_what_was_added_quietly_comes_with_the_next_wake_or_when_the_reader_has_
 
 def never() -> None:
     raise AssertionError("the source has more")
+
+
+def test_what_is_there_when_it_is_finished_is_taken_and_nothing_comes_behind_it() -> None:
+    queue = TransactionQueue(MemoryQuota(1000))
+    assert queue.put(TRANSACTION)
+    queue.finish()
+    assert not queue.put(TRANSACTION)
+    assert queue.take(lambda: None) is TRANSACTION
+    assert queue.take(lambda: None) is None
+    assert (queue.finished, queue.closed) == (True, False)
+
+
+def test_a_taker_that_waits_is_woken_by_the_end() -> None:
+    queue = TransactionQueue(MemoryQuota(1000))
+    taken: list[object] = []
+    taker = threading.Thread(target=lambda: taken.append(queue.take(lambda: None)))
+    taker.start()
+    while not queue.empty_handed:
+        time.sleep(0.001)
+    queue.finish()
+    taker.join(10)
+    assert taken == [None]

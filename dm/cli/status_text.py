@@ -1,0 +1,241 @@
+"""What is said of a task besides its table: what it does, what it waits for, what went wrong, what a person can do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Answer = Mapping[str, Any]
+
+_LONGEST_STATEMENT = 160  # that a line shows of a DDL
+
+# Of the time shares, those that say who works: the others wait for them.
+_BUSY = {
+    "readerWorks": "reader", "dispatcherWorks": "dispatcher", "dispatcherRunsDdl": "DDL",
+    "lanesBusy": "target sessions",
+}  # fmt: skip
+
+
+def remarks_of(answer: Answer) -> list[str]:
+    """What has to be said of a task besides its numbers: errors, waits, what a person can do."""
+    remarks: list[str] = []
+    for source in answer["sources"]:
+        name = source["sourceStatus"]["source"]
+        relay = source["sourceStatus"]["relayStatus"]
+        for subtask in source["subTaskStatus"]:
+            subject = f"{subtask['name']} on {name}"
+            remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
+            remarks += _waits(subject, subtask)
+            remarks += _ddl(subject, subtask)
+            remarks += _catching_up(subject, subtask)
+            if subtask.get("until") and subtask["stage"] != "Finished":
+                remarks.append(f"{subject}: ends at {subtask['until']}")
+            remarks += _undecided(subject, subtask.get("sync"))
+            if relay is None:
+                remarks += _reads_standby(subject, subtask.get("sync"))
+        if relay is not None:
+            remarks += relay_remarks(name, relay)
+    return remarks
+
+
+def relay_remarks(source: str, relay: Answer) -> list[str]:
+    resume = f"dmctl resume-relay -s {source}"
+    remarks = _remarks(f"relay of {source}", relay["result"], resume)
+    remarks += _reads_standby(f"relay of {source}", relay)
+    if relay["stage"] == "Paused" and (relay["result"] or {}).get("errors"):
+        remarks.append(f"relay of {source}: paused by the error; go on with `{resume}`")
+    return remarks
+
+
+def in_error(answer: Answer) -> bool:
+    """Whether a subtask of `query-status`, or a relay that it reads, rests on an error."""
+    for source in answer["sources"]:
+        for one in (source["sourceStatus"]["relayStatus"], *source["subTaskStatus"]):
+            if one is not None and one["stage"] == "Paused" and (one["result"] or {}).get("errors"):
+                return True
+    return False
+
+
+def errors_of(source: str, subtask: Answer) -> list[str]:
+    """What went wrong with a subtask, the lines of an error together."""
+    errors = (subtask["result"] or {}).get("errors") or []
+    return ["\n".join(_error_lines(f"{subtask['name']} on {source}", error)) for error in errors]
+
+
+def waits_of(source: str, subtask: Answer) -> list[str]:
+    """What a dump or a load waits for; what a syncer waits for says the seconds and is another text each time."""
+    return _waits(f"{subtask['name']} on {source}", subtask, ("dump", "load"))
+
+
+def progress_lines(answer: Answer, *, tables: bool = True, times: bool = True) -> list[str]:
+    """A line per subtask, and below it one for each table that is being dumped or loaded.
+
+    Without `times` nothing changes in them by the passing of time alone.
+    """
+    lines: list[str] = []
+    for source in answer["sources"]:
+        for subtask in source["subTaskStatus"]:
+            lines.append(f"{subtask['name']} on {source['sourceStatus']['source']}: {_doing(subtask, times=times)}")
+            part = subtask.get("dump") or subtask.get("load") or {}
+            if tables and subtask["stage"] == "Running":
+                lines += [f"  {entry['table']}: {_amounts(entry)}" for entry in part.get("tables", [])]
+    return lines
+
+
+def load_lines(answer: Answer) -> list[str]:
+    """Of `progress_lines` those of subtasks that dump or load."""
+    working = [
+        {**source, "subTaskStatus": [one for one in source["subTaskStatus"] if _copies(one)]}
+        for source in answer["sources"]
+    ]
+    return progress_lines({"sources": working})
+
+
+def _copies(subtask: Answer) -> bool:
+    part = subtask.get("dump") or subtask.get("load") or {}
+    return subtask["stage"] == "Running" and "finishedRows" in part
+
+
+def _doing(subtask: Answer, *, times: bool) -> str:
+    text = f"{subtask['stage']} {subtask['unit']}"
+    sync = subtask.get("sync")
+    if sync is not None:
+        lag = _seconds(sync.get("secondsBehindMaster"))
+        return f"{text}, {progress_cells(subtask)[0]}" + (f", {lag} behind" if lag and times else "")
+    part = subtask.get("dump") or subtask.get("load")
+    if part is None or "finishedRows" not in part:
+        return text
+    phase = f" ({part['phase']})" if part.get("phase") else ""
+    elapsed = _elapsed(part) if times else ""
+    if not int(part["finishedRows"]) and not int(part.get("totalRows", part.get("estimateTotalRows", 0))):
+        return f"{text}{elapsed}{phase}"  # nothing is known yet of how much it is
+    return f"{text} {_amounts(part, times=times)}{elapsed}{phase}"
+
+
+def _elapsed(part: Answer) -> str:
+    """How long the full load has taken and will take yet, dump and load together."""
+    if "totalElapsedSeconds" not in part:
+        return ""
+    text = f", {_duration(part['totalElapsedSeconds'])} so far"
+    if part.get("totalEtaSeconds") is None:
+        return text
+    left = f"about {_duration(part['totalEtaSeconds'])} left"
+    assumed = " with the load, if that takes three times as long as the dump" if part.get("totalEtaAssumed") else ""
+    return f"{text}, {left}{assumed}"
+
+
+def _duration(seconds: object) -> str:
+    minutes, rest = divmod(int(str(seconds)), 60)
+    return f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def _amounts(part: Answer, *, times: bool = True) -> str:
+    """Share, rows, bytes, rate and remaining time of a unit or of one table; no time before there is one."""
+    total = part.get("totalRows", part.get("estimateTotalRows", ""))
+    about = "" if "totalRows" in part else "about "
+    texts = [str(part["progress"])]
+    if "totalTables" in part:
+        texts.append(f"{part['completedTables']} of {part['totalTables']} tables")
+    texts.append(f"{part['finishedRows']} of {about}{total} rows")
+    texts.append(f"{int(part.get('finishedBytes', 0)) / (1 << 20):.1f} MB")
+    if times and int(part.get("bps", 0)):
+        texts.append(f"{int(part['bps']) / (1 << 20):.1f} MB/s")
+    if times and part.get("etaSeconds") is not None and "totalElapsedSeconds" not in part:
+        texts.append(f"{_duration(part['etaSeconds'])} left")
+    return ", ".join(texts)
+
+
+def progress_cells(subtask: Answer) -> tuple[str, str, str, str, str]:
+    # What a unit said last stays true of its position and its totals; the rate was of that moment, and lag counts on.
+    live, over = subtask["stage"] == "Running", subtask["stage"] in ("Finished", "Stopped")
+    sync = subtask.get("sync")
+    if sync is not None:
+        return (
+            f"{sync.get('totalRows', sync.get('totalEvents', 0))} rows",
+            str(sync.get("syncerBinlog", "")),
+            str(sync.get("recentRps", sync.get("recentTps", ""))) if live else "-",
+            "-" if over else _seconds(sync.get("secondsBehindMaster")) or "-",
+            "-" if over else "yes" if live and sync.get("synced") else "no",
+        )
+    part = subtask.get("dump") or subtask.get("load")
+    if part is None:
+        return "", "", "", "", ""
+    rate = part.get("rowsPerSecond", part.get("rps", "")) if live else "-"
+    return str(part.get("progress", "")), str(part.get("metaBinlog", "")), str(rate), "", ""
+
+
+def _seconds(lag: object) -> str:
+    return "" if lag is None else f"{lag} s"
+
+
+def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load", "sync")) -> list[str]:
+    waiting = [part.get("waiting") for part in (subtask.get(unit) for unit in units) if part]
+    return [f"{subject}: waits: {what}" for what in waiting if what]
+
+
+def _ddl(subject: str, subtask: Answer) -> list[str]:
+    """The statement that everything behind it waits for."""
+    sync = subtask.get("sync") or {}
+    if subtask["stage"] != "Running" or not sync.get("blockingDDLs"):
+        return []
+    seconds = sync.get("blockingDDLSeconds")
+    age = "" if seconds is None else f" for {seconds} s"
+    return [f"{subject}: runs DDL at the target{age}: {_shortened(str(each))}" for each in sync["blockingDDLs"]]
+
+
+def _shortened(statement: str) -> str:
+    line = " ".join(statement.split())
+    return line if len(line) <= _LONGEST_STATEMENT else line[: _LONGEST_STATEMENT - 2] + ".."
+
+
+def _catching_up(subject: str, subtask: Answer) -> list[str]:
+    """What a person who waits for it wants to know: what is queued, who holds the others up, what safe mode is for."""
+    sync = subtask.get("sync")
+    if sync is None or subtask["stage"] != "Running" or sync.get("synced"):
+        return []
+    lines = [f"{subject}: safe mode: {reason}" for reason in sync.get("safeMode", [])]
+    shares = sync.get("timeShares")
+    if shares and (int(sync.get("queuedRows", 0)) or int(sync.get("queuedTransactions", 0))):
+        parts = ", ".join(f"{what} {100 * float(shares.get(name, 0)):.0f} %" for name, what in _BUSY.items())
+        size = int(sync.get("queuedBytes", 0)) / (1 << 20)
+        lines.append(
+            f"{subject}: queued: {sync['queuedTransactions']} transactions, {sync['queuedRows']} rows,"
+            f" {size:.1f} MB; busy: {parts}"
+        )
+    return lines
+
+
+def _undecided(subject: str, sync: Answer | None) -> list[str]:
+    return [
+        f"{subject}: warning: XA transaction {entry['xid']} is undecided for {entry['undecidedSeconds']} s,"
+        f" {entry['bytes']} bytes held since {entry['position']}: {entry['message']}"
+        for entry in (sync or {}).get("undecidedXa", [])
+    ]
+
+
+def _reads_standby(subject: str, part: Answer | None) -> list[str]:
+    if not part or not part.get("standbyInUse"):
+        return []
+    return [f"{subject}: reads the standby {part['sourceAddress']}; the first address fails"]
+
+
+def _error_lines(subject: str, error: Answer) -> list[str]:
+    lines = [f"{subject}: error {error['ErrCode']}: {error['Message']}"]
+    if error["RawCause"]:
+        lines.append(f"  cause: {error['RawCause']}")
+    if error["Workaround"]:
+        lines.append(f"  workaround: {error['Workaround']}")
+    return lines
+
+
+def _remarks(subject: str, result: Answer | None, resume: str) -> list[str]:
+    if result is None:
+        return []
+    lines: list[str] = []
+    for error in result["errors"] or []:
+        lines += _error_lines(subject, error)
+    if result["detail"]:
+        lines.append(f"{subject}: {result['detail']}")
+    if result["isCanceled"]:
+        lines.append(f"{subject}: paused by the user; go on with `{resume}`")
+    return lines

@@ -1,0 +1,105 @@
+"""docs/cut-over.md, typed as it stands: the cut-over and the way back, on two fresh servers."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from tests.testbed.daemon import Daemon
+from tests.testbed.fixtures import ServerFactory
+from tests.unit.docs.document import ROOT, Block, blocks
+
+pytestmark = pytest.mark.live
+
+PAGE = ROOT / "docs" / "cut-over.md"
+PASSWORD = "canary-c07e"
+TABLE = "CREATE TABLE shop.orders (id INT PRIMARY KEY, v VARCHAR(20))"
+
+
+def alike(text: str) -> list[str]:
+    """Lines without what another run has differently: places, ports, seconds, widths of columns."""
+    for pattern, word in (
+        (r"\([\w.-]+, \d+\)", "(PLACE)"),
+        (r"GTID set [\w:,-]+", "GTID set SET"),
+        (r"127\.0\.0\.1:\d+", "ADDRESS"),
+        (r"[\d.]+ s behind", "S s behind"),
+        (r" {2,}", "  "),
+    ):
+        text = re.sub(pattern, word, text)
+    return [line.strip() for line in text.splitlines() if line.strip()]
+
+
+class Reader:
+    """Who has the page, two servers and a task between them."""
+
+    def __init__(self, source: ThrowawayServer, target: ThrowawayServer, daemon: Daemon) -> None:
+        self.source, self.target, self.daemon = source, target, daemon
+        self.files: dict[str, str] = {}
+        self.stopped = ""
+
+    def follow(self, block: Block) -> None:
+        """Do what a block says."""
+        if block.language == "yaml":
+            name = block.text.splitlines()[0].removeprefix("# ")
+            ports = {"3306": self.source.port, "3307": self.target.port}
+            self.files[name] = re.sub(r"port: (\d+)", lambda found: f"port: {ports[found[1]]}", block.text)
+        elif block.language == "sql":
+            self.source.execute(*[line for line in block.text.splitlines() if not line.startswith("--")])
+        else:
+            for part in re.split(r"^\$ dmctl ", block.text, flags=re.MULTILINE)[1:]:
+                command, _, shown = part.partition("\n")
+                self.type(command, shown)
+
+    def type(self, command: str, shown: str) -> None:
+        """Run a command, and see what the page shows."""
+        if command.startswith("operate-source create back"):
+            self._write_files()
+        said = self.daemon.said(*command.split())
+        assert said.status == 0, str(said)
+        assert alike(said.out) == alike(shown), str(said)
+        if command.startswith("stop-task shop"):
+            self.stopped = said.out
+            self.target.execute("INSERT INTO shop.orders VALUES (3, 'at the target')")
+
+    def _write_files(self) -> None:
+        place = re.search(r"its binlog ends at \((\S+), (\d+)\)", self.stopped)
+        assert place is not None, self.stopped
+        for name, text in self.files.items():
+            text = text.replace("BINLOG_NAME", place[1]).replace("BINLOG_POS", place[2])
+            (self.daemon.directory / name).write_text(text)
+
+    def rows(self, server: ThrowawayServer) -> list[tuple[int, str]]:
+        return sorted(server.query("SELECT id, v FROM shop.orders"))
+
+
+@pytest.fixture
+def reader(server: ServerFactory, tmp_path: Path) -> Iterator[Reader]:
+    source, target = server("mariadb"), server("mariadb")
+    for each in (source, target):
+        each.execute("CREATE DATABASE shop", TABLE)
+        each.create_user("dm", PASSWORD, "ALL PRIVILEGES ON *.*")
+    head = f"host: 127.0.0.1, user: dm, password: {PASSWORD}"
+    (tmp_path / "source.yaml").write_text(f"source-id: mysql-01\nfrom: {{{head}, port: {source.port}}}\n")
+    (tmp_path / "shop.yaml").write_text(
+        f"name: shop\ntask-mode: incremental\ntarget-database: {{{head}, port: {target.port}}}\n"
+        "mysql-instances: [{source-id: mysql-01, block-allow-list: shop}]\n"
+        "block-allow-list: {shop: {do-dbs: [shop]}}\n"
+    )
+    with Daemon(tmp_path, {"DM_BACK_PASSWORD": PASSWORD}) as daemon:
+        daemon.must("operate-source", "create", "source.yaml")
+        daemon.must("start-task", "shop.yaml")
+        daemon.wait("shop", lambda status: status["mysql-01"].get("sync", {}).get("synced") is True, "follows")
+        source.execute("INSERT INTO shop.orders VALUES (1, 'one'), (2, 'two')")
+        yield Reader(source, target, daemon)
+
+
+def test_the_cut_over_and_the_way_back_go_as_the_page_says(reader: Reader) -> None:
+    for block in blocks(PAGE.read_text(encoding="utf-8")):
+        reader.follow(block)
+    everything = [(1, "one"), (2, "two"), (3, "at the target")]
+    assert reader.rows(reader.target) == everything
+    assert reader.rows(reader.source) == everything
