@@ -65,6 +65,7 @@ static PyMethodDef methods[] = {
     {"frames", (PyCFunction)(void (*)(void))native_frames, METH_FASTCALL, "The events of a piece of a file."},
     {"grouped", (PyCFunction)(void (*)(void))native_grouped, METH_FASTCALL, "Changes by the statements they share."},
     {"local_data", (PyCFunction)(void (*)(void))native_local_data, METH_FASTCALL, "Rows of columns as the data of LOAD DATA."},
+    {"proven_rows", (PyCFunction)(void (*)(void))native_proven_rows, METH_FASTCALL, "The row changes of an event with their bytes."},
     {"rows_event", (PyCFunction)(void (*)(void))native_rows_event, METH_FASTCALL, "A rows event, up to its rows."},
     {"rows_of", (PyCFunction)(void (*)(void))native_rows_of, METH_FASTCALL, "The rows events at a place of a list."},
     {"table_map_event", (PyCFunction)(void (*)(void))native_table_map_event, METH_FASTCALL, "A table map, if it is known."},
