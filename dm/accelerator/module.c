@@ -62,6 +62,7 @@ static PyMethodDef methods[] = {
     {"cut", (PyCFunction)(void (*)(void))native_cut, METH_FASTCALL, "A run of usual events out of packets."},
     {"decode", (PyCFunction)(void (*)(void))native_decode, METH_FASTCALL, "The row changes between two places, or None."},
     {"decode_rows", (PyCFunction)(void (*)(void))native_decode_rows, METH_FASTCALL, "The row changes of an event, or None."},
+    {"event_groups", (PyCFunction)(void (*)(void))native_event_groups, METH_FASTCALL, "Changes by the events they share."},
     {"frames", (PyCFunction)(void (*)(void))native_frames, METH_FASTCALL, "The events of a piece of a file."},
     {"grouped", (PyCFunction)(void (*)(void))native_grouped, METH_FASTCALL, "Changes by the statements they share."},
     {"local_data", (PyCFunction)(void (*)(void))native_local_data, METH_FASTCALL, "Rows of columns as the data of LOAD DATA."},

@@ -125,6 +125,7 @@ PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t co
 PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_event_groups(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_local_data(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyTypeObject *layout_type(PyObject *module);

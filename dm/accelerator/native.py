@@ -99,6 +99,12 @@ class Native(Protocol):
         """The changes by the statements that they share: a Group, or the statements of one alone."""
         ...
 
+    def event_groups(
+        self, changes: Sequence[Item], room: int, keys_of: Callable[[Item], tuple[Any, ...]], wild: object, /
+    ) -> list[tuple[list[Item], list[bytes], int]] | None:
+        """The changes by the rows events that they share, with their images; None where they are not all events."""
+        ...
+
     def proven_rows(self, layouts: dict[bytes, Any], rows: tuple[Any, ...], /) -> list[Any] | None:
         """The row changes of an event with their bytes; None where one is not proven, or a layout is missing."""
         ...

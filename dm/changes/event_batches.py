@@ -21,8 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
 from dm.binlog.row_events import binlog_statement, statement_room
 from dm.changes.event_form import EventForm, read_all
 from dm.changes.grouped import grouped
@@ -70,13 +72,46 @@ Arranged = EventGroup | ApplyStatement
 
 def arranged(changes: Sequence[RowChange], *, limit: int) -> list[ApplyStatement]:
     """The changes in few statements, none much longer than `limit` bytes."""
+    room = statement_room(limit)
+    groups = _TWINS()(changes, room)
+    if groups is not None:
+        return _statements(groups, room)
     if all(change.raw_before is None and change.raw_after is None for change in changes):
         return grouped(changes, limit=limit)
     batch = _Batch(limit)
     for change in changes:
         batch.add(change)
     batch.end_stretch()
-    return _statements(batch.done, batch.room)
+    return _statements(batch.done, room)
+
+
+class _Groups(Protocol):
+    """The loop over a batch that is one stretch of events."""
+
+    def __call__(self, changes: Sequence[RowChange], room: int, /) -> Sequence[EventGroup] | None:
+        """The events; None for any other batch."""
+        ...
+
+
+def _any_batch(changes: Sequence[RowChange], room: int) -> Sequence[EventGroup] | None:
+    return None  # `_Batch` takes them all
+
+
+def _compiled(native: Native) -> _Groups:
+    def groups(changes: Sequence[RowChange], room: int) -> Sequence[EventGroup] | None:
+        found = native.event_groups(changes, room, keys_of, WILD)
+        return None if found is None else [_group_of(*each) for each in found]
+
+    return groups
+
+
+_TWINS: Final[Pair[_Groups]] = Pair(_any_batch, _compiled)
+
+
+def _group_of(changes: list[RowChange], images: list[bytes], size: int) -> EventGroup:
+    group = _group(changes[0])
+    group.changes, group.images, group.size = changes, images, size
+    return group
 
 
 class _Batch:

@@ -16,6 +16,7 @@ from dm.changes.compacted import compacted
 from dm.changes.event_batches import GUARD, arranged
 from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
+from tests.testbed.decoders import compiled, running
 from tests.unit.changes.event_tables import event_plan, events_of, raw_change
 from tests.unit.changes.plans import key, number
 
@@ -109,10 +110,28 @@ def one_by_one(changes: Sequence[RowChange], tables: dict[str, tuple[int, list[R
 draws = st.lists(st.tuples(st.integers(0, 29), ROWS), max_size=25)
 
 
+def described(changes: Sequence[RowChange]) -> list[bytes]:
+    return [statement.sql for statement in arranged(changes, limit=LIMIT)]
+
+
+@pytest.mark.parametrize(("plan", "keys"), [(ONE_KEY, 1), (TWO_KEYS, 2), (KEYLESS, 0)])
+@given(draw=draws, other=draws)
+def test_both_twins_make_the_same_events(
+    plan: TablePlan, keys: int, draw: list[tuple[int, Row]], other: list[tuple[int, Row]]
+) -> None:
+    start = [(9, 9, 9), (8, 8, 8)]
+    pairs = zip(drawn(plan, keys, draw, start), drawn(OTHER, 1, other, start), strict=False)
+    changes = [change for pair in pairs for change in pair]
+    with running(None):
+        python = described(changes)
+    with running(compiled()):
+        assert described(changes) == python
+
+
 @pytest.mark.parametrize(("plan", "keys"), [(ONE_KEY, 1), (TWO_KEYS, 2), (KEYLESS, 0)])
 @given(draw=draws, other=draws, drift=st.lists(ROWS, max_size=2))
 def test_the_result_is_that_of_the_changes_one_by_one(
-    plan: TablePlan, keys: int, draw: list[tuple[int, Row]], other: list[tuple[int, Row]], drift: list[Row]
+    twin: str, plan: TablePlan, keys: int, draw: list[tuple[int, Row]], other: list[tuple[int, Row]], drift: list[Row]
 ) -> None:
     start = [(9, 9, 9), (8, 8, 8)]
     mine, beside = drawn(plan, keys, draw, start), drawn(OTHER, 1, other, start)
