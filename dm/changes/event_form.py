@@ -12,6 +12,7 @@ tables, each is sent alone first, to find the one.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from dm.binlog.image_proof import ProofStep
@@ -30,6 +31,14 @@ _KINDS: Final[dict[ChangeKind, RowsKind]] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the order of a table's changes depends on."""
+
+    keyed: bool  # a key finds its rows, one after the other
+    key: Key | None  # of all changes of the target table, where they may not move over each other
+
+
 class EventForm:
     """How the rows of one source table go to one target table as events; used by all lanes."""
 
@@ -39,18 +48,17 @@ class EventForm:
         proofs: Sequence[ProofStep],
         proving: dict[bytes, Any] | None,
         read_image: ReadImage,
+        order: Order,
         *,
         foreign_keys: bool,
-        keyed: bool,
-        order_key: Key | None,
     ) -> None:
         self.proofs = proofs
         """What has to hold of images that go as they are."""
         self._events = events
         self._read_image = read_image
         self._foreign_keys = foreign_keys  # the target looks at them, unless a change says otherwise
-        self.keyed = keyed
-        self.order_key = order_key
+        self.keyed = order.keyed
+        self.order_key = order.key
         """What all changes of the target table share, where they keep their order."""
         self.proving = proving
         """What the compiled loop makes raw images with, emptied when they are no longer wanted."""

@@ -20,7 +20,7 @@ from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
 from dm.binlog.value import Row
 from dm.binlog.wire_type import WireCode
-from dm.changes.event_form import EventForm
+from dm.changes.event_form import EventForm, Order
 from dm.changes.keys import table_key
 from dm.changes.plan import PlanOptions, TablePlan
 from dm.changes.target_table import TargetTable
@@ -161,9 +161,8 @@ def event_form(pair: Pair, decoder: RowDecoder) -> EventForm:
         proofs,
         decoder.prove(proofs),
         _image_reader(pair),
+        Order(plan.keyed, None if alone else table_key(plan.target)),
         foreign_keys=pair.options.foreign_key_checks,
-        keyed=plan.keyed,
-        order_key=None if alone else table_key(plan.target),
     )
 
 

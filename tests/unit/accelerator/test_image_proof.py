@@ -41,7 +41,7 @@ def proofs_of(found: Sample, chance: random.Random) -> list[ProofStep]:
 
 
 def images(found: Sample, proofs: list[ProofStep], native: ModuleType | None) -> list[RawPair] | None:
-    with running(native):  # type: ignore[arg-type]  # the extension has what is asked of it
+    with running(native):
         decoder = RowDecoder(found.table_map, found.columns)
         decoder.prove(proofs)
         return decoder.images(found.rows)
@@ -57,7 +57,7 @@ def test_both_prove_the_same(native: ModuleType, seed: int, damage: bool) -> Non
     if proven is None:
         return
     assert b"".join(raw for pair in proven for raw in pair if raw is not None) == bytes(found.rows.body)
-    with running(native):  # type: ignore[arg-type]  # as above
+    with running(native):
         decoder = RowDecoder(found.table_map, found.columns)
         proving = decoder.prove(proofs)
         assert proving is not None
@@ -127,7 +127,7 @@ def test_null_is_proven_where_the_column_takes_it(twin: str, wire: WireType, col
         proof = proof_of(wire, column, nullable=nullable)
         assert proof is not None
         assert proven(wire, column, proof, b"\x01") == ([(None, b"\x01")] if nullable else None)
-    assert proven(wire, column, proof, b"\0\x02") == [(None, b"\0\x02")]
+        assert proven(wire, column, proof, b"\0\x02") == [(None, b"\0\x02")]
 
 
 def proven(wire: WireType, column: WireColumn, proof: ProofStep, data: bytes) -> list[RawPair] | None:

@@ -119,7 +119,7 @@ def described(changes: Sequence[RowChange]) -> list[bytes]:
 def test_both_twins_make_the_same_events(
     plan: TablePlan, keys: int, draw: list[tuple[int, Row]], other: list[tuple[int, Row]]
 ) -> None:
-    start = [(9, 9, 9), (8, 8, 8)]
+    start: list[Row] = [(9, 9, 9), (8, 8, 8)]
     pairs = zip(drawn(plan, keys, draw, start), drawn(OTHER, 1, other, start), strict=False)
     changes = [change for pair in pairs for change in pair]
     with running(None):
@@ -133,7 +133,7 @@ def test_both_twins_make_the_same_events(
 def test_the_result_is_that_of_the_changes_one_by_one(
     twin: str, plan: TablePlan, keys: int, draw: list[tuple[int, Row]], other: list[tuple[int, Row]], drift: list[Row]
 ) -> None:
-    start = [(9, 9, 9), (8, 8, 8)]
+    start: list[Row] = [(9, 9, 9), (8, 8, 8)]
     mine, beside = drawn(plan, keys, draw, start), drawn(OTHER, 1, other, start)
     changes = [change for pair in zip(mine, beside, strict=False) for change in pair]
     at_target = start[: 2 - len(drift) % 2] + drift  # which is not always what the source had
