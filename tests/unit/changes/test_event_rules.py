@@ -51,6 +51,10 @@ def test_columns_of_a_route() -> None:
     assert "route" in hindrance(replace(pair, plan=replace(pair.plan, constants=(b"x",))))
 
 
+def test_rows_that_an_expression_filter_reads() -> None:
+    assert "filter" in hindrance(replace(pair_of([ID, V], PRIMARY), filtered=True))
+
+
 def test_triggers() -> None:
     target = TargetTable(TableSchema(TableName("d", "t"), ()), triggers=True)
     assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=target))
