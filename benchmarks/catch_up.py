@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measure import Comparison, RunPython, Series, in_turn, run_python, server_seconds
@@ -39,6 +40,7 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recordi
     replicas = {workers: Series(f"replica, {workers} worker(s)", rate) for workers in _REPLICA_WORKERS}
     costs: dict[str, list[dict[str, float]]] = {"dm": [], **{series.name: [] for series in replicas.values()}}
     left_out: dict[str, JSON] = {}
+    forms = set[str]()
     name = recording.workload.name
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as directory:
         relay = Path(directory) / "relay"
@@ -47,7 +49,8 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recordi
             for workers in in_turn((0, *replicas), number):
                 if workers == 0:
                     series = ours
-                    seconds, cost = run_ours(source, target, recording, Path(directory) / f"ours-{number}", relay)
+                    work = Path(directory) / f"ours-{number}"
+                    seconds, cost = run_ours(source, target, recording, work, relay, forms=forms)
                 else:
                     series = replicas[workers]
                     seconds, cost = _replica(source, target, recording, workers)
@@ -60,8 +63,18 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recordi
                     del replicas[workers]
     _begin_anew(target, recording)  # which stops the replica
     per_row: dict[str, JSON] = {name: [dict(cost) for cost in each] for name, each in costs.items()}
-    notes: dict[str, JSON] = {"microseconds": per_row, "one round only, rows per second": left_out}
+    notes: dict[str, JSON] = {
+        "microseconds": per_row,
+        "rows went as": list[JSON](sorted(forms)),
+        "one round only, rows per second": left_out,
+    }
     return Comparison(f"catch-up.{name}", f"catch-up {name}", ours, best, GOALS[name], notes=notes)
+
+
+def _forms(tables: JSON) -> Iterator[str]:
+    for entry in tables if isinstance(tables, list) else ():
+        if isinstance(entry, dict) and entry.get("rowFormat"):
+            yield " ".join(filter(None, (str(entry["rowFormat"]), str(entry["rowFormatReason"]))))
 
 
 def _per_row(seconds: float, recording: Recording) -> float:
@@ -91,8 +104,13 @@ def run_ours(
     work: Path,
     relay: Path,
     run: RunPython = run_python,
+    forms: set[str] | None = None,
+    row_format: str = "auto",
 ) -> tuple[float, dict[str, float]]:
-    """One run from the start: its seconds, and the microseconds per row of dm and of the target."""
+    """One run from the start: its seconds, and the microseconds per row of dm and of the target.
+
+    `forms` is told in which form the rows went, and why not as events.
+    """
     _begin_anew(target, recording)
     # The route leads elsewhere; the tables are made under the name that the workload knows and moved.
     target.execute(
@@ -107,6 +125,7 @@ def run_ours(
         routes=(RouteRule(name="bench", schema_pattern=SCHEMA, target_schema=_TARGET_SCHEMA),),
         meta=StartPoint(binlog_name=recording.file, binlog_pos=4),
         workers=16,
+        row_format=row_format,
     ).model_copy(update={"filters": (_FILTER,)})
     before = server_seconds(target)
     answer = run(
@@ -119,6 +138,8 @@ def run_ours(
         },
     )
     assert isinstance(answer, dict)
+    if forms is not None:
+        forms |= set(_forms(answer["forms"]))
     server = server_seconds(target) - before
     _compare(source, target, recording, _TARGET_SCHEMA)
     cost = {

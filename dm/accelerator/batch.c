@@ -178,6 +178,16 @@ static Outcome image_of(PyObject *object, Py_ssize_t place, PyObject **image)
     return TAKEN;
 }
 
+/* The bytes of an image: as above. */
+static Outcome raw_of(PyObject *object, Py_ssize_t place, PyObject **raw)
+{
+    PyObject *found = field(object, place);
+    if (found == NULL || (found != Py_None && !PyBytes_CheckExact(found)))
+        return DECLINED;
+    *raw = found == Py_None ? NULL : Py_NewRef(found);
+    return TAKEN;
+}
+
 Outcome change_read(Change *change, PyObject *object, const Places *places, Plans *plans, PyObject *keys_of)
 {
     memset(change, 0, sizeof *change);
@@ -190,6 +200,8 @@ Outcome change_read(Change *change, PyObject *object, const Places *places, Plan
         return DECLINED;
     change->safe = safe == Py_True;
     if (image_of(object, places->before, &change->before) != TAKEN || image_of(object, places->after, &change->after) != TAKEN)
+        return DECLINED;
+    if (raw_of(object, places->raw_before, &change->raw_before) != TAKEN || raw_of(object, places->raw_after, &change->raw_after) != TAKEN)
         return DECLINED;
     long number = PyLong_AsLong(kind);
     if (number == -1 && PyErr_Occurred())
@@ -217,6 +229,8 @@ void change_free(Change *change)
     Py_CLEAR(change->before);
     Py_CLEAR(change->after);
     Py_CLEAR(change->keys);
+    Py_CLEAR(change->raw_before);
+    Py_CLEAR(change->raw_after);
 }
 
 int stands(const Change *change, PyObject *wild)

@@ -37,6 +37,7 @@ typedef struct {
 /* One change while it is looked at; what stands in it is held. */
 typedef struct {
     PyObject *object, *before, *after, *keys; /* images: a tuple, or NULL for None; keys: a tuple */
+    PyObject *raw_before, *raw_after; /* bytes, or NULL for None */
     Plan *plan;
     ChangeKind kind;
     int safe;

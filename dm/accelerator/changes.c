@@ -15,7 +15,7 @@ typedef struct {
 
 /* What is known of a table, borrowed. */
 typedef struct {
-    PyObject *layouts, *plan, *kinds, *keys;
+    PyObject *layouts, *plan, *kinds, *keys, *proofs; /* `proofs`: layouts that prove images; None */
     int linked;
 } Table;
 
@@ -28,7 +28,9 @@ static int table_of(PyObject *module, PyObject *known, Table *table)
     table->kinds = PyTuple_GET_ITEM(known, DIRECT_TABLE_kinds);
     table->linked = PyTuple_GET_ITEM(known, DIRECT_TABLE_linked) == Py_True;
     table->keys = PyTuple_GET_ITEM(known, DIRECT_TABLE_keys);
-    return PyDict_Check(table->layouts) && PyDict_Check(table->kinds) && PyTuple_Check(table->keys);
+    table->proofs = PyTuple_GET_ITEM(known, DIRECT_TABLE_proofs);
+    return PyDict_Check(table->layouts) && (table->proofs == Py_None || PyDict_Check(table->proofs))
+        && PyDict_Check(table->kinds) && PyTuple_Check(table->keys);
 }
 
 static int all_set(PyObject *bitmap, size_t columns)
@@ -136,6 +138,7 @@ done:
 static PyObject *change_of(const ChangeMaker *self, const Table *table, PyObject *kind, PyObject *pair, int safe, int unchecked)
 {
     PyObject *before = PyTuple_GET_ITEM(pair, 0), *after = PyTuple_GET_ITEM(pair, 1);
+    int raw = PyTuple_GET_SIZE(pair) == 4;
     PyObject *keys = keys_of(table->keys, before, after);
     PyObject *change = keys == NULL ? NULL : self->places.type->tp_alloc(self->places.type, 0);
     if (change == NULL) {
@@ -153,11 +156,26 @@ static PyObject *change_of(const ChangeMaker *self, const Table *table, PyObject
         {self->places.safe, PyBool_FromLong(safe)},
         {self->places.unchecked, PyBool_FromLong(unchecked)},
         {self->places.keys, keys},
+        {self->places.raw_before, Py_NewRef(raw ? PyTuple_GET_ITEM(pair, 2) : Py_None)},
+        {self->places.raw_after, Py_NewRef(raw ? PyTuple_GET_ITEM(pair, 3) : Py_None)},
     };
     _Static_assert(sizeof fields / sizeof *fields == ROW_CHANGE_SIZE, "a field of a change is not filled");
     for (size_t at = 0; at < sizeof fields / sizeof *fields; at++)
         *(PyObject **)((char *)change + fields[at].place) = fields[at].value;
     return change;
+}
+
+/* The changes of an event: with their bytes where the table takes those, and all of them are proven. */
+static PyObject *pairs_of(PyObject *module, const Table *table, PyObject *rows, int safe)
+{
+    PyObject *proven[] = {table->proofs, rows}, *read[] = {table->layouts, rows};
+    if (table->proofs != Py_None && !safe) {
+        PyObject *pairs = native_proven_rows(module, proven, 2);
+        if (pairs != Py_None)
+            return pairs;
+        Py_DECREF(pairs);
+    }
+    return native_decode_rows(module, read, 2);
 }
 
 /* Appends the changes of an event. */
@@ -183,8 +201,7 @@ static Outcome take_item(const ChangeMaker *self, PyObject *module, PyObject *ta
         goto done;
     unsigned long flags = PyLong_AsUnsignedLong(PyTuple_GET_ITEM(rows, ROWS_flags));
     int unchecked = table.linked && (safe || (flags & NO_FOREIGN_KEY_CHECKS));
-    PyObject *arguments[] = {table.layouts, rows};
-    pairs = PyErr_Occurred() ? NULL : native_decode_rows(module, arguments, 2);
+    pairs = PyErr_Occurred() ? NULL : pairs_of(module, &table, rows, safe);
     if (pairs == NULL || pairs == Py_None) {
         done = pairs == NULL ? FAILED : DECLINED;
         goto done;

@@ -14,7 +14,7 @@ typedef struct {
 } Compactor;
 
 /* Whether an image has the keys of the first, is whole, and is nothing special to write. */
-static int alike(const Compactor *self, const Plan *plan, PyObject *first, PyObject *image)
+static int alike(const Compactor *self, const Plan *plan, PyObject *first, PyObject *image, PyObject *raw)
 {
     for (Py_ssize_t at = 0; at < plan->key_columns.count; at++) {
         Py_ssize_t column = plan->key_columns.at[at];
@@ -28,8 +28,8 @@ static int alike(const Compactor *self, const Plan *plan, PyObject *first, PyObj
     int zero = has_zero_enum(plan, image);
     if (zero)
         return zero < 0 ? -1 : 0;
-    size_t size = 0;
-    for (Py_ssize_t at = 0; at < plan->long_columns.count; at++) {
+    size_t size = raw == NULL || !plan->long_columns.count ? 0 : (size_t)PyBytes_GET_SIZE(raw);
+    for (Py_ssize_t at = 0; raw == NULL && at < plan->long_columns.count; at++) {
         PyObject *value = PyTuple_GET_ITEM(image, plan->long_columns.at[at]);
         if (PyBytes_Check(value))
             size += (size_t)PyBytes_GET_SIZE(value);
@@ -42,13 +42,14 @@ static int alike(const Compactor *self, const Plan *plan, PyObject *first, PyObj
 static int all_alike(const Compactor *self, const Change *one, const Change *two)
 {
     PyObject *images[] = {one->before, one->after, two->before, two->after}, *first = NULL;
+    PyObject *raws[] = {one->raw_before, one->raw_after, two->raw_before, two->raw_after};
     int same = 1;
     for (size_t at = 0; same == 1 && at < 4; at++) {
         if (images[at] == NULL)
             continue;
         if (first == NULL)
             first = images[at];
-        same = alike(self, one->plan, first, images[at]);
+        same = alike(self, one->plan, first, images[at], raws[at]);
     }
     return same;
 }
@@ -58,22 +59,32 @@ static void set(PyObject *object, Py_ssize_t place, PyObject *value)
     *(PyObject **)((char *)object + place) = Py_NewRef(value == NULL ? Py_None : value);
 }
 
-static PyObject *change_made(const Compactor *self, const Change *of, ChangeKind kind, PyObject *before, PyObject *after)
+/* A change of the kind from the image before the one to the image after the other; NULL: it has no such image. */
+static PyObject *change_made(const Compactor *self, const Change *of, ChangeKind kind, const Change *before, const Change *after)
 {
     const Places *places = &self->places;
     PyObject *member = member_of(self->module, CHANGE_KIND, kind);
     PyObject *made = member == NULL ? NULL : places->type->tp_alloc(places->type, 0);
     if (made == NULL)
         return NULL;
-    _Static_assert(ROW_CHANGE_SIZE == 7, "a field of a change is not filled");
+    _Static_assert(ROW_CHANGE_SIZE == 9, "a field of a change is not filled");
     set(made, places->plan, of->plan->object);
     set(made, places->kind, member);
-    set(made, places->before, before);
-    set(made, places->after, after);
+    set(made, places->before, before == NULL ? NULL : before->before);
+    set(made, places->after, after == NULL ? NULL : after->after);
+    set(made, places->raw_before, before == NULL ? NULL : before->raw_before);
+    set(made, places->raw_after, after == NULL ? NULL : after->raw_after);
     set(made, places->safe, of->safe ? Py_True : Py_False);
     set(made, places->unchecked, Py_False);
     set(made, places->keys, of->keys);
     return made;
+}
+
+/* A row that must not be there. */
+static PyObject *nothing_made(const Compactor *self, const Change *inserted)
+{
+    Change row = {.before = inserted->after};
+    return change_made(self, inserted, NOTHING, &row, NULL);
 }
 
 /* The change that says what the two did, NULL without an exception if none does. */
@@ -85,17 +96,17 @@ static PyObject *merged(const Compactor *self, const Change *one, const Change *
         return NULL;
     if (one->safe) {
         if (two->after != NULL)
-            return change_made(self, one, INSERT, NULL, two->after);
-        return plan->forgets_rows ? change_made(self, one, DELETE, two->before, NULL) : NULL;
+            return change_made(self, one, INSERT, NULL, two);
+        return plan->forgets_rows ? change_made(self, one, DELETE, two, NULL) : NULL;
     }
     if (one->kind == INSERT && two->kind == UPDATE)
-        return change_made(self, one, INSERT, NULL, two->after);
+        return change_made(self, one, INSERT, NULL, two);
     if ((one->kind == UPDATE && two->kind == UPDATE) || (one->kind == DELETE && two->kind == INSERT))
-        return change_made(self, one, UPDATE, one->before, two->after);
+        return change_made(self, one, UPDATE, one, two);
     if (one->kind == UPDATE && two->kind == DELETE)
-        return change_made(self, one, DELETE, one->before, NULL);
-    if (one->kind == INSERT && two->kind == DELETE && plan->forgets_rows && !plan->insert_replaces)
-        return change_made(self, one, NOTHING, one->after, NULL);
+        return change_made(self, one, DELETE, one, NULL);
+    if (one->kind == INSERT && two->kind == DELETE && plan->forgets_rows && !plan->insert_replaces && one->raw_after == NULL)
+        return nothing_made(self, one);
     return NULL; /* what the source can't have done, or what a row beside this one has a part in */
 }
 

@@ -119,11 +119,13 @@ PyObject *native_compacted(PyObject *self, PyObject *const *args, Py_ssize_t cou
 PyObject *native_grouped(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_proven_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_decode_rows(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_event_groups(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_local_data(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyTypeObject *layout_type(PyObject *module);

@@ -54,7 +54,9 @@ class Native(Protocol):
         """How often each loop has left something to Python, since the extension was loaded."""
         ...
 
-    def Layout(self, steps: tuple[Any, ...], absent: object, /) -> Any:  # noqa: N802 (a class there)
+    def Layout(  # noqa: N802 (a class there)
+        self, steps: tuple[Any, ...], absent: object, proofs: tuple[Any, ...] = ..., unread: object = ..., /
+    ) -> Any:
         """How to read the images that hold one set of columns."""
         ...
 
@@ -95,6 +97,16 @@ class Native(Protocol):
         /,
     ) -> list[Any] | None:
         """The changes by the statements that they share: a Group, or the statements of one alone."""
+        ...
+
+    def event_groups(
+        self, changes: Sequence[Item], room: int, keys_of: Callable[[Item], tuple[Any, ...]], wild: object, /
+    ) -> list[tuple[list[Item], list[bytes], int]] | None:
+        """The changes by the rows events that they share, with their images; None where they are not all events."""
+        ...
+
+    def proven_rows(self, layouts: dict[bytes, Any], rows: tuple[Any, ...], /) -> list[Any] | None:
+        """The row changes of an event with their bytes; None where one is not proven, or a layout is missing."""
         ...
 
     def decode_rows(self, layouts: dict[bytes, Any], rows: tuple[Any, ...], /) -> list[Any] | None:

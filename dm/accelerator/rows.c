@@ -3,25 +3,18 @@
  * A layout has a step for each column of a table. It comes from Python, which knows types; here it is only followed.
  * Types that are rare have a step that calls the Python function which makes their value.
  */
-#include "native.h"
+#include "proofs.h"
 
-enum { ROW_STEP_KIND_FIELDS(AS_VALUE) STEP_KINDS };
 #define DECIMAL_DIGITS 65
-
-typedef struct {
-    uint8_t kind;
-    uint8_t width;  /* bytes of the value, or of the length in front of it; of a DECIMAL its digits before the point */
-    uint8_t digits; /* of a fraction */
-    uint32_t size;  /* bytes of a value of fixed size; what a BYTES value is padded to */
-    PyObject *call;
-} Step;
 
 typedef struct {
     PyObject_HEAD
     Py_ssize_t columns;
     Py_ssize_t present;
     PyObject *absent;
+    PyObject *unread; /* the value of a column that nobody asks for; NULL where all are made */
     Step *steps;
+    Proof *proofs; /* NULL: any bytes that can be read will do */
 } Layout;
 
 typedef struct {
@@ -32,170 +25,6 @@ typedef struct {
 } Cursor;
 
 static const uint8_t group_bytes[] = {0, 1, 1, 2, 2, 3, 3, 4, 4, 4};
-static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000, 1000000000};
-
-static PyObject *ascii(const char *text, size_t length)
-{
-    PyObject *made = PyUnicode_New((Py_ssize_t)length, 127);
-    if (made != NULL)
-        memcpy(PyUnicode_1BYTE_DATA(made), text, length);
-    return made;
-}
-
-/* The value of one group of digits, a power of ten at most in a true one. */
-static int group(const uint8_t *bytes, int size, uint8_t inverted, uint32_t limit, uint32_t *value)
-{
-    uint32_t number = 0;
-    for (int at = 0; at < size; at++)
-        number = number << 8 | (uint8_t)(bytes[at] ^ inverted);
-    *value = number;
-    return number < limit;
-}
-
-static PyObject *decimal(const Step *step, const uint8_t *bytes)
-{
-    uint8_t raw[40];
-    char text[DECIMAL_DIGITS + 16];
-    memcpy(raw, bytes, step->size);
-    uint8_t inverted = raw[0] & 0x80 ? 0 : 0xFF;
-    raw[0] ^= 0x80;
-    char *to = text;
-    if (inverted)
-        *to++ = '-';
-    char *first = to;
-    const uint8_t *from = raw;
-    uint32_t value;
-    for (int digits = step->width, take = digits % 9 ? digits % 9 : 9; digits > 0; digits -= take, take = 9) {
-        if (!group(from, group_bytes[take], inverted, powers[take], &value))
-            return NULL;
-        from += group_bytes[take];
-        if (to > first)
-            to = digits_padded(to, value, take);
-        else if (value)
-            to = digits_of(to, value);
-    }
-    if (to == first)
-        *to++ = '0';
-    if (step->digits)
-        *to++ = '.';
-    for (int digits = step->digits; digits > 0; digits -= 9) {
-        int take = digits < 9 ? digits : 9;
-        if (!group(from, group_bytes[take], inverted, powers[take], &value))
-            return NULL;
-        from += group_bytes[take];
-        to = digits_padded(to, value, take);
-    }
-    return ascii(text, (size_t)(to - text));
-}
-
-static char *put_date(char *to, unsigned year, unsigned month, unsigned day)
-{
-    to = digits_padded(to, year, 4);
-    *to++ = '-';
-    to = digits_padded(to, month, 2);
-    *to++ = '-';
-    return digits_padded(to, day, 2);
-}
-
-static char *put_clock(char *to, unsigned hour, unsigned minute, unsigned second)
-{
-    to = hour > 99 ? digits_of(to, hour) : digits_padded(to, hour, 2);
-    *to++ = ':';
-    to = digits_padded(to, minute, 2);
-    *to++ = ':';
-    return digits_padded(to, second, 2);
-}
-
-/* The digits of a fraction whose bytes hold an even number of them; NULL where they hold more. */
-static char *put_fraction(char *to, uint64_t value, int digits)
-{
-    int stored = (digits + 1) / 2 * 2;
-    if (!digits)
-        return to;
-    if (value >= powers[stored])
-        return NULL;
-    *to++ = '.';
-    if (stored > digits)
-        value /= 10;
-    return digits_padded(to, value, digits);
-}
-
-static PyObject *date(const uint8_t *bytes)
-{
-    char text[16];
-    unsigned number = (unsigned)little(bytes, 3);
-    if (number >> 9 > 9999)
-        return NULL;
-    return ascii(text, (size_t)(put_date(text, number >> 9, number >> 5 & 15, number & 31) - text));
-}
-
-static PyObject *datetime2(const Step *step, const uint8_t *bytes)
-{
-    char text[40];
-    uint64_t packed = big(bytes, 5), fraction = big(bytes + 5, step->size - 5);
-    if (packed < 0x8000000000)
-        return NULL;
-    packed -= 0x8000000000;
-    unsigned months = (unsigned)(packed >> 22), day = packed >> 17 & 31, clock = packed & 0x1FFFF;
-    if (months >= 13 * 10000)
-        return NULL;
-    char *to = put_date(text, months / 13, months % 13, day);
-    *to++ = ' ';
-    to = put_fraction(put_clock(to, clock >> 12, clock >> 6 & 63, clock & 63), fraction, step->digits);
-    return to == NULL ? NULL : ascii(text, (size_t)(to - text));
-}
-
-/* Days since 1970 as a date (the civil calendar counted from 1 March, where leap days are last). */
-static char *put_epoch_day(char *to, unsigned days)
-{
-    unsigned shifted = days + 719468, era = shifted / 146097, in_era = shifted % 146097;
-    unsigned of_era = (in_era - in_era / 1460 + in_era / 36524 - in_era / 146096) / 365;
-    unsigned of_year = in_era - (365 * of_era + of_era / 4 - of_era / 100);
-    unsigned month = (5 * of_year + 2) / 153, day = of_year - (153 * month + 2) / 5 + 1;
-    month = month < 10 ? month + 3 : month - 9;
-    return put_date(to, era * 400 + of_era + (month <= 2), month, day);
-}
-
-static PyObject *timestamp2(const Step *step, const uint8_t *bytes)
-{
-    char text[40], *to = text;
-    uint32_t seconds = (uint32_t)big(bytes, 4);
-    uint64_t fraction = big(bytes + 4, step->size - 4);
-    if (seconds || fraction) { /* MariaDB takes the moments of the second behind zero, which is the zero date */
-        to = put_epoch_day(to, seconds / 86400);
-        *to++ = ' ';
-        to = put_clock(to, seconds % 86400 / 3600, seconds / 60 % 60, seconds % 60);
-    } else {
-        memcpy(to, "0000-00-00 00:00:00", 19);
-        to += 19;
-    }
-    to = put_fraction(to, fraction, step->digits);
-    return to == NULL ? NULL : ascii(text, (size_t)(to - text));
-}
-
-static PyObject *time2(const Step *step, const uint8_t *bytes)
-{
-    char text[40], *to = text;
-    int bits = (int)(step->size - 3) * 8;
-    uint64_t stored = big(bytes, step->size), zero = (uint64_t)0x800000 << bits;
-    uint64_t number = stored < zero ? zero - stored : stored - zero;
-    if (stored < zero)
-        *to++ = '-';
-    unsigned packed = (unsigned)(number >> bits);
-    to = put_clock(to, packed >> 12 & 1023, packed >> 6 & 63, packed & 63);
-    to = put_fraction(to, number & (((uint64_t)1 << bits) - 1), step->digits);
-    return to == NULL ? NULL : ascii(text, (size_t)(to - text));
-}
-
-static PyObject *called(PyObject *function, const uint8_t *bytes, size_t size)
-{
-    PyObject *raw = PyBytes_FromStringAndSize((const char *)bytes, (Py_ssize_t)size);
-    if (raw == NULL)
-        return NULL;
-    PyObject *value = PyObject_CallOneArg(function, raw);
-    Py_DECREF(raw);
-    return value;
-}
 
 static PyObject *padded(const uint8_t *bytes, size_t size, size_t wanted)
 {
@@ -235,46 +64,18 @@ static PyObject *sized_value(Cursor *cursor, const Step *step, const uint8_t *by
     }
 }
 
-static PyObject *fixed_value(const Step *step, const uint8_t *bytes)
+/* Whether a document can be read; nothing of it is kept. */
+static int json_proven(Cursor *cursor, const Step *step, const uint8_t *bytes, size_t size)
 {
-    uint64_t number;
-    float single;
-    double twofold;
-    switch (step->kind) {
-    case SIGNED: {
-        int unused = 64 - 8 * (int)step->size;
-        return PyLong_FromLongLong((int64_t)(little(bytes, step->size) << unused) >> unused);
-    }
-    case UNSIGNED:
-        return PyLong_FromUnsignedLongLong(little(bytes, step->size));
-    case BIG_ENDIAN_NUMBER:
-        return PyLong_FromUnsignedLongLong(big(bytes, step->size));
-    case FLOAT:
-        memcpy(&single, bytes, sizeof single);
-        return PyFloat_FromDouble(single);
-    case DOUBLE:
-        memcpy(&twofold, bytes, sizeof twofold);
-        return PyFloat_FromDouble(twofold);
-    case YEAR:
-        number = bytes[0];
-        return PyLong_FromUnsignedLongLong(number ? number + 1900 : 0);
-    case DECIMAL:
-        return decimal(step, bytes);
-    case DATE:
-        return date(bytes);
-    case DATETIME2:
-        return datetime2(step, bytes);
-    case TIMESTAMP2:
-        return timestamp2(step, bytes);
-    case TIME2:
-        return time2(step, bytes);
-    default:
-        return called(step->call, bytes, step->size);
-    }
+    if (json_text(bytes, size, &cursor->text) == TAKEN)
+        return utf8_proven((const uint8_t *)cursor->text.bytes, cursor->text.length, 4, UINT64_MAX);
+    PyObject *value = PyErr_Occurred() ? NULL : called(step->call, bytes, size);
+    Py_XDECREF(value);
+    return value != NULL;
 }
 
 /* The next column's value; NULL, with an exception or without one, where it is not taken. */
-static PyObject *value_of(Cursor *cursor, const Step *step)
+static PyObject *value_of(Cursor *cursor, const Step *step, const Proof *proof, PyObject *unread)
 {
     size_t left = cursor->end - cursor->at, size = step->size, width = step->width;
     const uint8_t *bytes = cursor->data + cursor->at;
@@ -282,7 +83,9 @@ static PyObject *value_of(Cursor *cursor, const Step *step)
         if (left < size)
             return NULL;
         cursor->at += size;
-        return fixed_value(step, bytes);
+        if (proof != NULL && !fixed_proven(step, proof, bytes))
+            return NULL;
+        return proof != NULL && proof->unread ? Py_NewRef(unread) : fixed_value(step, bytes);
     }
     if (left < width)
         return NULL;
@@ -290,6 +93,14 @@ static PyObject *value_of(Cursor *cursor, const Step *step)
     if (left - width < size)
         return NULL;
     cursor->at += width + size;
+    if (proof != NULL) {
+        if (step->kind == CALL_SIZED || !sized_proven(proof, bytes + width, size))
+            return NULL;
+        if (step->kind == JSON && !json_proven(cursor, step, bytes + width, size))
+            return NULL;
+        if (proof->unread)
+            return Py_NewRef(unread);
+    }
     return sized_value(cursor, step, bytes + width, size);
 }
 
@@ -307,13 +118,14 @@ static PyObject *image(Cursor *cursor, const Layout *layout)
     size_t bit = 0;
     for (Py_ssize_t column = 0; column < layout->columns; column++) {
         const Step *step = &layout->steps[column];
+        const Proof *proof = layout->proofs == NULL ? NULL : &layout->proofs[column];
         PyObject *value;
         if (step->kind == ABSENT)
             value = Py_NewRef(layout->absent);
         else if (nulls[bit >> 3] >> (bit & 7) & 1)
-            value = Py_NewRef(Py_None);
+            value = proof == NULL || proof->nullable ? Py_NewRef(Py_None) : NULL;
         else
-            value = value_of(cursor, step);
+            value = value_of(cursor, step, proof, layout->unread);
         bit += step->kind != ABSENT;
         if (value == NULL) {
             Py_DECREF(row);
@@ -324,26 +136,34 @@ static PyObject *image(Cursor *cursor, const Layout *layout)
     return row;
 }
 
-/* (before, after) of the next row change; NULL as above. */
-static PyObject *change(Cursor *cursor, const Layout *before, const Layout *after)
+/* (before, after) of the next row change, with `raw` also the bytes of the two; NULL as above. */
+static PyObject *change(Cursor *cursor, const Layout *before, const Layout *after, int raw)
 {
-    PyObject *pair = PyTuple_New(2);
+    PyObject *pair = PyTuple_New(raw ? 4 : 2);
     if (pair == NULL)
         return NULL;
     const Layout *layouts[2] = {before, after};
     for (int side = 0; side < 2; side++) {
-        PyObject *row = layouts[side] == NULL ? Py_NewRef(Py_None) : image(cursor, layouts[side]);
-        if (row == NULL) {
+        size_t from = cursor->at;
+        PyObject *row = layouts[side] == NULL ? Py_NewRef(Py_None) : image(cursor, layouts[side]), *bytes = NULL;
+        if (row != NULL && raw)
+            bytes = layouts[side] == NULL
+                ? Py_NewRef(Py_None)
+                : PyBytes_FromStringAndSize((const char *)cursor->data + from, (Py_ssize_t)(cursor->at - from));
+        if (row == NULL || (raw && bytes == NULL)) {
+            Py_XDECREF(row);
             Py_DECREF(pair);
             return NULL;
         }
         PyTuple_SET_ITEM(pair, side, row);
+        if (raw)
+            PyTuple_SET_ITEM(pair, 2 + side, bytes);
     }
     return pair;
 }
 
 /* The row changes of data[start:end] as a list; None where Python has to look. */
-static PyObject *changes(const Layout *before, const Layout *after, PyObject *data, Py_ssize_t start, Py_ssize_t end)
+static PyObject *changes(const Layout *before, const Layout *after, PyObject *data, Py_ssize_t start, Py_ssize_t end, int raw)
 {
     Py_ssize_t present = (before ? before->present : 0) + (after ? after->present : 0);
     if (!PyBytes_CheckExact(data) || start < 0 || start > end || end > PyBytes_GET_SIZE(data) || !present)
@@ -351,7 +171,7 @@ static PyObject *changes(const Layout *before, const Layout *after, PyObject *da
     Cursor cursor = {(const uint8_t *)PyBytes_AS_STRING(data), (size_t)start, (size_t)end, {NULL, 0, 0}};
     PyObject *found = PyList_New(0);
     while (found != NULL && cursor.at < cursor.end) {
-        PyObject *pair = change(&cursor, before, after);
+        PyObject *pair = change(&cursor, before, after, raw);
         if (pair == NULL || PyList_Append(found, pair) < 0)
             Py_CLEAR(found);
         Py_XDECREF(pair);
@@ -393,7 +213,7 @@ PyObject *native_decode(PyObject *module, PyObject *const *args, Py_ssize_t coun
     Py_ssize_t start = PyLong_AsSsize_t(args[3]), end = PyLong_AsSsize_t(args[4]);
     if (PyErr_Occurred())
         return NULL;
-    return counted(module, changes(before, after, args[2], start, end));
+    return counted(module, changes(before, after, args[2], start, end, 0));
 }
 
 /* A new reference to the layout of these columns; NULL, perhaps with an exception, where there is none that fits. */
@@ -406,8 +226,7 @@ static Layout *known_layout(PyObject *layouts, PyObject *rows, int field, const 
     return columns == ((Layout *)found)->columns ? (Layout *)Py_NewRef(found) : NULL;
 }
 
-/* decode_rows(layouts by bitmap, rows) -> as decode; None also where a layout is missing */
-PyObject *native_decode_rows(PyObject *module, PyObject *const *args, Py_ssize_t count)
+static PyObject *decoded_rows(PyObject *module, PyObject *const *args, Py_ssize_t count, int raw)
 {
     const PyTypeObject *type = types_of(module)->layout;
     if (count != 2 || !PyDict_Check(args[0]) || !is_structure(module, args[1], ROWS)
@@ -427,12 +246,27 @@ PyObject *native_decode_rows(PyObject *module, PyObject *const *args, Py_ssize_t
     if (!PyErr_Occurred()) {
         if ((before == NULL && kind != 'i') || (after == NULL && kind != 'd'))
             answer = Py_NewRef(Py_None);
-        else
-            answer = counted(module, changes(before, after, PyTuple_GET_ITEM(rows, ROWS_data), start, end));
+        else {
+            answer = changes(before, after, PyTuple_GET_ITEM(rows, ROWS_data), start, end, raw);
+            answer = raw ? answer : counted(module, answer);
+        }
     }
     Py_XDECREF(before);
     Py_XDECREF(after);
     return answer;
+}
+
+/* decode_rows(layouts by bitmap, rows) -> as decode; None also where a layout is missing */
+PyObject *native_decode_rows(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded_rows(module, args, count, 0);
+}
+
+/* proven_rows(layouts by bitmap, rows) -> list of (before, after, bytes before, bytes after); None where something was
+ * not proven, or a layout is missing */
+PyObject *native_proven_rows(PyObject *module, PyObject *const *args, Py_ssize_t count)
+{
+    return decoded_rows(module, args, count, 1);
 }
 
 static int decimal_size(int digits)
@@ -513,21 +347,47 @@ static void layout_dealloc(Layout *layout)
         for (Py_ssize_t column = 0; column < layout->columns; column++)
             Py_XDECREF(layout->steps[column].call);
     PyMem_Free(layout->steps);
+    PyMem_Free(layout->proofs);
     Py_XDECREF(layout->absent);
+    Py_XDECREF(layout->unread);
     type->tp_free((PyObject *)layout);
     Py_DECREF(type);
 }
 
-/* Layout(steps, absent): a step or None for each column, and the value of a column that the image does not hold. */
+/* Takes what makes a layout one that proves its images. */
+static int read_proofs(Layout *layout, PyObject *proofs, PyObject *unread)
+{
+    layout->unread = Py_NewRef(unread);
+    layout->proofs = PyMem_Calloc((size_t)layout->columns + 1, sizeof(Proof));
+    if (layout->proofs == NULL) {
+        PyErr_NoMemory();
+        return 0;
+    }
+    if (PyTuple_GET_SIZE(proofs) != layout->columns) {
+        PyErr_SetString(PyExc_ValueError, "a proof for each step");
+        return 0;
+    }
+    for (Py_ssize_t column = 0; column < layout->columns; column++)
+        if (!read_proof(PyTuple_GET_ITEM(proofs, column), &layout->proofs[column]))
+            return 0;
+    return 1;
+}
+
+/* Layout(steps, absent): a step or None for each column, and the value of a column that the image does not hold.
+ * Layout(steps, absent, proofs, unread): one that proves what it reads. */
 static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
-    PyObject *steps, *absent;
+    PyObject *steps, *absent, *proofs = NULL, *unread = NULL;
     if (keywords != NULL && PyDict_GET_SIZE(keywords)) {
         PyErr_SetString(PyExc_TypeError, "Layout takes no names");
         return NULL;
     }
-    if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &steps, &absent))
+    if (!PyArg_ParseTuple(args, "O!O|O!O", &PyTuple_Type, &steps, &absent, &PyTuple_Type, &proofs, &unread))
         return NULL;
+    if ((proofs == NULL) != (unread == NULL)) {
+        PyErr_SetString(PyExc_TypeError, "Layout(steps, absent, proofs, unread)");
+        return NULL;
+    }
     Py_ssize_t columns = PyTuple_GET_SIZE(steps);
     Layout *layout = (Layout *)type->tp_alloc(type, 0);
     if (layout == NULL)
@@ -545,6 +405,10 @@ static PyObject *layout_new(PyTypeObject *type, PyObject *args, PyObject *keywor
             return NULL;
         }
         layout->present += layout->steps[column].kind != ABSENT;
+    }
+    if (proofs != NULL && !read_proofs(layout, proofs, unread)) {
+        Py_DECREF(layout);
+        return NULL;
     }
     return (PyObject *)layout;
 }

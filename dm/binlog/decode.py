@@ -18,6 +18,7 @@ from typing import Any, Final
 from dm.binlog.check import WireColumn, mismatch
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.image import ImageReader, Sized, Step, step_of
+from dm.binlog.image_proof import ImageProof, ProofStep, RawPair
 from dm.binlog.json_diff import apply_differences
 from dm.binlog.json_tree import json_tree, json_value, value_of
 from dm.binlog.native_rows import NATIVE_ROWS
@@ -46,11 +47,28 @@ class RowDecoder:
         self._json = [index for index, wire in enumerate(table_map.columns) if wire.code == WireCode.JSON]
         self._readers: dict[bytes, ImageReader] = {}
         self._native = NATIVE_ROWS()(table_map, columns)
+        self._columns = columns
+        self._proving: dict[bytes, Any] | None = None
+        self._proof: ImageProof | None = None
 
     @property
     def layouts(self) -> dict[bytes, Any] | None:
         """What the compiled decoder has learnt of the images so far; None without it."""
         return None if self._native is None else self._native.layouts
+
+    def prove(self, proofs: Sequence[ProofStep]) -> dict[bytes, Any] | None:
+        """From now on `images` gives what these prove; gives what the compiled decoder proves images by."""
+        if self._native is not None:
+            self._proving = self._native.proving(proofs)
+        else:
+            self._proof = ImageProof(self._table_map, self._columns, proofs)
+        return self._proving
+
+    def images(self, rows: Rows) -> list[RawPair] | None:
+        """The images of each change as the source wrote them; None where one is not proven, or does not hold all."""
+        if self._native is not None and self._proving is not None:
+            return self._native.images(self._proving, rows)
+        return None if self._proof is None else self._proof.images(rows)
 
     def decode(self, rows: Rows) -> list[RowPair]:
         """The rows as (before, after), in the table map's column order; raises DMError."""

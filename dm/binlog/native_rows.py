@@ -16,10 +16,11 @@ from dm.accelerator.structures import shared
 from dm.accelerator.switch import Pair
 from dm.binlog.check import WireColumn
 from dm.binlog.image import Fixed, Sized, step_of
+from dm.binlog.image_proof import ProofStep, RawPair
 from dm.binlog.json_tree import json_value
 from dm.binlog.rows import Rows
 from dm.binlog.table_map import TableMap
-from dm.binlog.value import ABSENT
+from dm.binlog.value import ABSENT, UNREAD
 from dm.binlog.wire_type import WireCode, WireType
 
 
@@ -151,6 +152,19 @@ class NativeRows:
         bits = int.from_bytes(present, "little")
         steps = tuple(step if bits >> index & 1 else None for index, step in enumerate(self._steps))
         return self._native.Layout(steps, ABSENT)
+
+    def proving(self, proofs: Sequence[ProofStep]) -> dict[bytes, Any]:
+        """The layouts that prove the images of all columns as they read them."""
+        count = len(self._steps)
+        layout = self._native.Layout(tuple(self._steps), ABSENT, tuple(proofs), UNREAD)
+        width = (count + 7) // 8
+        # What stands in a bitmap behind the last column means nothing.
+        return dict.fromkeys((((1 << count) - 1).to_bytes(width, "little"), b"\xff" * width), layout)
+
+    def images(self, proving: dict[bytes, Any], rows: Rows) -> list[RawPair] | None:
+        """The images of each change as the source wrote them; None where one is not proven."""
+        found = self._native.proven_rows(proving, rows)
+        return None if found is None else [(raw_before, raw_after) for _, _, raw_before, raw_after in found]
 
 
 NATIVE_ROWS: Final[Pair[Callable[[TableMap, Sequence[WireColumn]], NativeRows | None]]] = Pair(

@@ -10,12 +10,13 @@ str                 DECIMAL, DATE, TIME, DATETIME, TIMESTAMP (UTC) as the server
 bytes               character columns in the column's own character set, BINARY (zero padding restored), BLOB, GEOMETRY
                     (4 bytes SRID + WKB), VECTOR, UUID/INET as stored
 ABSENT              the row image does not hold the column (MINIMAL, NOBLOB): not NULL, not known
+UNREAD              the row image holds the column, and nobody has looked at it yet
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import Any, Final
 
 
 class Absent(Enum):
@@ -28,6 +29,19 @@ class Absent(Enum):
 
 
 ABSENT: Final = Absent.ABSENT
+
+
+class Unread:
+    """The type of the one value UNREAD."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "UNREAD"
+
+
+# Not one of the values: whoever needs those has the image read first, and an encoder refuses this.
+UNREAD: Final[Any] = Unread()
 
 Value = None | int | float | str | bytes | Absent
 Row = tuple[Value, ...]

@@ -103,23 +103,32 @@ class _Compactor:
 
     def _merged(self, first: RowChange, second: RowChange) -> RowChange | None:
         plan = first.plan
-        images = [image for one in (first, second) for image in (one.before, one.after) if image is not None]
-        if not self._alike(plan, images):
+        sides = [side for one in (first, second) for side in _sides(one)]
+        if not self._alike(plan, [(image, raw) for image, raw in sides if image is not None]):
             return None
         return _safe_merge(plan, second) if first.safe else _merge(plan, first, second)
 
-    def _alike(self, plan: TablePlan, images: Sequence[Row]) -> bool:
+    def _alike(self, plan: TablePlan, images: Sequence[tuple[Row, bytes | None]]) -> bool:
         """Whether the images have the same keys, are whole, and are nothing special to write."""
-        one = images[0]
-        for image in images:
+        one = images[0][0]
+        for image, raw in images:
             if any(image[at] != one[at] for at in plan.key_columns):
                 return False
             if ABSENT in image or (plan.zero_enums and has_zero_enum(plan, image)):
                 return False
             # A byte takes two digits as hexadecimal, or an escape.
-            if plan.long_columns and 3 * sum(_length(image, at) for at in plan.long_columns) > self._limit:
+            if plan.long_columns and 3 * _long_bytes(plan, image, raw) > self._limit:
                 return False
         return True
+
+
+def _sides(change: RowChange) -> tuple[tuple[Row | None, bytes | None], ...]:
+    return (change.before, change.raw_before), (change.after, change.raw_after)
+
+
+def _long_bytes(plan: TablePlan, image: Row, raw: bytes | None) -> int:
+    # Of a raw image the values may not have been read.
+    return sum(_length(image, at) for at in plan.long_columns) if raw is None else len(raw)
 
 
 def _length(image: Row, at: int) -> int:
@@ -130,12 +139,15 @@ def _length(image: Row, at: int) -> int:
 def _merge(plan: TablePlan, first: RowChange, second: RowChange) -> RowChange | None:
     kinds = first.kind, second.kind
     if kinds == (ChangeKind.INSERT, ChangeKind.UPDATE):
-        return RowChange(plan, ChangeKind.INSERT, None, second.after, False)
+        return RowChange(plan, ChangeKind.INSERT, None, second.after, False, raw_after=second.raw_after)
     if kinds in ((ChangeKind.UPDATE, ChangeKind.UPDATE), (ChangeKind.DELETE, ChangeKind.INSERT)):
-        return RowChange(plan, ChangeKind.UPDATE, first.before, second.after, False)
+        before, after = first.raw_before, second.raw_after
+        kind = ChangeKind.UPDATE
+        return RowChange(plan, kind, first.before, second.after, False, raw_before=before, raw_after=after)
     if kinds == (ChangeKind.UPDATE, ChangeKind.DELETE):
-        return RowChange(plan, ChangeKind.DELETE, first.before, None, False)
-    if kinds == (ChangeKind.INSERT, ChangeKind.DELETE) and plan.forgets_rows and not plan.insert_replaces:
+        return RowChange(plan, ChangeKind.DELETE, first.before, None, False, raw_before=first.raw_before)
+    forgets = plan.forgets_rows and not plan.insert_replaces and first.raw_after is None  # no event says "nothing"
+    if kinds == (ChangeKind.INSERT, ChangeKind.DELETE) and forgets:
         return RowChange(plan, ChangeKind.NOTHING, first.after, None, False)
     return None  # what the source can't have done, or what a row beside this one has a part in
 

@@ -8,7 +8,7 @@ the way of `dm.syncer.apply.row_placing`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Pair
@@ -37,6 +37,7 @@ class DirectTable(NamedTuple):
     kinds: Mapping[RowsKind, ChangeKind | None]  # None: not wanted
     linked: bool  # whether checked foreign keys join it
     keys: tuple[KeySource, ...]
+    proofs: dict[bytes, Any] | None  # layouts that prove images and keep their bytes, while those are asked for
 
 
 @shared
@@ -105,6 +106,7 @@ def direct_table(
     layouts: dict[bytes, object] | None,
     plan: TablePlan,
     kinds: Mapping[RowsKind, ChangeKind | None],
+    proofs: dict[bytes, Any] | None = None,
 ) -> DirectTable | None:
     """The table as the loop takes it; None for one that it can't take."""
     if layouts is None or plan.ordered or plan.constants or plan.order_key is not None:
@@ -112,4 +114,4 @@ def direct_table(
     keys = [KeySource(function.token, function.parts) for function in plan.key_functions if function.parts is not None]
     if len(keys) != len(plan.key_functions):
         return None
-    return DirectTable(table_map, layouts, plan, kinds, plan.linked, tuple(keys))
+    return DirectTable(table_map, layouts, plan, kinds, plan.linked, tuple(keys), proofs)

@@ -44,6 +44,7 @@ from dm.changes.collation import Weights
 from dm.changes.column_map import MappedColumn, map_columns
 from dm.changes.comparison import Comparison, exact
 from dm.changes.constant import ConstantColumn
+from dm.changes.event_form import EventForm
 from dm.changes.keys import Key, KeyFunction, table_key
 from dm.changes.local_time import SESSION_TIME, LocalTime, OwnColumn
 from dm.changes.narrowing import refuse_narrower
@@ -78,6 +79,7 @@ class PlanOptions:
     missing_row: MissingRow = "pause"
     narrower_columns: NarrowerColumns = "pause"
     local_time: LocalTime = SESSION_TIME
+    no_events: str = "no session takes row events"  # why no table's rows go so; empty: they may
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +119,7 @@ class TablePlan:
     long_columns: tuple[int, ...]  # indexes in the row of columns that may exceed a packet
     defaults_agree: frozenset[int]  # indexes in the row of columns that may be left out of an INSERT
     constants: Row = ()  # what routes extract: to be put behind every row image
+    events: EventForm | None = None  # how its rows go as the source's own events, where they may
     own: tuple[OwnColumn, ...] = ()  # of the target's, which depend on the time zone
 
     @property

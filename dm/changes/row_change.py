@@ -37,3 +37,7 @@ class RowChange:
     unchecked: bool = False  # applied without a look at foreign keys where the target checks them
     # What `keys_of` found; the dispatcher and the worker both ask.
     keys: tuple[Key, ...] | None = field(default=None, repr=False, compare=False)
+    # The images as the source wrote them, where they may go to the target so (`dm.changes.event_form`). Of such a
+    # change the values of other columns than those of keys may be UNREAD.
+    raw_before: bytes | None = field(default=None, repr=False, compare=False)
+    raw_after: bytes | None = field(default=None, repr=False, compare=False)

@@ -11,6 +11,7 @@ from dm.config.section import Issue, Section
 InsertMode = Literal["insert", "replace"]
 MissingRow = Literal["pause", "count"]
 NarrowerColumns = Literal["pause", "accept"]
+RowFormat = Literal["auto", "sql"]
 
 
 # Unless `batch` says something: DM's default, and where a target transaction gains nothing more from being larger.
@@ -51,6 +52,7 @@ class SyncerConfig(Section):
     insert_mode: Annotated[InsertMode, one_of(InsertMode)] = "insert"
     missing_row: Annotated[MissingRow, one_of(MissingRow)] = "pause"
     narrower_columns: Annotated[NarrowerColumns, one_of(NarrowerColumns)] = "pause"
+    row_format: Annotated[RowFormat, one_of(RowFormat)] = "auto"
     atomic_transactions: Flag = False
     memory_quota: Annotated[int, size(low=1 << 20)] = 128 << 20  # bytes
 

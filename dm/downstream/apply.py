@@ -24,11 +24,12 @@ from typing import Protocol
 
 from dm import faults
 from dm.changes.compacted import compacted
-from dm.changes.grouped import grouped
+from dm.changes.event_batches import GUARD, arranged
+from dm.changes.event_form import EventForm, read_all
 from dm.changes.row_change import RowChange
 from dm.changes.row_statements import row_statements
 from dm.changes.statement import ApplyStatement, key_of, operation_of
-from dm.downstream.connection import BEGIN, Outcome, TargetConnection
+from dm.downstream.connection import BEGIN, ROW_EVENTS, Outcome, TargetConnection
 from dm.downstream.refused_row import run_exactly
 from dm.errors import DMError
 
@@ -45,7 +46,11 @@ class Applied:
 
 
 class _Unexpected(Exception):
-    """A count of the grouped attempt was not the expected one."""
+    """A count of the grouped attempt was not the expected one, or a statement of it was refused."""
+
+    def __init__(self, statement: ApplyStatement | None, why: str) -> None:
+        self.statement = statement  # None: it is not one of the changes'
+        self.why = why
 
 
 class Opening(Protocol):
@@ -72,7 +77,7 @@ def apply_batch(
     it was, where one is to blame.
     """
     left = compacted(changes, limit=connection.statement_bytes)
-    plan = grouped(left, limit=connection.statement_bytes)
+    plan = arranged(left, limit=connection.statement_bytes)
 
     def attempt(exchange: _Exchange) -> int:
         exchange.add_all(plan)
@@ -81,11 +86,13 @@ def apply_batch(
     try:
         _transaction(connection, attempt, first, last, guessed=True)
         return Applied(len(changes), len(plan), row_by_row=False, compacted=len(changes) - len(left))
-    except _Unexpected:
+    except _Unexpected as unexpected:
+        read_all(changes)
         serial = _Serial(connection, failed)
         count = _transaction(
             connection, lambda exchange: serial.begin(exchange).apply(changes), first, last, guessed=False
         )
+        _blame(unexpected)
         return Applied(len(changes), count, True, serial.missing)
 
 
@@ -107,7 +114,7 @@ def apply_parts(
             left = compacted(part, limit=limit)
             changes += len(part)
             merged += len(part) - len(left)
-            plan = grouped(left, limit=limit)
+            plan = arranged(left, limit=limit)
             exchange.add_all(plan)
             exchange.flush()
             statements += len(plan)
@@ -117,13 +124,18 @@ def apply_parts(
 
     def one_by_one(exchange: _Exchange) -> int:
         serial.begin(exchange)
-        return sum(serial.apply(part) for part in parts())
+        statements = 0
+        for part in parts():
+            read_all(part)
+            statements += serial.apply(part)
+        return statements
 
     try:
         statements = _transaction(connection, grouped_parts, first, last, guessed=True)
         return Applied(changes, statements, row_by_row=False, compacted=merged)
-    except _Unexpected:
+    except _Unexpected as unexpected:
         statements = _transaction(connection, one_by_one, first, last, guessed=False)
+        _blame(unexpected)
         return Applied(changes, statements, True, serial.missing)
 
 
@@ -132,6 +144,20 @@ def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -
     serial = _Serial(connection, None)
     serial.apply(changes)
     return serial.missing
+
+
+def _blame(unexpected: _Unexpected) -> None:
+    """The changes of a refused attempt were taken one by one: where they were row events, those are to blame."""
+    statement = unexpected.statement
+    if statement is None or not statement.sql.startswith((ROW_EVENTS, GUARD)):
+        return
+    forms: set[EventForm] = {change.plan.events for change in statement.changes if change.plan.events is not None}
+    if len(forms) > 1 and not statement.sql.startswith(GUARD):
+        for form in forms:
+            form.alone = True
+        return
+    for form in forms:
+        form.refuse(unexpected.why)
 
 
 class _Serial:
@@ -187,11 +213,13 @@ class _Exchange:
     def __init__(self, connection: TargetConnection, *, guessed: bool) -> None:
         self._connection = connection
         self._guessed = guessed  # it is a grouped attempt: errors of statements are not those of the changes
-        self._waiting: list[tuple[bytes, Callable[[Outcome], None] | None]] = []
+        self._waiting: list[tuple[bytes, Callable[[Outcome], None] | None, ApplyStatement | None]] = []
 
-    def add(self, sql: bytes, answered: Callable[[Outcome], None] | None = None) -> None:
+    def add(
+        self, sql: bytes, answered: Callable[[Outcome], None] | None = None, statement: ApplyStatement | None = None
+    ) -> None:
         """Send a statement with the others."""
-        self._waiting.append((sql, answered))
+        self._waiting.append((sql, answered, statement))
 
     def add_all(self, statements: Iterable[ApplyStatement]) -> None:
         """Send statements of a grouped attempt; raises _Unexpected, at the latest from `flush`."""
@@ -200,18 +228,19 @@ class _Exchange:
                 self.flush()
                 self._alone(statement)
             else:
-                self.add(statement.sql, partial(_expect, statement))
+                self.add(statement.sql, partial(_expect, statement), statement)
 
     def flush(self) -> None:
         """Have everything run, and look at the answers."""
         waiting, self._waiting = self._waiting, []
+        outcomes: list[Outcome] = []
         try:
-            outcomes = self._connection.run_all([sql for sql, _ in waiting])
+            self._connection.run_all([sql for sql, _, _ in waiting], outcomes)
         except DMError as error:
             if error.retryable or not self._guessed:
                 raise
-            raise _Unexpected from error
-        for (_, answered), outcome in zip(waiting, outcomes, strict=True):
+            raise _Unexpected(waiting[len(outcomes)][2], error.cause) from error
+        for (_, answered, _), outcome in zip(waiting, outcomes, strict=True):
             if answered is not None:
                 answered(outcome)
 
@@ -224,7 +253,7 @@ class _Exchange:
             _expect(statement, outcome)
             matched = outcome.matched
 
-        self.add(statement.sql, answered)
+        self.add(statement.sql, answered, statement)
         self.flush()
         for follow in statement.found if matched else statement.not_found:
             self._alone(follow)
@@ -237,7 +266,7 @@ def _expect(statement: ApplyStatement, outcome: Outcome) -> None:
         or (expected.matched is not None and outcome.matched != expected.matched)
         or (expected.warnings is not None and outcome.warnings != expected.warnings)
     ):
-        raise _Unexpected
+        raise _Unexpected(statement, "the target answered otherwise than expected")
 
 
 def _transaction(

@@ -45,6 +45,7 @@ CONNECT_TIMEOUT: Final = 10
 READ_TIMEOUT: Final = 300  # seconds without a byte, DM's limit for one statement
 
 BEGIN: Final = b"START TRANSACTION"
+ROW_EVENTS: Final = b"BINLOG "
 
 _NUMBER: Final = re.compile(rb"\d+")
 _DATA_COUNTS: Final = ("Records", "Deleted", "Skipped", "Warnings")  # in the words of some language, in this order
@@ -170,27 +171,33 @@ class TargetConnection:
         self._send(self.rendered(sql, params))
         return _outcome(self._connection)
 
-    def run_all(self, statements: Sequence[bytes]) -> list[Outcome]:
-        """Run statements, in as few round trips as the session allows; the first that fails is the last that is run."""
-        outcomes: list[Outcome] = []
+    def run_all(self, statements: Sequence[bytes], outcomes: list[Outcome]) -> None:
+        """Run statements, in as few round trips as the session allows; the first that fails is the last that is run.
+
+        What the server reported of those before it stands in `outcomes`.
+        """
         part: list[bytes] = []
         size = 0
         for sql in statements:
-            if part and (not self._together or size + len(sql) > self.statement_bytes):
-                outcomes += self._run_together(part)
+            # A server forgets during BINLOG that more is to come, so nothing may stand behind it.
+            ends = part and part[-1].startswith(ROW_EVENTS)
+            if part and (ends or not self._together or size + len(sql) > self.statement_bytes):
+                self._run_together(part, outcomes)
                 part, size = [], 0
             part.append(sql)
             size += len(sql) + 1
-        return outcomes + self._run_together(part) if part else outcomes
+        if part:
+            self._run_together(part, outcomes)
 
-    def _run_together(self, statements: list[bytes]) -> list[Outcome]:
-        connection, done = self._connection, list[Outcome]()
+    def _run_together(self, statements: list[bytes], outcomes: list[Outcome]) -> None:
+        connection, done = self._connection, 1
         self._send(b";".join(statements), statements[0])
         while True:
-            done.append(_outcome(connection))
+            outcomes.append(_outcome(connection))
             if not connection._result.has_next:
-                return done
-            self._attempt(connection.next_result, statements[len(done)])
+                return
+            self._attempt(connection.next_result, statements[done])
+            done += 1
 
     def query(self, sql: bytes | str, params: Sequence[object] | Mapping[str, object] | None = None) -> list[Row]:
         """The rows of one SELECT or SHOW."""

@@ -14,6 +14,7 @@ from dm.syncer.apply.completion import CompletionTracker
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.dispatcher import Dispatcher
@@ -47,4 +48,5 @@ class Parts:
     reading: MemoryQuota  # of what was read
     spool: Spool
     missing: MissingRows
+    forms: RowForms
     change_operators: Callable[[Request], Change]

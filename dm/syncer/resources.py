@@ -45,7 +45,7 @@ class Resources:
             MemoryQuota(quota // 4),
             quota // 4,
             TransactionQueue(reading),
-            TargetSessions(subtask.target),
+            TargetSessions(subtask.target, row_events=subtask.syncer.row_format == "auto"),
             Spool(work_directory / "spool", clock),
             PreparedTransactions(work_directory / "prepared"),
             hold,

@@ -165,7 +165,7 @@ class SyncStatus:
             "waiting": _waits(parts),
             "targetSession": dict(self.target_session),
             "timeShares": {} if self._shares is None else self._shares.report(),
-            **tables.report(),
+            **tables.report(parts.forms.of),
         }
 
     def _recent(self, *totals: int) -> list[float]:

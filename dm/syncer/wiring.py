@@ -34,6 +34,7 @@ from dm.syncer.apply.learned_tables import LearnedTables, SourceSide, TargetSide
 from dm.syncer.apply.ordered_tables import OrderedTables
 from dm.syncer.apply.progress_writer import AroundCheckpoints, CheckpointSources, ProgressWriter
 from dm.syncer.apply.replay import Replay
+from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.structures import Structures
@@ -124,6 +125,7 @@ class Wiring:
         )
         self._names = TargetNames(state.tracker, rules, folded=sides.connections[CONTROL].folds_names)
         self._points = state.checkpoint.points_ahead()
+        self._forms = RowForms()
 
     def parts(self) -> Parts:
         """All of them; raises DMError."""
@@ -156,6 +158,7 @@ class Wiring:
             reading=self._resources.reading,
             spool=self._resources.spool,
             missing=self._resources.missing,
+            forms=self._forms,
             change_operators=self._change_operators,
         )
 
@@ -225,7 +228,7 @@ class Wiring:
         source = SourceSide(self._rules, self._structures(), self._points)
         judges = Judges(self._weights, self._filters)
         target = TargetSide(self._schemas, self._names, self._plan_options(), judges)
-        tables = LearnedTables(source, target, ordered, self._safe_mode, lanes)
+        tables = LearnedTables(source, target, ordered, self._safe_mode, lanes, self._forms)
         return RowPlacing(tables, ordered, Replay(self._safe_mode, state.undone), state.done, lanes, atomic=atomic)
 
     def _structures(self) -> Structures:
@@ -252,7 +255,16 @@ class Wiring:
             missing_row=settings.missing_row,
             narrower_columns=settings.narrower_columns,
             local_time=local_time(self._connections[CONTROL], self._subtask.timezone),
+            no_events=self._no_row_events(),
         )
+
+    def _no_row_events(self) -> str:
+        facts, target = self._origin.facts, self._connections[CONTROL]
+        if facts.flavor != target.flavor:
+            return "source and target are of different families"
+        if target.version < facts.version:
+            return "the target's version is below the source's"
+        return self._resources.sessions.no_row_events
 
     def _ddl_barrier(self, lanes: Lanes, rows: RowPlacing) -> DdlBarrier:
         state, origin, stop, clock = self._state, self._origin, self._ending.stop, self._resources.clock

@@ -28,6 +28,7 @@ from ruamel.yaml import YAML
 from dm.demo.compare import Origin, TablePair, compare, pair_tables
 from dm.demo.compare import Server as ComparedServer
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.row_event_session import APPLIER
 from dm.errors.catalogue import CATALOGUE
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident, TableName
@@ -40,6 +41,7 @@ PASSWORDS = {"DM_SOURCE_PASSWORD": "password-of-the-sources", "DM_TARGET_PASSWOR
 _ON_BOTH = "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, TRIGGER, EVENT"
 SOURCE_GRANTS: dict[Flavor, str] = {"mysql": f"{_ON_BOTH}, XA_RECOVER_ADMIN ON *.*", "mariadb": f"{_ON_BOTH} ON *.*"}
 TARGET_GRANTS = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES ON *.*"
+APPLIER_GRANTS = {flavor: f"{privilege} ON *.*" for flavor, privilege in APPLIER.items()}
 _SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
 _META_SCHEMA = "dm_meta"
 _RETRYABLE = frozenset(kind.code for kind in CATALOGUE.values() if kind.retryable)
@@ -125,7 +127,8 @@ class Case:
             target = name == "target"
             server.execute("DROP USER IF EXISTS dm@'%'")
             password = PASSWORDS["DM_TARGET_PASSWORD" if target else "DM_SOURCE_PASSWORD"]
-            server.create_user("dm", password, TARGET_GRANTS if target else SOURCE_GRANTS[server.flavor])
+            at_target = TARGET_GRANTS, APPLIER_GRANTS[server.flavor]
+            server.create_user("dm", password, *(at_target if target else (SOURCE_GRANTS[server.flavor],)))
             self._values |= {f"{name}.host": server.host, f"{name}.port": str(server.port)}
             self._values[f"{name}.flavor"] = server.flavor
 

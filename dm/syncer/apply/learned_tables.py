@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from dm.binlog.decode import RowDecoder
 from dm.binlog.reader import TableMap
 from dm.changes.constant import ConstantColumn, constant_columns
+from dm.changes.event_rules import Pair, event_form, hindrance
 from dm.changes.native_changes import DirectTable
 from dm.changes.plan import PlanOptions, TablePlan, build_plan
 from dm.changes.shared_keys import SharedKeys
@@ -31,6 +32,7 @@ from dm.schema.wire import wire_columns
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.ordered_tables import OrderedTables
+from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.source_table import KINDS, SourceTable
 from dm.syncer.apply.structures import Structures
@@ -63,7 +65,13 @@ class LearnedTables:
     """The tables of the run so far, by the ids of their table maps; belongs to the dispatcher."""
 
     def __init__(
-        self, source: SourceSide, target: TargetSide, ordered: OrderedTables, safe_mode: SafeModeWindow, lanes: Lanes
+        self,
+        source: SourceSide,
+        target: TargetSide,
+        ordered: OrderedTables,
+        safe_mode: SafeModeWindow,
+        lanes: Lanes,
+        forms: RowForms,
     ) -> None:
         self._rules = source.rules
         self._structures = source.structures
@@ -72,6 +80,7 @@ class LearnedTables:
         self._ordered = ordered
         self._safe_mode = safe_mode
         self._lanes = lanes
+        self.forms = forms
         self.known: dict[int, SourceTable] = {}
         self.direct: dict[int, DirectTable] = {}  # of these, those that the compiled loop takes
         self._same: dict[bytes, SourceTable] = {}  # the same by what their table maps say behind the table's id
@@ -124,10 +133,18 @@ class LearnedTables:
         exact = plan.ordered and self._ordered.exact(plan.target) and not self._safe_mode.wanted
         lost_key = schema.has_key and not target.schema.has_key
         decoder = RowDecoder(table_map, wire)
+        pair = Pair(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
+        plan = self._with_events(pair, decoder)
         table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, lost_key)
         if len(self.known) >= _TABLES_KEPT:
             self._clear()
         return self._keep(table)
+
+    def _with_events(self, pair: Pair, decoder: RowDecoder) -> TablePlan:
+        why = hindrance(pair)
+        plan = pair.plan if why else replace(pair.plan, events=event_form(pair, decoder))
+        self.forms.learned(plan, why)
+        return plan
 
     def _plan(
         self,

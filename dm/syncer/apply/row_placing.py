@@ -107,8 +107,11 @@ class RowPlacing:
         unchecked = table.unchecked(item, safe=safe)
         pairs = self._filtered.pairs(at, table, transaction, safe=safe)
         cost = DECODED_FACTOR * len(item.rows.data) // (len(pairs) or 1) + CHANGE_COST
-        for before, after in pairs:
-            change = RowChange(plan, KINDS[kind], before, after, safe, unchecked)
+        raws = table.raw_images(item, len(pairs), safe=safe)
+        for (before, after), (raw_before, raw_after) in zip(pairs, raws, strict=True):
+            change = RowChange(
+                plan, KINDS[kind], before, after, safe, unchecked, raw_before=raw_before, raw_after=raw_after
+            )
             if strict is not None and strict.hold(keys_of(change)):
                 change.safe = False
             self._lanes.place(change, cost, ticket, transaction.end)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import Final
 
 from dm.binlog.decode import RowDecoder, RowPair
+from dm.binlog.image_proof import RawPair
 from dm.binlog.table_map import TableMap
 from dm.changes.constant import with_constants
 from dm.changes.native_changes import DirectTable, direct_table
@@ -25,6 +27,7 @@ KINDS: dict[RowEvent, ChangeKind] = {
     "update": ChangeKind.UPDATE,
     "delete": ChangeKind.DELETE,
 }
+_NOT_RAW: Final[RawPair] = (None, None)
 
 
 @dataclass(slots=True)
@@ -46,7 +49,9 @@ class SourceTable:
         if self.row_filter is not None or self.point is not None:
             return None
         kinds = {kind: KINDS[kind] if wanted else None for kind, wanted in self.wanted_kinds.items()}
-        return direct_table(self.table_map, self.decoder.layouts, self.plan, kinds)
+        form = self.plan.events
+        proving = None if form is None else form.proving
+        return direct_table(self.table_map, self.decoder.layouts, self.plan, kinds, proving)
 
     def pairs(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
         """The rows of an event before and after; raises DMError."""
@@ -72,13 +77,23 @@ class SourceTable:
             raise
         return [[pair for pair in of_one if not next(skipped)] for of_one in pairs]
 
+    def raw_images(self, item: RowsItem, count: int, *, safe: bool) -> Sequence[RawPair]:
+        """The images of so many changes as the source wrote them; (None, None) where they go as SQL."""
+        form = self.plan.events
+        found = None if form is None or form.refused or safe else self.decoder.images(item.rows)
+        return [_NOT_RAW] * count if found is None else found
+
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
         """The wanted changes of an event of a table that goes to the ordered lane; what must not, is never `safe`."""
         kind = KINDS[item.rows.kind]
         safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
         unchecked = self.unchecked(item, safe=safe)
         (pairs,) = self.wanted((item,), transaction, safe=safe)
-        return [RowChange(self.plan, kind, before, after, safe, unchecked) for before, after in pairs]
+        raws = self.raw_images(item, len(pairs), safe=safe)
+        return [
+            RowChange(self.plan, kind, before, after, safe, unchecked, raw_before=raw_before, raw_after=raw_after)
+            for (before, after), (raw_before, raw_after) in zip(pairs, raws, strict=True)
+        ]
 
     def unchecked(self, item: RowsItem, *, safe: bool) -> bool:
         """Whether foreign keys are left out of account: the source did so, or rows of two times may stand together."""
@@ -86,4 +101,7 @@ class SourceTable:
 
     def for_another_thread(self) -> SourceTable:
         """The same with a decoder of its own, which learns while it decodes."""
-        return replace(self, decoder=RowDecoder(self.table_map, self.wire))
+        decoder = RowDecoder(self.table_map, self.wire)
+        if self.plan.events is not None:
+            decoder.prove(self.plan.events.proofs)
+        return replace(self, decoder=decoder)

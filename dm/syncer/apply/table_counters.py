@@ -75,14 +75,13 @@ class TableCounters:
 
         return counted
 
-    def report(self) -> dict[str, JSON]:
-        """The busiest tables first, and how many there are beyond those shown."""
+    def report(self, more: Callable[[str], dict[str, JSON]] = lambda table: {}) -> dict[str, JSON]:
+        """The busiest tables first, and how many there are beyond those shown; `more` has other fields of a table."""
         counts = dict(self._counts)
         others = counts.pop(_OTHERS, None)
         busiest = sorted(counts.items(), key=lambda item: (-sum(item[1]), item[0]))
-        shown: list[JSON] = [
-            _entry(f"{table.schema}.{table.table}", table.schema, found) for table, found in busiest[:TABLES_SHOWN]
-        ]
+        names = [(f"{table.schema}.{table.table}", table.schema, found) for table, found in busiest[:TABLES_SHOWN]]
+        shown: list[JSON] = [{**_entry(name, schema, found), **more(name)} for name, schema, found in names]
         if others is not None:
             shown.append(_entry(f"others, beyond {TABLES_COUNTED}", "", others))
         return {"tables": shown, "tablesNotShown": max(0, len(counts) - TABLES_SHOWN)}
@@ -96,7 +95,7 @@ class TableCounters:
         return counts
 
 
-def _entry(name: str, schema: str, counts: Sequence[int]) -> JSON:
+def _entry(name: str, schema: str, counts: Sequence[int]) -> dict[str, JSON]:
     return {
         "table": name, "schema": schema, "inserts": counts[_INSERTS], "updates": counts[_UPDATES],
         "deletes": counts[_DELETES], "ddl": counts[_DDL],

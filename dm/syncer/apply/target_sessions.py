@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import READ_TIMEOUT, TargetConnection
+from dm.downstream.row_event_session import take_row_events
 from dm.progress.lane_rows import CONTROL, DDL
 from dm.syncer.apply.lanes import Stopped
 
@@ -28,9 +29,11 @@ _OPENED_TOGETHER = 4
 class TargetSessions:
     """Opens the run's sessions, and knows all of them; `cut_off` comes from another thread."""
 
-    def __init__(self, target: Endpoint) -> None:
+    def __init__(self, target: Endpoint, *, row_events: bool = False) -> None:
         self.foreign_key_checks = False
         """Whether the sessions look at foreign keys; decided before the first of them."""
+        self.no_row_events = "" if row_events else "row-format is sql"
+        """Why the lanes' sessions, as far as they are open, do not take row events; empty where all do."""
         self._target = target
         self._lock = threading.Lock()
         self._opened: list[TargetConnection] = []
@@ -60,6 +63,8 @@ class TargetSessions:
             # for, and wait for a row lock that it holds (MariaDB locks the tables of a foreign key on both sides). No
             # server sees that deadlock, so the transaction is rolled back after a moment and tried again.
             connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
+            if lane != FILTERS and not self.no_row_events:
+                self.no_row_events = take_row_events(connection) or self.no_row_events
         return connection
 
     def open_all(self, lanes: Sequence[str], meanwhile: Callable[[], None]) -> Mapping[str, TargetConnection]:

@@ -207,7 +207,7 @@ def test_a_statement_is_sent_where_the_server_takes_it_to_the_byte(
     with TargetConnection(endpoint_of(own)) as connection:
         connection.execute(of(most))
         with pytest.raises(DMError) as caught:
-            connection.run_all([of(most + 1)])
+            connection.run_all([of(most + 1)], [])
         assert (caught.value.name, caught.value.retryable) == ("packet-too-large", False)
         assert f"{most + 1} bytes" in caught.value.message
         assert str(packet) in caught.value.cause

@@ -219,10 +219,10 @@ class Sample:
     rows: Rows
 
 
-def sample(seed: int, *, damage: bool) -> Sample:
+def sample(seed: int, *, damage: bool, wanted: Callable[[Kind], bool] = lambda kind: True) -> Sample:
     """The sample of this seed: rows as a server could write them, or with damage done to them."""
     chance = random.Random(seed)
-    chosen = kinds(chance)[: chance.choice((1, 2, 8, 9, 17, 40))]
+    chosen = [kind for kind in kinds(chance) if wanted(kind)][: chance.choice((1, 2, 8, 9, 17, 40))]
     count = len(chosen)
     table_map = TableMap(
         1, "s", "t", tuple(kind.wire for kind in chosen), (True,) * count, OptionalMetadata(), "mysql", b""

@@ -147,6 +147,7 @@ syncers:
     insert-mode: replace
     missing-row: count
     narrower-columns: accept
+    row-format: sql
     atomic-transactions: true
     memory-quota: 64M
 validators:

@@ -1,0 +1,247 @@
+"""A batch of changes as row events where its tables allow that, and as SQL elsewhere.
+
+The result is the one of `grouped.py`, for the same reason: a change may move over another only if they have no key in
+common. Here the statements are events, one for each table and kind of change, so a batch has few of them, and
+
+- within an event the server applies the rows in the order in which they stand there. So a change may join the very
+  event that touched one of its keys last.
+- nothing in an event says which keys a row must have at the target besides the one by which it is found. Where a table
+  has several unique keys, its changes keep their order among each other (`EventForm.order_key`): only a run of one
+  kind is one event.
+- rows of a table without a key are found by all their values, in an event by the hash of those, all at once. Equal rows
+  are one as good as the other, so any order in which all are found gives the same rows. But one that a change of the
+  same event has just made is not found: it begins another event.
+
+All changes of one target table take the same way within a stretch, a run of changes that may move. So the two ways
+never meet in a table, and since such changes touch no other table (triggers and checked foreign keys end a stretch), it
+does not matter which is sent first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from dm.accelerator.native import Native
+from dm.accelerator.switch import Pair
+from dm.binlog.row_events import binlog_statement, statement_room
+from dm.changes.event_form import EventForm, read_all
+from dm.changes.grouped import grouped
+from dm.changes.keys import WILD, Key, keys_of
+from dm.changes.plan import TablePlan
+from dm.changes.row_change import ChangeKind, RowChange
+from dm.changes.row_statements import removes_others
+from dm.changes.statement import ANY, ApplyStatement, Expected
+
+# MariaDB passes over missing rows and duplicate keys where this says so, and cuts values where that does: both may be
+# set at any time, and hold for BINLOG at once.
+GUARD: Final = b"SELECT 1 FROM DUAL WHERE @@GLOBAL.slave_exec_mode = 'STRICT' AND @@GLOBAL.slave_type_conversions = ''"
+
+
+@dataclass(slots=True)
+class EventGroup:
+    """One rows event in the making."""
+
+    form: EventForm
+    plan: TablePlan
+    kind: ChangeKind
+    unchecked: bool
+    changes: list[RowChange] = field(default_factory=list)
+    images: list[bytes] = field(default_factory=list)
+    size: int = 0
+    made: set[bytes] = field(default_factory=set)  # of a table without a key: the rows that the event makes
+
+    def add(self, change: RowChange) -> None:
+        """Put the change behind the others."""
+        self.changes.append(change)
+        for raw in (change.raw_before, change.raw_after):
+            if raw is not None:
+                self.images.append(raw)
+                self.size += len(raw)
+        if not self.form.keyed and change.raw_after is not None:
+            self.made.add(change.raw_after)
+
+    def takes(self, change: RowChange, size: int, room: int) -> bool:
+        """Whether the change may stand in this event."""
+        return self.size + size <= room and (change.raw_before is None or change.raw_before not in self.made)
+
+
+Arranged = EventGroup | ApplyStatement
+
+
+def arranged(changes: Sequence[RowChange], *, limit: int) -> list[ApplyStatement]:
+    """The changes in few statements, none much longer than `limit` bytes."""
+    room = statement_room(limit)
+    groups = _TWINS()(changes, room)
+    if groups is not None:
+        return _statements(groups, room)
+    if all(change.raw_before is None and change.raw_after is None for change in changes):
+        return grouped(changes, limit=limit)
+    batch = _Batch(limit)
+    for change in changes:
+        batch.add(change)
+    batch.end_stretch()
+    return _statements(batch.done, room)
+
+
+class _Groups(Protocol):
+    """The loop over a batch that is one stretch of events."""
+
+    def __call__(self, changes: Sequence[RowChange], room: int, /) -> Sequence[EventGroup] | None:
+        """The events; None for any other batch."""
+        ...
+
+
+def _any_batch(changes: Sequence[RowChange], room: int) -> Sequence[EventGroup] | None:
+    return None  # `_Batch` takes them all
+
+
+def _compiled(native: Native) -> _Groups:
+    def groups(changes: Sequence[RowChange], room: int) -> Sequence[EventGroup] | None:
+        found = native.event_groups(changes, room, keys_of, WILD)
+        return None if found is None else [_group_of(*each) for each in found]
+
+    return groups
+
+
+_TWINS: Final[Pair[_Groups]] = Pair(_any_batch, _compiled)
+
+
+def _group_of(changes: list[RowChange], images: list[bytes], size: int) -> EventGroup:
+    group = _group(changes[0])
+    group.changes, group.images, group.size = changes, images, size
+    return group
+
+
+class _Batch:
+    """What is done so far, in order, and the stretch under way."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self.room = statement_room(limit)
+        self.done: list[Arranged] = []
+        self._stretch: list[RowChange] = []
+        self._safe: bool | None = None
+
+    def add(self, change: RowChange) -> None:
+        """Put the change into the stretch, or where nothing moves."""
+        if change.safe is not self._safe:
+            self._safe = change.safe
+            self.end_stretch()
+        if change.plan.groupable and WILD not in keys_of(change) and not removes_others(change):
+            self._stretch.append(change)
+            return
+        self.end_stretch()
+        if _takes(change, self.room):
+            _join(self.done, change, self.room)
+        else:
+            self._write([change])
+
+    def end_stretch(self) -> None:
+        """Arrange the stretch; nothing moves across its end."""
+        stretch, self._stretch = self._stretch, []
+        written = {change.plan.target for change in stretch if not _takes(change, self.room)}
+        events = _Events(self.room)
+        for change in stretch:
+            if change.plan.target not in written:
+                events.add(change)
+        self.done += events.groups
+        if written:
+            self._write([change for change in stretch if change.plan.target in written])
+
+    def _write(self, changes: list[RowChange]) -> None:
+        read_all(changes)
+        self.done += grouped(changes, limit=self._limit)
+
+
+def _takes(change: RowChange, room: int) -> bool:
+    form = change.plan.events
+    return form is not None and form.takes(change, room)
+
+
+def _group(change: RowChange) -> EventGroup:
+    plan = change.plan
+    assert plan.events is not None
+    return EventGroup(plan.events, plan, change.kind, change.unchecked)
+
+
+def _size(change: RowChange) -> int:
+    return len(change.raw_before or b"") + len(change.raw_after or b"")
+
+
+def _join(done: list[Arranged], change: RowChange, room: int) -> None:
+    """Into the last event if it is one of the same, else into a new one."""
+    last = done[-1] if done else None
+    like = isinstance(last, EventGroup) and (last.plan, last.kind, last.unchecked) == (
+        change.plan,
+        change.kind,
+        change.unchecked,
+    )
+    if not (like and isinstance(last, EventGroup) and last.takes(change, _size(change), room)):
+        last = _group(change)
+        done.append(last)
+    last.add(change)
+
+
+class _Events:
+    """The events of one stretch, in order, and which of them touched a key last."""
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self.groups: list[EventGroup] = []
+        self._open: dict[tuple[int, ChangeKind, bool], int] = {}
+        self._last: dict[Key, int] = {}
+
+    def add(self, change: RowChange) -> None:
+        """Put the change into the last event where it may stand, or into a new one at the end."""
+        last, plan = self._last, change.plan
+        assert plan.events is not None
+        keys = keys_of(change)
+        if plan.events.order_key is not None:
+            keys = (*keys, plan.events.order_key)
+        after = -1
+        for key in keys:
+            at = last.get(key, -1)
+            after = at if at > after else after
+        signature = (id(plan), change.kind, change.unchecked)
+        at = self._open.get(signature, -1)
+        if at < after or at < 0 or not self.groups[at].takes(change, _size(change), self._room):
+            self.groups.append(_group(change))
+            at = self._open[signature] = len(self.groups) - 1
+        self.groups[at].add(change)
+        for key in keys:
+            last[key] = at
+
+
+def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
+    """The events in as few statements as they fit into; the session's mode is asked for before the first."""
+    result: list[ApplyStatement] = []
+    waiting: list[EventGroup] = []
+
+    def send() -> None:
+        if waiting:
+            if waiting[0].plan.flavor == "mariadb" and not any(each.sql == GUARD for each in result):
+                result.append(ApplyStatement(GUARD, Expected(affected=1), tuple(waiting[0].changes)))
+            result.append(_statement(waiting))
+            waiting.clear()
+
+    for item in done:
+        if isinstance(item, ApplyStatement):
+            send()
+            result.append(item)
+            continue
+        alone = item.form.alone or (waiting and waiting[-1].form.alone)
+        if (alone and waiting and waiting[-1].form is not item.form) or (
+            sum(each.size for each in waiting) + item.size > room
+        ):
+            send()
+        waiting.append(item)
+    send()
+    return result
+
+
+def _statement(groups: Sequence[EventGroup]) -> ApplyStatement:
+    events = [each.form.events(each.kind, each.images, unchecked=each.unchecked) for each in groups]
+    changes = tuple([change for each in groups for change in each.changes])
+    return ApplyStatement(binlog_statement(b"".join(events)), ANY, changes)

@@ -1,0 +1,108 @@
+"""A table's rows in their second form: the source's own row images, in events that the target executes.
+
+A change that has its raw images can go either way. What of it nobody needs for an event (all columns but those of keys)
+may not have been read; `read` makes up for that, before the change becomes SQL.
+
+The target may refuse what looks the same here (a conversion, a setting, an engine's mood). Each such batch is done
+again as SQL, row by row, so all that is lost is time; to lose it once, a table whose events were refused, and whose
+rows then went as SQL without a complaint, has this form no more: `refuse`. Where a refused statement held several
+tables, each is sent alone first, to find the one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dm.binlog.image_proof import ProofStep
+from dm.binlog.row_events import RowEvents
+from dm.binlog.rows import RowsKind
+from dm.binlog.value import UNREAD, Row
+from dm.changes.keys import Key
+from dm.changes.row_change import ChangeKind, RowChange
+
+ReadImage = Callable[[bytes], Row]
+
+_KINDS: Final[dict[ChangeKind, RowsKind]] = {
+    ChangeKind.INSERT: "insert",
+    ChangeKind.UPDATE: "update",
+    ChangeKind.DELETE: "delete",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What the order of a table's changes depends on."""
+
+    keyed: bool  # a key finds its rows, one after the other
+    key: Key | None  # of all changes of the target table, where they may not move over each other
+
+
+class EventForm:
+    """How the rows of one source table go to one target table as events; used by all lanes."""
+
+    def __init__(
+        self,
+        events: RowEvents,
+        proofs: Sequence[ProofStep],
+        proving: dict[bytes, Any] | None,
+        read_image: ReadImage,
+        order: Order,
+        *,
+        foreign_keys: bool,
+    ) -> None:
+        self.proofs = proofs
+        """What has to hold of images that go as they are."""
+        self._events = events
+        self._read_image = read_image
+        self._foreign_keys = foreign_keys  # the target looks at them, unless a change says otherwise
+        self.keyed = order.keyed
+        self.order_key = order.key
+        """What all changes of the target table share, where they keep their order."""
+        self.proving = proving
+        """What the compiled loop makes raw images with, emptied when they are no longer wanted."""
+        self.refused = ""
+        """Why the form is no longer used."""
+        self.alone = False
+        """Whether the table's events are sent in statements of their own."""
+
+    def refuse(self, why: str) -> None:
+        """Use SQL from now on."""
+        self.refused = why
+        if self.proving is not None:
+            self.proving.clear()
+
+    def takes(self, change: RowChange, room: int) -> bool:
+        """Whether the change can be an event of so many bytes at most."""
+        if self.refused or change.safe or change.kind not in _KINDS:
+            return False
+        size = 0
+        for image, raw in ((change.before, change.raw_before), (change.after, change.raw_after)):
+            if image is not None and raw is None:
+                return False
+            size += len(raw or b"")
+        return size <= room
+
+    def events(self, kind: ChangeKind, images: Sequence[bytes], *, unchecked: bool) -> bytes:
+        """The events of these images, an update's before and after by turns."""
+        return self._events.events(_KINDS[kind], images, foreign_keys=self._foreign_keys and not unchecked)
+
+    def read(self, change: RowChange) -> None:
+        """Read what was left unread of the change's images; raises DMError."""
+        if change.before is not None and change.raw_before is not None and _unread(change.before):
+            change.before = self._read_image(change.raw_before)
+        if change.after is not None and change.raw_after is not None and _unread(change.after):
+            change.after = self._read_image(change.raw_after)
+
+
+def _unread(row: Row) -> bool:
+    return any(value is UNREAD for value in row)
+
+
+def read_all(changes: Sequence[RowChange]) -> None:
+    """Read what was left unread of changes that become SQL; raises DMError."""
+    for change in changes:
+        form = change.plan.events
+        if form is not None:
+            form.read(change)

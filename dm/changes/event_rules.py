@@ -1,0 +1,189 @@
+"""Which tables' rows may go to the target as row events: every rule, in one place, each with its reason in words.
+
+The server that executes an event reads the bytes by its own columns. So the two tables must agree in all that these
+bytes depend on, and in what is done with them there; and what the task or a person wants done otherwise is done as SQL.
+A table that a rule keeps back loses nothing but speed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from dm.binlog.charset import same_charset
+from dm.binlog.check import mismatch
+from dm.binlog.decode import RowDecoder
+from dm.binlog.image_proof import ProofStep, proof_of
+from dm.binlog.row_events import RowEvents
+from dm.binlog.rows import Rows
+from dm.binlog.table_map import TableMap
+from dm.binlog.value import Row
+from dm.binlog.wire_type import WireCode
+from dm.changes.event_form import EventForm, Order
+from dm.changes.keys import table_key
+from dm.changes.plan import PlanOptions, TablePlan
+from dm.changes.target_table import TargetTable
+from dm.schema.table import Column
+from dm.schema.wire import wire_columns
+
+_OLD_TIMES: Final = frozenset({WireCode.TIMESTAMP, WireCode.DATETIME, WireCode.TIME})
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A source table and the table that its rows go to."""
+
+    table_map: TableMap
+    wire: Sequence[Column]  # the source's columns, as the binlog holds them
+    target: TargetTable
+    plan: TablePlan
+    options: PlanOptions
+    filtered: bool = False  # an expression filter chooses among its rows
+
+    @property
+    def columns(self) -> Iterator[tuple[Column, Column]]:
+        """The columns of the two, side by side."""
+        there = wire_columns(self.target.schema, self.options.flavor)
+        return zip(self.wire, there, strict=True)
+
+
+Rule = Callable[[Pair], str]
+"""Why the table's rows go as SQL; empty where this is no reason."""
+
+
+def _session(pair: Pair) -> str:
+    return pair.options.no_events
+
+
+def _filtered(pair: Pair) -> str:
+    return "an expression filter reads its rows" if pair.filtered else ""
+
+
+def _extracted(pair: Pair) -> str:
+    return "a route adds columns" if pair.plan.constants else ""
+
+
+def _triggers(pair: Pair) -> str:
+    return "the target's table has triggers, which row events do not fire" if pair.target.triggers else ""
+
+
+def _settings(pair: Pair) -> str:
+    if pair.options.insert_mode != "insert":
+        return "insert-mode is replace"
+    return "missing-row is count" if pair.options.missing_row != "pause" else ""
+
+
+def _names(pair: Pair) -> str:
+    there = wire_columns(pair.target.schema, pair.options.flavor)
+    if [column.name.lower() for column in pair.wire] != [column.name.lower() for column in there]:
+        return "source and target differ in their columns, or in the order of these"
+    return ""
+
+
+def _column(source: Column, target: Column) -> str:
+    """In what the columns differ that the bytes depend on."""
+    if source.base != target.base:
+        return f"types {source.base} and {target.base}"
+    if (source.length, source.decimals) != (target.length, target.decimals) and source.base != "year":
+        return "length"
+    if source.unsigned != target.unsigned:
+        return "sign"
+    if source.charset != target.charset and not (
+        source.charset and target.charset and same_charset(source.charset, target.charset)
+    ):
+        return f"character sets {source.charset} and {target.charset}"
+    if source.members != target.members:
+        return "members"
+    if source.nullable != target.nullable:
+        return "NULL"
+    return "what is generated" if source.generated != target.generated else ""
+
+
+def _types(pair: Pair) -> str:
+    for source, target in pair.columns:
+        difference = _column(source, target)
+        if difference:
+            return f"column {source.name} differs in {difference}"
+    return ""
+
+
+def _bytes(pair: Pair) -> str:
+    """What the binlog says of the columns, held against the target's."""
+    why = mismatch(pair.table_map, [target for _, target in pair.columns])
+    return "" if why is None else f"the binlog does not fit the target's table: {why}"
+
+
+def _nulls(pair: Pair) -> str:
+    for (source, _), nullable in zip(pair.columns, pair.table_map.nullable, strict=True):
+        if source.nullable != nullable and not source.name.startswith("!hidden!"):
+            return f"column {source.name} differs in NULL"
+    return ""
+
+
+def _provable(pair: Pair) -> str:
+    for wire, column in zip(pair.table_map.columns, pair.wire, strict=True):
+        if wire.code in _OLD_TIMES:
+            return f"column {column.name} has the format of times of an old version"
+        if proof_of(wire, column, nullable=True) is None:
+            return f"of column {column.name} only the server can judge the bytes"
+    return ""
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    _session,
+    _settings,
+    _filtered,
+    _extracted,
+    _triggers,
+    _names,
+    _types,
+    _bytes,
+    _nulls,
+    _provable,
+)
+"""In the order in which they are asked: each may rely on those before it."""
+
+
+def hindrance(pair: Pair) -> str:
+    """Why the rows go as SQL; empty where they may go as events."""
+    return next((why for rule in RULES if (why := rule(pair))), "")
+
+
+def event_form(pair: Pair, decoder: RowDecoder) -> EventForm:
+    """The form of a table that nothing stands in the way of; the decoder gives raw images from now on."""
+    plan = pair.plan
+    keys = plan.key_columns | {part.at for function in plan.key_functions for part in function.parts or ()}
+    proofs = _proofs(pair, frozenset(keys))
+    alone = plan.keyed and plan.unique_indexes == 1 and not plan.identity
+    return EventForm(
+        RowEvents(pair.table_map, plan.target),
+        proofs,
+        decoder.prove(proofs),
+        _image_reader(pair),
+        Order(plan.keyed, None if alone else table_key(plan.target)),
+        foreign_keys=pair.options.foreign_key_checks,
+    )
+
+
+def _proofs(pair: Pair, read: frozenset[int]) -> list[ProofStep]:
+    proofs = []
+    for at, (wire, column) in enumerate(zip(pair.table_map.columns, pair.wire, strict=True)):
+        proof = proof_of(wire, column, nullable=pair.table_map.nullable[at])
+        assert proof is not None, "a rule says that there is one"
+        proofs.append(proof._replace(unread=at not in read))
+    return proofs
+
+
+def _image_reader(pair: Pair) -> Callable[[bytes], Row]:
+    """What reads one raw image; any thread may."""
+    count = len(pair.wire)
+    present = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
+
+    def read(raw: bytes) -> Row:
+        rows = Rows("insert", 0, count, present, present, raw, 0, len(raw), 0, False)
+        decoder: Any = RowDecoder(pair.table_map, pair.wire)  # which learns while it decodes
+        row: Row = decoder.decode(rows)[0][1]
+        return row
+
+    return read

@@ -1,0 +1,37 @@
+"""In which form the rows of each target table go, and why not as row events: for the status."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from dm.changes.event_form import EventForm
+from dm.changes.plan import TablePlan
+from dm.ident import TableName
+from dm.unit import JSON
+
+_TABLES_KEPT: Final = 16384
+
+
+class RowForms:
+    """Written by the dispatcher, read by any thread."""
+
+    def __init__(self) -> None:
+        self._tables: dict[
+            str, dict[TableName, EventForm | str]
+        ] = {}  # by target table: the form, or why there is none
+
+    def learned(self, plan: TablePlan, why: str) -> None:
+        """The table's rows go as the plan says; `why`: what keeps them from being row events."""
+        if len(self._tables) >= _TABLES_KEPT:
+            self._tables.clear()
+        form = why if plan.events is None else plan.events
+        self._tables.setdefault(f"{plan.target.schema}.{plan.target.table}", {})[plan.source] = form
+
+    def of(self, table: str) -> dict[str, JSON]:
+        """The fields of one table; none where no row of it has come."""
+        forms = dict(self._tables.get(table, {}))
+        if not forms:
+            return {}
+        reasons = [form if isinstance(form, str) else form.refused for form in forms.values()]
+        why = next(filter(None, reasons), "")
+        return {"rowFormat": "sql" if why else "events", "rowFormatReason": why}

@@ -1,0 +1,30 @@
+"""Whether rows can go to the target as row events, and what GRANT that takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dm.downstream.row_event_session import APPLIER
+from dm.errors import grant
+from dm.task.precheck.context import Answers, Context
+from dm.task.precheck.result import CheckResult
+
+
+def privilege(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """The privilege for BINLOG: the task does without, at the price of more work for the target."""
+    source, target = context.source.facts, context.target.facts
+    if context.config.syncer.row_format == "sql":
+        yield answers.success("rows go as SQL: row-format is sql")
+    elif source.flavor != target.flavor or target.version < source.version:
+        yield answers.success("rows go as SQL: the target is of another family, or older than the source")
+    elif _may_apply(context):
+        yield answers.success()
+    else:
+        statement = grant((APPLIER[target.flavor],), "*.*", context.target.account)
+        yield answers.success(f"rows go as SQL; as row events, which are less work for the target, after: {statement}")
+
+
+def _may_apply(context: Context) -> bool:
+    grants, flavor = context.target.grants, context.target.facts.flavor
+    names = (APPLIER[flavor], "SUPER", *(("BINLOG_ADMIN",) if flavor == "mysql" else ()))
+    return any(grants.globally(name) for name in names)

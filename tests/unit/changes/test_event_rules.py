@@ -1,0 +1,133 @@
+"""Each rule that keeps rows from going as events, and that none stands in the way of an ordinary table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dm.binlog.decode import RowDecoder
+from dm.binlog.optional_metadata import OptionalMetadata
+from dm.binlog.table_map import TableMap
+from dm.binlog.wire_type import WireCode, WireType
+from dm.changes.event_rules import Pair, event_form, hindrance
+from dm.changes.plan import PlanOptions
+from dm.changes.target_table import TargetTable
+from dm.ident import TableName
+from dm.schema.table import Column, TableSchema
+from tests.unit.changes.event_tables import ROW_EVENTS, pair_of
+from tests.unit.changes.plans import key, number
+
+ID = number("id")
+PRIMARY = [key("PRIMARY", "id")]
+V = Column("v", "int")
+
+
+def test_nothing_stands_in_the_way_of_equal_tables() -> None:
+    assert hindrance(pair_of([ID, V], PRIMARY)) == ""
+    assert hindrance(pair_of([replace(ID, name="ID"), V], PRIMARY, source=[ID, V])) == ""
+    assert hindrance(pair_of([ID, V], [])) == "", "a table without a key"
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"no_events": "the account lacks it"}, "the account lacks it"),
+        ({"insert_mode": "replace"}, "insert-mode"),
+        ({"missing_row": "count"}, "missing-row"),
+    ],
+)
+def test_what_the_session_or_the_task_says(changed: dict[str, str], why: str) -> None:
+    options = replace(ROW_EVENTS, **changed)  # type: ignore[arg-type]  # the values of these fields
+    assert why in hindrance(pair_of([ID, V], PRIMARY, options=options))
+
+
+def test_the_default_is_sql() -> None:
+    assert hindrance(pair_of([ID, V], PRIMARY, options=PlanOptions("mysql")))
+
+
+def test_columns_of_a_route() -> None:
+    pair = pair_of([ID, V], PRIMARY)
+    assert "route" in hindrance(replace(pair, plan=replace(pair.plan, constants=(b"x",))))
+
+
+def test_rows_that_an_expression_filter_reads() -> None:
+    assert "filter" in hindrance(replace(pair_of([ID, V], PRIMARY), filtered=True))
+
+
+def test_triggers() -> None:
+    target = TargetTable(TableSchema(TableName("d", "t"), ()), triggers=True)
+    assert "triggers" in hindrance(pair_of([ID, V], PRIMARY, target=target))
+
+
+@pytest.mark.parametrize("columns", [[ID, V, Column("w", "int", default="1")], [V, ID]])
+def test_other_columns_or_another_order(columns: list[Column]) -> None:
+    assert "differ in their columns" in hindrance(pair_of(columns, PRIMARY, source=[ID, V]))
+
+
+TEXT = Column("v", "varchar", 5, charset="latin1", collation="latin1_swedish_ci")
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "why"),
+    [
+        (V, replace(V, base="bigint"), "types int and bigint"),
+        (TEXT, replace(TEXT, length=6), "length"),
+        (Column("v", "decimal", 10, 2), Column("v", "decimal", 10, 3), "length"),
+        (replace(V, unsigned=True), V, "sign"),
+        (TEXT, replace(TEXT, charset="utf8mb4"), "character sets"),
+        (
+            Column("v", "enum", charset="latin1", members=("a", "b")),
+            Column("v", "enum", charset="latin1", members=("a", "b", "c")),
+            "members",
+        ),
+        (replace(V, nullable=False), V, "NULL"),
+        (replace(V, generated="stored", expression="id"), V, "generated"),
+    ],
+)
+def test_a_column_differs(source: Column, target: Column, why: str) -> None:
+    options = replace(ROW_EVENTS, narrower_columns="accept")
+    assert why in hindrance(pair_of([ID, target], PRIMARY, source=[ID, source], options=options))
+
+
+def test_collations_do_not_count() -> None:
+    assert "character" not in hindrance(pair_of([ID, replace(TEXT, collation="latin1_bin")], [], source=[ID, TEXT]))
+
+
+def mapped(pair: Pair, wire: WireType, *, nullable: bool = True) -> Pair:
+    """The pair whose second column is of this type in the binlog."""
+    found = pair.table_map
+    types = (found.columns[0], wire)
+    made = TableMap(1, "s", "t", types, (False, nullable), OptionalMetadata(), "mysql", found.body)
+    return replace(pair, table_map=made)
+
+
+def test_the_binlog_has_other_bytes_than_the_target() -> None:
+    pair = pair_of([ID, V], PRIMARY)
+    assert "does not fit the target" in hindrance(mapped(pair, WireType(WireCode.LONGLONG)))
+    assert "differs in NULL" in hindrance(mapped(pair, WireType(WireCode.LONG), nullable=False))
+
+
+@pytest.mark.parametrize(
+    ("wire", "column"),
+    [
+        (WireType(WireCode.GEOMETRY, 4), Column("v", "geometry")),
+        (WireType(WireCode.VARCHAR, 20), Column("v", "varchar", 10, charset="gbk")),
+    ],
+)
+def test_bytes_that_only_the_server_can_judge(wire: WireType, column: Column) -> None:
+    assert "judge" in hindrance(mapped(pair_of([ID, column], PRIMARY), wire))
+
+
+def test_times_of_an_old_version() -> None:
+    pair = mapped(pair_of([ID, Column("v", "timestamp")], PRIMARY), WireType(WireCode.TIMESTAMP))
+    assert "old version" in hindrance(pair)
+
+
+def test_columns_of_keys_are_read_and_others_are_not(twin: str) -> None:
+    pair = pair_of([ID, V, Column("u", "int")], [*PRIMARY, key("u", "u")])
+    form = event_form(pair, RowDecoder(pair.table_map, pair.wire))
+    assert [proof.unread for proof in form.proofs] == [False, True, False]
+    assert form.order_key is not None, "of several unique keys the order is kept"
+    alone = pair_of([ID, V], PRIMARY)
+    assert event_form(alone, RowDecoder(alone.table_map, alone.wire)).order_key is None
