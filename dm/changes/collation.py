@@ -1,26 +1,26 @@
-"""Text keys: equal in the server must mean equal here, for every collation.
+"""Text keys: texts that the server treats as equal must be equal here, for every collation.
 
 The server decides which texts are one key: case, accents, contractions, ignorable characters, trailing spaces. Copying
-its rules would be copying its bugs of every version, so the server is asked: WEIGHT_STRING gives the bytes it compares
+its rules would copy the bugs of every version, so the server is asked: WEIGHT_STRING returns the bytes that it compares
 (MySQL Reference Manual, "String Functions and Operators"). A round trip per value is too slow for the usual case, plain
 ASCII, so each collation is examined once:
 
-- The weights of the 95 printable ASCII characters are taken one by one, then the weight of two long strings which hold
+- The weights of the 95 printable ASCII characters are read one by one. Then two long strings are weighed which contain
   every pair of printable characters and every triple of letters (de Bruijn sequences). If the long weights are exactly
-  the single weights in a row, ASCII text has no contraction, and nothing in it is ignored: the collation is *proven*.
-- If, moreover, two characters weigh the same only when they are one letter in two cases, ASCII text folds to itself in
-  lower case without trailing spaces. Text with any other character is weighed by the server and its weights are read
-  backwards: when all of them are weights of ASCII characters ("é" under an accent-insensitive collation), the result is
-  that ASCII text, so both ways meet.
-- Where a collation has several levels (MySQL separates them by 0000), only the first counts: a coarser key. A key that
-  is too coarse costs a conflict, never a wrong order; so case under a case-sensitive collation and trailing spaces
-  under a NO PAD collation are given up as well.
+  the single weights in a row, ASCII text has no contraction and no ignored character: the collation is *proven*.
+- If, moreover, two characters weigh the same only when they are one letter in two cases, ASCII text folds here to lower
+  case without trailing spaces. The server weighs text with any other character, and its weights are read backwards. If
+  all of them are weights of ASCII characters ("é" under an accent-insensitive collation), the result is that ASCII
+  text, so both paths meet.
+- If a collation has several levels (MySQL separates them by 0000), only the first counts: a coarser key. A key that is
+  too coarse costs a conflict, never a wrong order. So case under a case-sensitive collation and trailing spaces under a
+  NO PAD collation are ignored as well.
 - MariaDB's collations with several levels don't separate them. Their accent- and case-insensitive sisters, which have
-  one level, stand in for them: coarser again.
-- A collation that isn't proven (contractions) has every value weighed by the server. That is done for Unicode
-  collations only: the weights of some old ones (cp1250_czech_cs) differ for texts that compare as equal, so there all
-  values count as one key.
-- Trailing spaces are taken off the weight, not off the text: an ignorable character may stand behind them.
+  one level, replace them: coarser again.
+- For a collation that isn't proven (contractions) the server weighs every value. That is done for Unicode collations
+  only: the weights of some old ones (cp1250_czech_cs) differ for texts that compare as equal, so there all values count
+  as one key.
+- Trailing spaces are removed from the weight, not from the text: an ignorable character may follow them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ UTF8_CHARSETS: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
 
 
 class Weights(Protocol):
-    """The target server's opinion on texts."""
+    """Asks the target server about texts."""
 
     def weigh(self, text: bytes, charset: str, collation: str, prefix: int | None) -> bytes | None:
         """The weight of the text, converted to the collation's character set and cut to `prefix` characters."""
@@ -66,7 +66,7 @@ class Weights(Protocol):
         """The text converted to another character set and cut to `prefix` characters."""
 
     def profile(self, collation: str) -> Profile | None:
-        """What an examination proved about the collation, None if it proved nothing."""
+        """What an examination proved about the collation; None if nothing."""
 
 
 class Profile:
@@ -95,7 +95,7 @@ class Profile:
 
 
 def examine(weights: Weights, collation: str) -> Profile | None:
-    """Prove that a collation weighs ASCII text character by character; None where it does not."""
+    """Prove that a collation weighs ASCII text character by character; None if it does not."""
     charset = collation.partition("_")[0]
     if charset not in ASCII_CHARSETS:
         return None
@@ -122,7 +122,7 @@ def examine(weights: Weights, collation: str) -> Profile | None:
 
 
 def coarser(collation: str) -> str:
-    """The collation of one level that takes for equal all that this one does: MariaDB's sisters of names."""
+    """A one-level collation that equates all that this one does: MariaDB's sisters by name."""
     if "_uca1400_" not in collation:
         return collation
     for levels in ("_as_cs", "_as_ci", "_ai_cs"):
@@ -131,7 +131,7 @@ def coarser(collation: str) -> str:
 
 
 def stripper(weights: Weights, collation: str) -> Callable[[bytes], bytes] | None:
-    """How trailing spaces leave a weight; None where that is not known."""
+    """How to remove trailing spaces from a weight; None if that is unknown."""
     space = weights.weigh(b" ", "ascii", collation, None)
     if space is None:
         return None
@@ -168,7 +168,7 @@ def _first_level(weight: bytes, unit: int) -> bytes:
 
 @cache
 def _de_bruijn(alphabet: bytes, order: int) -> bytes:
-    """A text in which every sequence of `order` characters of the alphabet occurs (by joining Lyndon words)."""
+    """A text with every sequence of `order` characters of the alphabet (by joining Lyndon words)."""
 
     def lyndon() -> Iterator[int]:
         word = [-1]

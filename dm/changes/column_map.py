@@ -1,8 +1,8 @@
-"""Which column of the source row goes into which column of the target, and how its value is written there.
+"""Maps each column of the source row to a column of the target, and says how its value is written there.
 
-Columns meet by name, as in the servers without regard to case. The target may have more columns (they keep their
-defaults) and may compute some (generated columns are never written); a source column without a place at the target
-stops the task, because dropping data silently is not an option.
+Columns are matched by name, ignoring case as the servers do. The target may have more columns (they keep their
+defaults) and may compute some (generated columns are never written). A source column without a target column stops the
+task, because dropping data silently is not an option.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class MappedColumn:
 
     @property
     def written(self) -> bool:
-        """Whether the target takes a value for the column rather than computing it."""
+        """Whether the target takes a value for the column instead of computing it."""
         return self.target.generated is None
 
 
-# The columns MySQL adds for the parts of a functional index: they exist wherever such an index does, and need no copy.
+# Columns that MySQL adds for the parts of a functional index: they exist with the index and need no copy.
 _HIDDEN = "!hidden!"
 _CALLED = (Usual.CALL, b"")
 
@@ -46,7 +46,7 @@ _CALLED = (Usual.CALL, b"")
 def map_columns(
     source: TableName, wire: Sequence[Column], target: TableSchema, flavor: Flavor
 ) -> tuple[MappedColumn, ...]:
-    """The mapping of a row as the binlog holds it to the columns of a target of this family."""
+    """Maps a row of the binlog to the columns of a target of this family."""
     places = {column.name.lower(): column for column in target.columns}
     mapped: list[MappedColumn] = []
     missing: list[str] = []

@@ -4,22 +4,21 @@
     UPDATE, UPDATE   UPDATE from the first to the last  INSERT, DELETE   nothing, if there is no such row
     UPDATE, DELETE   DELETE                             safe mode        the last REPLACE, or DELETE
 
-DM's compactor looks at the primary key alone and puts the result at the end of its buffer, where another change may
-have taken a value of a second unique key meanwhile. Here the rule of `grouped.py` holds: the second change moves to the
-place of the first, so between the two nothing may share a key with it. Both have the same values in the columns of
-*all* unique keys, in every image: what may collide is then the same for the one change that is left as for each of the
-two.
+DM's compactor checks the primary key alone and puts the result at the end of its buffer, where another change may have
+taken a value of a second unique key meanwhile. Here the rule of `grouped.py` holds. The second change moves to the
+place of the first, so no change between the two may share a key with it. Both have the same values in the columns of
+*all* unique keys, in every image. So the merged change can collide with exactly what each of the two can collide with.
 
-Errors are part of the result. A change that disappears would have failed in one of these ways, and each is excluded:
+Errors are part of the result. A dropped change could have failed in one of these ways, and each is excluded:
 
-- a key is taken, or the row is not there: the change that is left finds the same, or the count of its statement shows
-  it. "Nothing" is a DELETE that must not find the row; that says all there is to say if there is one unique key and
-  no partition that is missing.
-- the target can't hold a value that only an image in the middle had: `plan.compacts` demands that every column of the
-  target has the source's own type, and no CHECK and no generated column that could judge the value.
-- a statement exceeds `max_allowed_packet`: long images are left alone.
+- A key is taken, or the row is missing. The merged change meets the same, or the count of its statement shows it.
+  "Nothing" is a DELETE that must not find the row. That is a full check if there is one unique key and no missing
+  partition.
+- The target can't hold a value that only an intermediate image had. `plan.compacts` requires that every target column
+  has the source's own type, and that no CHECK and no generated column could judge the value.
+- A statement exceeds `max_allowed_packet`: long images are not merged.
 
-Whatever else is not as expected ends the attempt; the changes as they came are then applied one by one.
+Any other surprise ends the attempt. The original changes are then applied one by one.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ from dm.changes.statement import has_zero_enum
 
 
 def compacted(changes: Sequence[RowChange], *, limit: int) -> Sequence[RowChange]:
-    """The changes with those of one row merged; `limit`: the bytes a statement may have without a thought."""
+    """The changes with those of one row merged; `limit`: the size of a statement that is always safe."""
     return _TWINS()(changes, limit)
 
 
 class _Compact(Protocol):
-    """The loop over a batch."""
+    """Merges the changes of a batch."""
 
     def __call__(self, changes: Sequence[RowChange], limit: int, /) -> Sequence[RowChange]:
-        """The changes that are left."""
+        """The remaining changes."""
         ...
 
 
@@ -66,17 +65,17 @@ _TWINS: Final[Pair[_Compact]] = Pair(_compact, _compiled)
 
 
 class _Compactor:
-    """One batch: what is left so far, and which of it touched a key last."""
+    """One batch: the remaining changes so far, and which of them touched a key last."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._left: list[RowChange] = []
         self._last: dict[Key, int] = {}
-        self._floor = 0  # what stands before this place is left alone
+        self._floor = 0  # changes before this place stay as they are
         self._safe: bool | None = None
 
     def run(self, changes: Iterable[RowChange]) -> list[RowChange]:
-        """Take all changes; gives what is left."""
+        """Take all changes; returns the remaining ones."""
         for change in changes:
             self._add(change)
         return self._left
@@ -149,11 +148,11 @@ def _merge(plan: TablePlan, first: RowChange, second: RowChange) -> RowChange | 
     forgets = plan.forgets_rows and not plan.insert_replaces and first.raw_after is None  # no event says "nothing"
     if kinds == (ChangeKind.INSERT, ChangeKind.DELETE) and forgets:
         return RowChange(plan, ChangeKind.NOTHING, first.after, None, False)
-    return None  # what the source can't have done, or what a row beside this one has a part in
+    return None  # impossible at the source, or a neighbouring row is involved
 
 
 def _safe_merge(plan: TablePlan, second: RowChange) -> RowChange | None:
-    """In safe mode a change only says what the row shall be; a REPLACE also removes who holds another key of it."""
+    """In safe mode a change only says what the row shall be; a REPLACE also removes rows with another key of it."""
     if second.after is not None:
         return RowChange(plan, ChangeKind.INSERT, None, second.after, True)
     if plan.forgets_rows:

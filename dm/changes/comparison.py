@@ -1,22 +1,22 @@
 """Conditions that find a row again: by its key, or by all of its bytes.
 
-By key, the server's own idea of equality is right: the unique index uses the same. But it must be the column that is
-compared, and ENUM, SET and BIT are written as numbers:
+For a key, the server's own equality is right: the unique index uses the same. But the column itself must be compared,
+and ENUM, SET and BIT are written as numbers:
 
-- In a list of tuples MySQL compares an ENUM or a SET with the *text* of the number, and MariaDB a BIT of 64 bits as
-  signed: `(e, n) IN ((1, 5))` finds nothing where `e = 1 AND n = 5` does. Such keys are spelled out.
-- The 64th member of a SET is the sign of its number: it equals no positive one. And from the 54th member on numbers are
-  compared as doubles unless an index is used: `set | 0` is the number as an integer.
+- In a list of tuples MySQL compares an ENUM or a SET with the *text* of the number, and MariaDB compares a BIT of 64
+  bits as signed: `(e, n) IN ((1, 5))` finds nothing where `e = 1 AND n = 5` does. Such keys are spelled out.
+- The 64th member of a SET is the sign of its number: it equals no positive one. And from the 54th member on, numbers
+  are compared as doubles unless an index is used: `set | 0` is the number as an integer.
 
-Without a key the row must be *that* row, so every column is compared for the same bytes:
+Without a key the condition must find exactly *that* row, so every column is compared for the same bytes:
 
-- `=` on text follows the collation ("a" = "A "), and even the `_bin` ones ignore trailing spaces; the bytes are
-  compared instead, after the literal is converted to the column's character set as an INSERT would do. Where the
-  column is indexed the plain comparison stands beside it, so that the index can be used.
-- JSON compares numbers by value (1 = 1.0); its printed form does not. The literal takes the way through the type.
-- A FLOAT is compared with the exact decimal expansion of its double, which the literal encoder gives.
+- `=` on text follows the collation ("a" = "A "), and even the `_bin` ones ignore trailing spaces. So the bytes are
+  compared instead, after the literal is converted to the column's character set as an INSERT would do. If the column is
+  indexed, the plain comparison is added, so that the index can be used.
+- JSON compares numbers by value (1 = 1.0); its printed form does not. The literal is converted through the type.
+- A FLOAT is compared with the exact decimal expansion of its double, which the literal encoder writes.
 - 0 and -0 are equal to MySQL: the printed sign tells them apart. MariaDB stores 0 for both.
-- Geometries and vectors are compared as bytes, since `=` knows them as shapes or not at all.
+- Geometries and vectors are compared as bytes, since `=` compares them as shapes or not at all.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _SIMPLE = INTEGERS | TEMPORAL | frozenset(FIXED_BYTES) | {"decimal", "bit", "yea
 
 
 def equal(column: MappedColumn, literal: bytes) -> bytes:
-    """The condition that a column of a key has the value of the literal; the server may use an index for it."""
+    """The condition that a key column has the value of the literal; the server may use an index for it."""
     if column.target.base == "set" and len(literal) >= _LONG_DIGITS and literal.isdigit():
         number = int(literal)
         signed = number - (1 << 64) if number >> 63 else number
@@ -48,7 +48,7 @@ def equal(column: MappedColumn, literal: bytes) -> bytes:
 
 
 def listed(columns: Sequence[MappedColumn]) -> bool:
-    """Whether a list of literals, or of tuples of them, finds what comparing column by column finds."""
+    """Whether a list of literals, or of tuples of them, finds the same as comparing column by column."""
     if len(columns) == 1:
         target = columns[0].target
         return target.base != "set" or len(target.members) <= _EXACT_BITS

@@ -1,11 +1,11 @@
 """Columns that a route adds: parts of the source's names, the same for every row of one source table.
 
-To everything behind the decoder such a column is one of the source's: it stands at the end of each row image, goes
-through keys, folds, conditions and statements like any other, and so is part of a key where the target's table says so.
-Two source tables whose rows differ in nothing else then neither collide nor wait for each other.
+After the decoder such a column is like one of the source's. It is at the end of each row image, takes part in keys,
+folds, conditions and statements, and so belongs to a key if the target's table says so. Two source tables whose rows
+are otherwise equal then neither collide nor wait for each other.
 
-The value is sent as text, which the target converts to the column's character set; it is a strict session that fails
-rather than stores another text. BINARY(n) pads and ENUM and SET have members, so these are refused.
+The value is sent as text, which the target converts to the column's character set. The session is strict: it fails
+rather than store another text. BINARY(n) pads and ENUM and SET have members, so these are refused.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _VARIABLE_BYTES: Final = frozenset(BLOB_BYTES) | {"varbinary"}
 
 @dataclass(frozen=True, slots=True)
 class ConstantColumn:
-    """A column as if the source had it, and its value in every row."""
+    """A column as if the source had it, with its value for every row."""
 
     column: Column
     value: bytes

@@ -1,10 +1,10 @@
-"""From a column value to the part of a key that stands for it.
+"""From a column value to its part of a key.
 
-Two values that the target's column would hold as equal must give equal parts, whichever shard they come from: the part
-is computed as the *target's* type. Where that can't be promised (a conversion that rounds, cuts or reinterprets, a text
-collation with no server to ask) there is no fold, and the caller lets all values of the column count as one.
+Two values that are equal in the target's column must have equal parts, whichever shard they come from. So the part is
+computed as the *target's* type. If that can't be promised (a conversion that rounds, cuts or reinterprets, a text
+collation with no server to ask), there is no fold, and the caller treats all values of the column as one.
 
-Numbers rest on Python's rule that equal numbers of different types hash alike: 5, 5.0 and Decimal("5.00") are one key,
+Numbers rely on Python's rule that equal numbers of different types hash alike: 5, 5.0 and Decimal("5.00") are one key,
 and so are 0.0 and -0.0, as in the server.
 """
 
@@ -24,13 +24,13 @@ from dm.type_family import BYTES, CHARACTERS, FIXED_BYTES, FLOATS, INTEGERS, LON
 Fold = Callable[[Value], Hashable]
 
 _LONG: Final = 64
-# A table's row has at most 65535 bytes, so has a VARCHAR.
+# A table's row has at most 65535 bytes, and so has a VARCHAR.
 _CHARACTER_BYTES: Final = {"utf8mb4": 4, "utf8mb3": 3, "utf8": 3, "ascii": 1, "latin1": 1}
 _MULTI_BYTE: Final = frozenset({"gbk", "gb2312", "gb18030", "big5", "euckr", "ujis", "eucjpms"})
 
 
 def faithful(source: Column, target: Column) -> bool:
-    """Whether every value the target accepts from the source is there the same value, not a rounded or padded one."""
+    """Whether every value that the target accepts from the source is stored unchanged, not rounded or padded."""
     of, to = source.base, target.base
     if of in TEXTS and to in TEXTS and "binary" not in (source.charset, target.charset):
         return _long_enough(source, target)
@@ -69,7 +69,7 @@ def _long_enough(source: Column, target: Column) -> bool:
 
 
 def fold_for(source: Column, target: Column, prefix: int | None, weights: Weights | None) -> Fold | None:
-    """How values of a source column become parts of a key over the target column; None where none can be promised."""
+    """How values of a source column become parts of a target key; None if no fold can be promised."""
     if not faithful(source, target):
         return None
     base = source.base
@@ -93,7 +93,7 @@ def fold_for(source: Column, target: Column, prefix: int | None, weights: Weight
 
 
 def itself(value: Value) -> Hashable:
-    """The fold of values that are equal where they are the same."""
+    """The fold of values that are equal only if they are the same."""
     return value
 
 
@@ -114,7 +114,7 @@ def _short(part: bytes) -> bytes:
 
 
 def _bytes_fold(prefix: int | None) -> Fold:
-    # BINARY pads with zero bytes. They don't count, whether this source's column or another one's is such.
+    # BINARY pads with zero bytes. They don't count, whether this source's column or another's is BINARY.
     def fold(value: Value) -> Hashable:
         if not isinstance(value, bytes):
             return value
@@ -160,7 +160,7 @@ def _weighed(of: str, collation: str, prefix: int | None, weights: Weights, stri
 
 
 def _binary_text_fold(of: str, to: str, prefix: int | None, weights: Weights | None) -> Fold | None:
-    """Under a _bin collation equal text is equal bytes, but for trailing spaces, which PAD SPACE ignores."""
+    """Under a _bin collation equal text is equal bytes, except for trailing spaces, which PAD SPACE ignores."""
     if to not in ASCII_CHARSETS or of not in ASCII_CHARSETS:
         return None
     convertible = of == to or {of, to} <= UTF8_CHARSETS

@@ -1,30 +1,31 @@
 """Many changes in few statements, with the result of applying them one by one.
 
-One rule carries everything: *a change may move over another only if they have no key in common* (`keys.py`). For each
-change the last statement that touches one of its keys is known; it may join any later statement of its own table,
-operation and column list, else it starts a new one at the end. It joins no statement that touches its keys, so within a
-statement all keys are disjoint and the order of rows has no meaning.
+Everything follows from one rule: *a change may move past another only if they have no key in common* (`keys.py`). For
+each change the last statement that touches one of its keys is known. The change may join any later statement of its own
+table, operation and column list; otherwise it starts a new one at the end. It joins no statement that touches its keys,
+so within a statement all keys are disjoint and the order of rows has no meaning.
 
-Why disjoint keys commute, even on a target that isn't what the source was:
+Why disjoint keys commute, even on a target that differs from the source:
 
-- In safe mode every statement is a REPLACE, or a DELETE by the row key. REPLACE(r) removes whoever holds a key of r.
-  Two of them with disjoint keys never touch each other's row, whatever else they remove: they commute in any state.
+- In safe mode every statement is a REPLACE, or a DELETE by the row key. REPLACE(r) removes every row that holds a key
+  of r. Two of them with disjoint keys never touch each other's row, whatever else they remove: they commute in any
+  state.
 - Outside safe mode the claim "this change touches these keys only" holds if the row really has the keys of the before
-  image. On a table with one unique key that is so by construction. With several, the statement demands it: the WHERE
+  image. On a table with one unique key that is so by construction. With several, the statement requires it: the WHERE
   of a grouped UPDATE or DELETE compares the columns of all unique keys, and REPLACE (`insert-mode: replace`) must
   replace nothing. The counts prove it for every row.
-- Where the two worlds meet in one batch (safe mode ends), nothing moves across the border. Nothing moves over a row of
-  a table with triggers, nor over a change with an unknown key, nor over an INSERT that takes the place of other rows
-  without a REPLACE (`insert-mode: replace` where that is not allowed).
+- If safe mode ends inside a batch, nothing moves across that border. Nothing moves past a row of a table with triggers,
+  past a change with an unknown key, or past an INSERT that replaces other rows without a REPLACE (`insert-mode:
+  replace` where that is not allowed).
 
-Whatever is not as expected, a count or an error, ends the attempt: the transaction is rolled back and the changes are
-applied one by one, so the outcome, the error included, is the serial one.
+An unexpected count or error ends the attempt. The transaction is rolled back and the changes are applied one by one, so
+the outcome, the error included, is the serial one.
 
-UPDATE becomes INSERT .. ON DUPLICATE KEY UPDATE where the plan allows it and all keys keep their bytes. The server
-counts 2 for a row it changed, 1 for one it inserted, 0 for one that was so already (MySQL Reference Manual, "INSERT ...
-ON DUPLICATE KEY UPDATE"; without CLIENT_FOUND_ROWS), so only the sum 2n proves n changed rows. With several unique
-keys the row it finds may be another one, that holds one of the keys: each assignment then asks whether the row has
-*all* keys of the image, and leaves it alone if not, which the count shows.
+UPDATE becomes INSERT .. ON DUPLICATE KEY UPDATE if the plan allows it and all keys keep their bytes. The server counts
+2 for a row it changed, 1 for one it inserted, 0 for an unchanged one (MySQL Reference Manual, "INSERT ... ON DUPLICATE
+KEY UPDATE"; without CLIENT_FOUND_ROWS), so only the sum 2n proves n changed rows. With several unique keys the server
+may find another row that holds one of the keys. So each assignment checks whether the row has *all* keys of the image,
+and leaves it alone if not. The count shows that.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _ONE_ROW: Final = b" LIMIT 1"
 
 @shared
 class Verb(IntEnum):
-    """What the statement of a group does."""
+    """What a group's statement does."""
 
     INSERT = 0
     REPLACE = 1
@@ -76,7 +77,7 @@ class Verb(IntEnum):
 @shared
 @dataclass(slots=True, eq=False)
 class Group:
-    """One statement in the making."""
+    """An unfinished statement."""
 
     verb: Verb
     plan: TablePlan
@@ -109,7 +110,7 @@ class _Batch:
             self._append(row_statements(change), ())
             self._fence()
         elif plan.upsert and change.safe:
-            # What the source doesn't know of a row depends on which of two statements meets it first.
+            # A column missing at the source depends on which of two statements meets the row first.
             self._append(row_statements(change), (*keys, table_key(plan.target)))
         elif change.before is None:
             self._insert(change, keys)
@@ -139,7 +140,7 @@ class _Batch:
 
     def _update(self, change: RowChange, before: Row, after: Row, keys: tuple[Key, ...]) -> None:
         plan = change.plan
-        # A row that stays as it was can't be counted in an INSERT .. ON DUPLICATE KEY UPDATE.
+        # An unchanged row can't be counted in an INSERT .. ON DUPLICATE KEY UPDATE.
         by_insert = (
             plan.updates_by_insert and not change.safe and not key_changed(plan, before, after) and before != after
         )
@@ -160,7 +161,7 @@ class _Batch:
             at = last.get(key, -1)
             after = at if at > after else after
         if verb is Verb.INSERT and not plan.keyed:
-            after -= 1  # rows of a keyless table stay in order inside one INSERT as well
+            after -= 1  # rows of a keyless table stay in order inside one INSERT, too
         signature = (id(plan), verb, change.safe)
         at = self._open.get(signature, -1)
         if at > after and at > self._floor:
@@ -201,10 +202,10 @@ def grouped(changes: Sequence[RowChange], *, limit: int = DEFAULT_BYTES) -> list
 
 
 class _GroupChanges(Protocol):
-    """The loop over a batch."""
+    """Groups the changes of a batch."""
 
     def __call__(self, changes: Sequence[RowChange], limit: int, /) -> Sequence[Group | list[ApplyStatement]]:
-        """The groups in order; the statements of a change that is in none."""
+        """The groups in order; the statements of a change without a group."""
         ...
 
 
@@ -254,7 +255,7 @@ def _delete(group: Group, columns: tuple[MappedColumn, ...]) -> bytes:
         return _delete_by_index(plan) + where
     where = _names(plan.row_key) + b" IN (" + b",".join(group.rows) + b")"
     if len(columns) > len(plan.row_key):
-        # The first condition is for the optimizer, which makes ranges of a key's own columns only.
+        # The first condition is for the optimizer, which only makes ranges of a key's own columns.
         text = plan.all_key_values if columns[len(plan.row_key) :] == plan.verified else listed_text(columns)
         where += b" AND " + _names(columns) + b" IN ("
         where += b",".join([_listed(plan, text, image) for image in group.images]) + b")"
@@ -264,10 +265,9 @@ def _delete(group: Group, columns: tuple[MappedColumn, ...]) -> bytes:
 def _delete_by_index(plan: TablePlan) -> bytes:
     """DELETE of several rows up to its condition.
 
-    Left to itself, a server that takes the table for a small one reads all of it (it may be one that was just filled or
-    renamed, with old statistics) and locks every row on the way: lanes then wait for each other's rows, or deadlock.
-    MariaDB has no way to tell it in a DELETE: there FORCE INDEX is for the form with several tables, and ignored
-    (10.11, EXPLAIN; so it is in MySQL).
+    A server that takes the table for a small one (just filled or renamed, with old statistics) reads all of it and
+    locks every row on the way: lanes then wait for each other's rows, or deadlock. MariaDB has no hint for that in a
+    DELETE: FORCE INDEX is for the form with several tables, and is ignored there (10.11, EXPLAIN; the same in MySQL).
     """
     table, index = plan.target.sql, plan.row_index
     if plan.flavor == "mariadb" or "*/" in plan.target.table + index:
@@ -277,7 +277,7 @@ def _delete_by_index(plan: TablePlan) -> bytes:
 
 
 def _alone(change: RowChange) -> list[ApplyStatement]:
-    """The statements of a change that others may move over: only of a row that has all the keys of the before image."""
+    """The statements of a movable change: only for a row that has all the keys of the before image."""
     plan, before, single = change.plan, change.before, row_statements(change)
     if before is None or change.safe or not (plan.keyed and plan.verified):
         return single
@@ -291,7 +291,7 @@ def _whole(plan: TablePlan, row: Row) -> bytes | None:
         return None
     try:
         return plan.values(row)
-    except TypeError:  # what the encoders raise for ABSENT; looking for it first would cost every row
+    except TypeError:  # encoders raise this for ABSENT; checking for it first would cost time per row
         if any(value is ABSENT for value in row):
             return None
         raise
@@ -308,7 +308,7 @@ def _listed(plan: TablePlan, text: RowText, row: Row) -> bytes:
         return text(row)
     except TypeError:
         for column in plan.row_key + plan.verified:
-            known(plan, column, row)  # raises what is to be said of a column that the image lacks
+            known(plan, column, row)  # raises the proper error for a column that the image lacks
         raise
 
 
@@ -316,6 +316,6 @@ def _on_duplicate(plan: TablePlan) -> bytes:
     new = {column.at: b"VALUES(" + column.sql + b")" for column in plan.columns}
     if plan.unique_indexes > 1 or plan.identity:
         same = b" AND ".join([column.sql + b"<=>" + new[column.at] for column in plan.row_key + plan.verified])
-        # Assignments work from left to right: a key column that was set still compares as equal.
+        # Assignments run from left to right: a key column that was set still compares as equal.
         new = {column.at: b"IF(" + same + b"," + new[column.at] + b"," + column.sql + b")" for column in plan.columns}
     return b" ON DUPLICATE KEY UPDATE " + b",".join([column.sql + b"=" + new[column.at] for column in plan.columns])

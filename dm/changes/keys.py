@@ -1,14 +1,14 @@
 """The keys of a change: what it may collide with at the target.
 
 Two changes may be applied in either order, or at the same time, if they have no key in common. So a change has one key
-for every unique index of the target and every image (before and after): that is where it takes a row away and where it
-puts one. A NULL in an index collides with nothing. With foreign keys checked, a child has its parents' keys as well.
+for every unique index of the target and every image (before and after): there it removes a row, or puts one. A NULL in
+an index collides with nothing. If foreign keys are checked, a child has its parents' keys as well.
 
-A part of a key that can't be computed (a function, a generated column, a collation nobody can be asked about) counts as
-one value for all rows. A part that is *unknown* in this change only, because the source logs partial row images, makes
-the key `WILD`: it collides with everything, for only this change knows that it is so.
+If a part of a key can't be computed (a function, a generated column, a collation that no server can weigh), it counts
+as one value for all rows. If a part is *unknown* in this change only, because the source logs partial row images, the
+key is `WILD`. It collides with everything, because no other change knows of the gap.
 
-A token (table and columns) stands in front: equal values of different indexes are different keys.
+A token (table and columns) precedes the values: equal values of different indexes are different keys.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ class KeyValue(NamedTuple):
     """A column's place in the row, and how its value folds."""
 
     at: int
-    fold: Fold | Literal[True] | None  # by a function, as it is (True), to one for all rows (None)
+    fold: Fold | Literal[True] | None  # a function, unchanged (True), or one value for all rows (None)
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFunction:
-    """How one key is read from a row image; `parts` says the same of an image that leaves nothing out."""
+    """How one key is read from a row image; `parts` does the same for a complete image."""
 
     read: Callable[[Row], Key | None]
     token: str
-    parts: tuple[KeyValue, ...] | None  # None: it can't be told before
+    parts: tuple[KeyValue, ...] | None  # None: unknown in advance
 
 
 WILD: Final[Key] = ("*",)
@@ -48,7 +48,7 @@ WILD: Final[Key] = ("*",)
 
 
 class KeyPart:
-    """One column of a key: where its value stands in the row, and how it folds."""
+    """One column of a key: the place of its value in the row, and its fold."""
 
     __slots__ = ("at", "column", "fold", "prefix")
 
@@ -65,7 +65,7 @@ class KeyPart:
 
 
 def table_key(table: TableName) -> Key:
-    """The key all changes of one table share where their order must be kept."""
+    """The key that all changes of one table share if their order must be kept."""
     return (sys.intern(str(table)),)
 
 
@@ -128,17 +128,17 @@ class Keyed(Protocol):
 
     @property
     def order_key(self) -> Key | None:
-        """The key that all its changes share; None where they need no order."""
+        """The key that all its changes share; None if they need no order."""
         ...
 
     @property
     def key_functions(self) -> Sequence[KeyFunction]:
-        """How the others are read."""
+        """How the other keys are read."""
         ...
 
 
 class KeyedChange(Protocol):
-    """What keys are read from: a `RowChange`."""
+    """The source of keys: a `RowChange`."""
 
     keys: tuple[Key, ...] | None
 
@@ -183,7 +183,7 @@ def keys_of(change: KeyedChange) -> tuple[Key, ...]:
 
 
 def completed(after: Row, before: Row) -> Row:
-    """The after image with what it leaves out taken from the before image."""
+    """The after image, completed from the before image."""
     return tuple(_known(new, old) for new, old in zip(after, before, strict=True))
 
 

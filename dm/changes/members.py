@@ -1,8 +1,8 @@
-"""ENUM and SET values travel as numbers; a number means the label that stands there, on each side its own.
+"""ENUM and SET values travel as numbers; each side maps a number to its own label.
 
-Where source and target list the same labels in the same order, the number goes as it is. Else it is translated: the
-number of the target's member with the very same label. It is never sent as text: a label that the target lacks but that
-looks like a number would be taken for one (MySQL Reference Manual, "The ENUM Type").
+If source and target have the same labels in the same order, the number is sent unchanged. Otherwise it is translated to
+the number of the target's member with the very same label. It is never sent as text: a label that the target lacks but
+that looks like a number would be taken for one (MySQL Reference Manual, "The ENUM Type").
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def _same(value: Value) -> Value:
 
 
 def label_of(source: Column) -> Callable[[Value], Value]:
-    """How a number of the source's ENUM or SET becomes the text of its labels, for a target column that holds text."""
+    """How a number of the source's ENUM or SET becomes label text, for a text column at the target."""
 
     def enum_label(value: Value) -> Value:
         if not isinstance(value, int):

@@ -1,20 +1,20 @@
-"""Whether a target column has room for each value of the source's: what it may take for another value without a word.
+"""Whether a target column holds each value of the source's, or may silently store another value.
 
-A strict server refuses what is out of range, too long or not of the type. But it rounds fractions, cuts white space
-(line ends and tabs, too) at the end of a text that is too long and pads bytes without an error, and reads text and
-numbers its own way where they go into another kind of type: 2 into an ENUM is its second member, 5 into a YEAR is 2005.
-NULL into a column without NULL is refused, too, but for two kinds of column, which put in what comes next or is now. So
-a column may change values unless it is listed here. This is another question than `faithful` asks of keys, where equal
-values must stay equal. What the servers do was measured, each type into each (tests/live/changes/test_narrowing.py),
-and all of Unicode into each character set.
+A strict server refuses what is out of range, too long or not of the type. But without an error it rounds fractions,
+pads bytes, and cuts white space (line ends and tabs, too) at the end of a text that is too long. It also reads text and
+numbers its own way in another kind of type: 2 in an ENUM is its second member, 5 in a YEAR is 2005. It refuses NULL in
+a column without NULL, except in two kinds of columns, which store the next number or the present time. So a column may
+change values unless it is listed here. This is another question than `faithful` asks of keys, where equal values must
+stay equal. The servers' behaviour was measured, each type into each (tests/live/changes/test_narrowing.py), and all of
+Unicode into each character set.
 
 Some pairs that would change few values or none are left out on purpose:
 
-- TIMESTAMP and DATETIME: the one is a moment, the other what a clock shows, and in which time zone nobody knows.
-- FLOAT, DOUBLE, BIT, YEAR and INET6 as text, and DECIMAL fractions as DOUBLE: the same, but not in the same words.
+- TIMESTAMP and DATETIME: the one is a moment, the other a clock reading in an unknown time zone.
+- FLOAT, DOUBLE, BIT, YEAR and INET6 as text, and DECIMAL fractions as DOUBLE: the same value, but written differently.
 - Integers of more than six digits as FLOAT, which has room for some, but a server prints no more digits of it.
-- Bytes as text (and labels that are bytes), shapes as either, text as numbers or dates, and text as MySQL's JSON:
-  another text of a like document.
+- Bytes as text (and labels that are bytes), shapes as either, text as numbers or dates, and text as MySQL's JSON: the
+  result is another text of an equivalent document.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _DOUBLE_DIGITS: Final = 15
 _DOUBLE_BITS: Final = 53
 _LONGEST_BIT: Final = 64
 _UTF8: Final = frozenset({"utf8mb4", "utf8mb3", "utf8", "ascii"})
-# Both servers take a few characters that these sets lack for others that they have: any supplementary one may become a
-# byte of TIS-620, and U+6661 becomes U+6659 in CP932. Into every other set the conversion of what is lacking fails.
+# Both servers convert a few characters that these sets lack to others: any supplementary one may become a byte of
+# TIS-620, and U+6661 becomes U+6659 in CP932. For every other set such a conversion fails.
 _CONFUSED: Final = frozenset({"tis620", "cp932"})
 
 
 def keeps_values(source: Column, target: Column) -> bool:
-    """Whether every value but NULL that a strict target accepts from the source is the same value there."""
+    """Whether a strict target stores every value but NULL that it accepts from the source unchanged."""
     of, to = source.base, target.base
     if of in INTEGERS or of == "year":
         return _keeps_integer(source, target)
@@ -51,7 +51,7 @@ def keeps_values(source: Column, target: Column) -> bool:
     if of == "decimal":
         return _keeps_decimal(source, target)
     if of in FLOATS:
-        # A number of decimals rounds what has none, or another number of them.
+        # A column with decimals rounds a value with none, or with another number of them.
         return (to == of and target.decimals == source.decimals) or (to in (of, "double") and target.decimals is None)
     if of in TEMPORAL:
         return _keeps_time(source, target)
@@ -59,7 +59,7 @@ def keeps_values(source: Column, target: Column) -> bool:
         return _keeps_text(source, target)
     if of in MEMBERED:
         return to == of or (source.charset != "binary" and to in TEXTS and _keeps_labels(source, target))
-    if of == "json":  # sent as text, which ends in no white space
+    if of == "json":  # sent as text, which never ends in white space
         return to == of or (to in TEXTS and _keeps_characters("utf8mb4", target.charset))
     if of in BYTES:
         return (to in BYTES and to != "binary") or (of == to and source.length == target.length)
@@ -71,7 +71,7 @@ def keeps_values(source: Column, target: Column) -> bool:
 def refuse_narrower(
     source: TableName, target: TableName, columns: Iterable[tuple[Column, Column]], *, null_is_now: bool
 ) -> None:
-    """Raise DMError `columns-narrower` where one of these columns of the target may change values of the source's.
+    """Raise DMError `columns-narrower` if one of these target columns may change values of the source's.
 
     `null_is_now`: NULL in a TIMESTAMP without NULL is the present moment there.
     """
@@ -92,7 +92,7 @@ def refuse_narrower(
 
 
 def _of_null(source: Column, target: Column, null_is_now: bool) -> str:
-    """What the target makes of the source's NULL without an error, for a person; empty where it does not."""
+    """What the target makes of the source's NULL without an error, for a person; empty if it refuses."""
     if source.nullable and target.auto_increment:
         return " AUTO_INCREMENT: NULL becomes the next number"
     if source.nullable and not target.nullable and target.base == "timestamp" and null_is_now:
@@ -106,7 +106,7 @@ def _described(column: Column) -> str:
 
 
 def _printed(target: Column) -> bool:
-    """Whether the column takes the text of a number or a time as it is."""
+    """Whether the column takes the text of a number or a time unchanged."""
     return target.base in TEXTS or (target.base in BYTES and target.base != "binary")
 
 
@@ -161,12 +161,12 @@ def _keeps_text(source: Column, target: Column) -> bool:
         return to != "binary"
     if to not in TEXTS or not _keeps_characters(source.charset, target.charset):
         return False
-    # A CHAR loses spaces at the end, which only the text of another one has not.
+    # A CHAR loses spaces at the end, which the text of another CHAR never has.
     return (of == "char" or to != "char") and _long_enough(source, target)
 
 
 def _keeps_labels(source: Column, target: Column) -> bool:
-    # They are sent as text. The servers take spaces from a label's end when it is made.
+    # They are sent as text. The servers remove spaces at a label's end when it is defined.
     to, charset = target.base, target.charset
     if not _keeps_characters("utf8mb4", charset):
         return False
@@ -182,10 +182,10 @@ def _keeps_characters(source: str | None, target: str | None) -> bool:
 
 
 def _long_enough(source: Column, target: Column) -> bool:
-    """Whether each text of a column is short enough for another one, which would cut white space at its end quietly."""
+    """Whether each text fits into another column, which would silently cut white space at its end."""
     of, to = source.base, target.base
     if to == "longtext":
-        return True  # no packet is so long
+        return True  # no packet is that long
     as_bytes = source.charset == target.charset or {source.charset, target.charset} <= _UTF8
     if of in LONG_TEXT_BYTES and to in LONG_TEXT_BYTES and as_bytes:
         return LONG_TEXT_BYTES[of] <= LONG_TEXT_BYTES[to]

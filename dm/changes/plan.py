@@ -1,35 +1,35 @@
 """How the changes of one source table become changes of one target table: worked out once per pair of structures.
 
-Everything that depends on the structures only is decided here, so that the way of a row is a few calls of prepared
+Everything that depends on the structures alone is decided here, so that a row needs only a few calls of prepared
 functions: which column goes where, which keys order the changes, which key finds a row again, which statements are
 allowed.
 
-`keyed` tables have a primary key, or a unique key without NULLs, whose columns all come from the source row unchanged.
-Only these can be replayed (safe mode); everything else is applied exactly once, in order, by comparing whole rows.
-Where that key is unique at the target only, rows of the source may exchange its values. A row is then found by the
-source's own key besides (`identity`): in a replay the one that holds the key by now may be another row.
+`keyed` tables have a primary key, or a unique key without NULLs, whose columns all come unchanged from the source row.
+Only these can be replayed (safe mode). Everything else is applied exactly once, in order, by comparing whole rows. If
+that key is unique at the target only, rows of the source may exchange its values. Then the source's own key also
+identifies the row (`identity`): in a replay another row may hold the key by now.
 
-What may not be done to a table, and why:
+What is forbidden for a table, and why:
 
 - REPLACE, if the target has columns the source lacks (it would reset them), or if rows of other tables refer to it and
   the target checks that (it would delete the parent). `upsert` says so: UPDATE, and INSERT if there was no row.
 - INSERT .. ON DUPLICATE KEY UPDATE, with columns the source lacks (they may have no default), or with triggers, which
   would see an INSERT.
 - Changing the order of changes, if triggers or checked foreign keys make one row's change depend on other rows.
-- Leaving out what a later change of the row makes up for (`compact`), if the target might have refused it: each column
+- Dropping a value that a later change of the row replaces (`compact`), if the target might have refused it: each column
   must have the source's own type there, and nothing there may judge or compute values.
 
-`ordered` tables go to the one ordered lane, exactly once and in the source's order: those without a key, and, where the
-target checks foreign keys, those that a foreign key joins, over however many steps,
+The one ordered lane applies `ordered` tables, exactly once and in the source's order. These are the tables without a
+key. If the target checks foreign keys, they include tables that foreign keys join, over any number of steps,
 
 - to a table without a key, whose rows could not wait for theirs in another lane, or
-- by foreign keys that change rows by themselves (`cascades`). What such a change does depends on all rows that are
-  there at that moment. So these are never replayed either.
+- through foreign keys that change rows themselves (`cascades`). The effect of such a change depends on all rows at that
+  moment. So these are never replayed either.
 
-Where several tables are merged into one, those without a key take the others along (`dm.changes.shared_keys`).
+If several tables are merged into one, a table without a key makes the others ordered, too (`dm.changes.shared_keys`).
 
-The changes of other joined tables carry their parents' keys and are free otherwise. While they are replayed, rows of
-two times stand together, so nothing is checked then (`RowChange.unchecked`): the source has checked it all.
+The changes of other joined tables carry their parents' keys and are otherwise free. During a replay, rows of two
+moments exist together, so nothing is checked then (`RowChange.unchecked`): the source has checked it all.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
 from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
-# Beyond this the optimizer may give up the ranges of an IN list; INSERTs gain nothing more either.
+# Beyond this the optimizer may drop the ranges of an IN list; INSERTs gain nothing more either.
 STATEMENT_ROWS: Final = 500
 _LONG_TYPES: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | {"json"}) - {"tinytext", "tinyblob"}
-# The beginning of a number or a string; functions and expressions begin with a word or a parenthesis.
+# The first character of a number or a string; functions and expressions begin with a word or a parenthesis.
 _LITERAL: Final = re.compile(r"[-+]?\.?\d|'|\"|_\w+\s*['\"]|[bxn]'|(?:true|false)$", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """What holds for all tables of a subtask."""
+    """What applies to all tables of a subtask."""
 
     flavor: Flavor  # the target's
-    weights: Weights | None = None  # whom to ask about collations; None: text keys under collations count as one value
+    weights: Weights | None = None  # knows collations; None: text keys under collations count as one value
     foreign_key_checks: bool = False
     insert_mode: InsertMode = "insert"
     multiple_rows: bool = True
@@ -94,12 +94,12 @@ class TablePlan:
     keyed: bool
     ordered: bool  # its changes keep the source's order among each other and with those of all such tables
     linked: bool  # foreign keys that the target checks begin or end here
-    cascades: bool  # they change rows by themselves
+    cascades: bool  # foreign keys here change rows themselves
     row_key: tuple[MappedColumn, ...]  # finds a row of a keyed table
-    identity: tuple[MappedColumn, ...]  # the source's key, where rows of the source may exchange values of the row key
+    identity: tuple[MappedColumn, ...]  # the source's key, if rows of the source may exchange values of the row key
     row_index: str  # the index of the row key, empty without one
     key_values: RowText  # of the row key, as an element of a list
-    all_key_values: RowText  # and of the columns that are verified
+    all_key_values: RowText  # of the row key and the verified columns
     comparisons: tuple[tuple[int, Comparison], ...]  # find a row of a keyless table: index in the row, condition
     other_keys: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
     verified: tuple[MappedColumn, ...]  # further key columns, compared where the order of changes was altered
@@ -136,15 +136,15 @@ def build_plan(
     constants: Sequence[ConstantColumn] = (),
     shared: SharedKeys | None = None,
 ) -> TablePlan:
-    """The plan for rows of `source`, as the binlog holds them, at `target`; raises DMError where columns don't fit.
+    """The plan for rows of `source`, as the binlog holds them, at `target`; raises DMError when columns don't match.
 
-    `shared` is what the plans of all source tables of that target have in common; it learns from this one.
+    `shared` is what the plans of all source tables of that target have in common; this plan adds to it.
     """
     shared = SharedKeys() if shared is None else shared
     schema, checked = target.schema, options.foreign_key_checks
     mapped = map_columns(source.name, [*wire, *(each.column for each in constants)], schema, options.flavor)
     if options.narrower_columns == "pause":
-        # Those of routes are fitted to the target's.
+        # Columns of routes take the target's type.
         pairs = ((column.source, column.target) for column in mapped if column.at < len(wire))
         refuse_narrower(source.name, schema.name, pairs, null_is_now=target.null_is_now)
     by_name = {column.target.name.lower(): column for column in mapped}
@@ -154,7 +154,7 @@ def build_plan(
     shared.plans += 1
     shared.keyless = shared.keyless or not keyed
     if target.linked and not keyed and not target.keyless_kin:
-        # Its kin took it for a table with a key, as the target's structure says.
+        # Linked tables treated it as a keyed table, as the target's structure says.
         raise DMError("foreign-key-kin-keyless", table=schema.name)
     own = options.local_time.own_columns(schema, by_name) if written else ()
     extra = any(c.generated is None and c.name.lower() not in by_name for c in schema.columns)
@@ -218,7 +218,7 @@ def _same_default(column: MappedColumn) -> bool:
 
 
 def _same_values(schema: TableSchema, mapped: Sequence[MappedColumn], constant_from: int) -> bool:
-    """Whether the target takes every row that the source had, as far as the row alone decides."""
+    """Whether the target accepts every row that the source had, as far as the row alone decides."""
     if schema.checks or len(mapped) != len(schema.columns):
         return False
     if any(part.column is None for index in schema.unique_indexes for part in index.parts):
@@ -238,7 +238,7 @@ def _same_type(source: Column, target: Column) -> bool:
 
 
 def _size(column: Column) -> tuple[int | None, int | None]:
-    """What limits the column's values; a width that is only for display does not."""
+    """What limits the column's values; a display width does not."""
     if column.base in INTEGERS or column.base == "year" or column.base in _LONG_TYPES:
         return None, None
     if column.base in FLOATS:

@@ -21,7 +21,7 @@ class ChangeKind(IntEnum):
     INSERT = 1
     UPDATE = 2
     DELETE = 3
-    NOTHING = 4  # an INSERT and the DELETE of its row, merged: `before` must not be there
+    NOTHING = 4  # an INSERT and the DELETE of its row, merged: `before` must not exist
 
 
 @shared
@@ -34,8 +34,8 @@ class RowChange:
     before: Row | None  # UPDATE, DELETE
     after: Row | None  # INSERT, UPDATE
     safe: bool  # applied in safe mode: INSERT as REPLACE, UPDATE as DELETE + REPLACE, no affected-count check
-    unchecked: bool = False  # applied without a look at foreign keys where the target checks them
-    # What `keys_of` found; the dispatcher and the worker both ask.
+    unchecked: bool = False  # applied without checking foreign keys that the target would check
+    # The result of `keys_of`; the dispatcher and the worker both need it.
     keys: tuple[Key, ...] | None = field(default=None, repr=False, compare=False)
     # The images as the source wrote them, where they may go to the target so (`dm.changes.event_form`). Of such a
     # change the values of other columns than those of keys may be UNREAD.

@@ -1,19 +1,19 @@
 """Row images that do not hold every column of the row: binlog_row_image MINIMAL and NOBLOB, MariaDB's FULL_NODUP.
 
-Any session can choose its own, so such rows may come at any moment. A column that an image lacks is not NULL; what it
-is depends on the change (measured on MySQL 9.7 and MariaDB 10.11):
+Any session can choose its own, so such rows may come at any moment. A column that an image lacks is not NULL. Its value
+depends on the change (measured on MySQL 9.7 and MariaDB 10.11):
 
     INSERT    its default as it was at the source
     UPDATE    before: not needed to find the row there; after: the same as before
     DELETE    not needed to find the row there
 
-So an INSERT is exact if the default is NULL, which is written, or a literal that is the target's default as well, which
-is left to it. (Defaults that are computed stand in the image, but nothing says that all versions do so.) An UPDATE or a
-DELETE is exact if the image holds what finds the row at the target: its key, or the whole row where there is none. What
-an UPDATE lacks is set to itself where the target would set it to its own time (ON UPDATE CURRENT_TIMESTAMP). And in
-safe mode an UPDATE must leave all unique keys alone: moving a row needs the whole row, to put it where it may be
-missing. A generated column that the target stores as a plain one must be there. All else pauses, before anything of the
-event is placed.
+So an INSERT is exact if the default is NULL, which is written, or a literal that is also the target's default, which is
+left to the target. (Images contain computed defaults, but nothing says that all versions do so.) An UPDATE or a DELETE
+is exact if the image holds what finds the row at the target: its key, or the whole row if there is no key. A column
+that an UPDATE lacks is set to itself if the target would set it to its own time (ON UPDATE CURRENT_TIMESTAMP). In safe
+mode an UPDATE must leave all unique keys alone: moving a row needs the whole row, because the row may be missing at its
+new place. A generated column that the target stores as a plain one must be in the image. Everything else pauses before
+any row of the event is placed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dm.errors import DMError
 
 
 def completed_images(plan: TablePlan, pairs: Sequence[RowPair], *, safe: bool) -> list[RowPair]:
-    """The row changes of one event with partial images, ready to be applied; raises DMError where that is not exact."""
+    """The row changes of one event with partial images; raises DMError if they can't be applied exactly."""
     return [_completed(plan, before, after, safe) for before, after in pairs]
 
 

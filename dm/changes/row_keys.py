@@ -1,7 +1,7 @@
 """Which of a target's keys tell its rows apart: the key that finds a row again, and what the changes of a row touch.
 
-The row key is the first unique index without NULLs whose columns all come from the source row unchanged. The plan says
-what hangs on it (`dm.changes.plan`).
+The row key is the first unique index without NULLs whose columns all come unchanged from the source row. The plan says
+what depends on it (`dm.changes.plan`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ class RowKeys:
     """The columns that tell the rows of one table apart."""
 
     index: str  # the index of the row key, empty without one
-    row_key: tuple[MappedColumn, ...]  # finds a row; empty where nothing does
-    identity: tuple[MappedColumn, ...]  # the source's key, where rows of the source may exchange values of the row key
+    row_key: tuple[MappedColumn, ...]  # finds a row; empty if nothing does
+    identity: tuple[MappedColumn, ...]  # the source's key, if rows of the source may exchange values of the row key
     others: tuple[tuple[MappedColumn, ...], ...]  # the unique keys besides the row key that can be computed
     verified: tuple[MappedColumn, ...]  # further key columns, compared where the order of changes was altered
     columns: frozenset[int]  # indexes in the row of all columns of unique indexes
@@ -63,7 +63,7 @@ def key_functions(
     *,
     foreign_keys: bool,
 ) -> tuple[KeyFunction, ...]:
-    """What computes the keys that a change touches; with `foreign_keys` those of parents and children as well."""
+    """Computes the keys that a change touches; with `foreign_keys` those of parents and children as well."""
     name, wild = target.schema.name, bool(target.referenced)
     uniques = target.schema.unique_indexes
     functions = [_index_key(name, index, by_name, weights, shared, wild=wild) for index in uniques]
@@ -73,7 +73,7 @@ def key_functions(
 
 
 def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> tuple[MappedColumn, ...]:
-    """The columns by which the index finds exactly one row, empty where it can't."""
+    """The columns by which the index finds exactly one row, empty if it can't."""
     found: list[MappedColumn] = []
     for part in index.parts:
         column = by_name.get((part.column or "").lower())
@@ -88,7 +88,7 @@ def _row_key(index: Index, by_name: dict[str, MappedColumn], *, nulls: bool) -> 
 def _identity(
     source: TableSchema, row_key: Sequence[MappedColumn], by_name: dict[str, MappedColumn]
 ) -> tuple[MappedColumn, ...]:
-    """What tells the source's rows apart, where the row key does not: two of them may exchange their values of it."""
+    """What tells the source's rows apart if the row key does not: two rows may exchange their values of it."""
     names = {column.source.name.lower() for column in row_key}
     uniques = source.unique_indexes
     if not row_key or any({(part.column or "").lower() for part in index.parts} <= names for index in uniques):
@@ -121,7 +121,7 @@ def _index_key(
             fold = fold_for(column.source, column.target, part.prefix, weights)
             parts.append(KeyPart(name, column.at, fold, part.prefix))
     if wild and any(part.fold is None for part in parts):
-        # A child can't name the parent row in the same terms, so it could not be kept behind it.
+        # A child can't name the parent row in the same terms, so their order could not be kept.
         return wild_key
     return key_function(table, [shared.part(part) for part in parts])
 

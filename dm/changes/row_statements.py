@@ -19,7 +19,7 @@ from dm.changes.statement import (
 
 
 def statements(changes: Iterable[RowChange]) -> list[ApplyStatement]:
-    """The changes one after the other, row by row."""
+    """The changes one after another, row by row."""
     return [statement for change in changes for statement in row_statements(change)]
 
 
@@ -42,6 +42,6 @@ def row_statements(change: RowChange) -> list[ApplyStatement]:
 
 
 def removes_others(change: RowChange) -> bool:
-    """Whether the change, outside safe mode, deletes rows whose keys it takes without the server telling how many."""
+    """Whether, outside safe mode, the change deletes rows that hold its keys without the server counting them."""
     plan = change.plan
     return plan.insert_replaces and plan.upsert and change.before is None and not change.safe

@@ -16,12 +16,12 @@ RowText = Callable[[Row], bytes]
 
 
 def row_text(columns: Sequence[MappedColumn], opening: bytes = b"", closing: bytes = b"") -> RowText:
-    """What writes these columns of a row, between two texts; compiled where that is possible."""
+    """Writes these columns of a row, between two texts; compiled if possible."""
     return _TWINS()(columns, opening, closing)
 
 
 class _Maker(Protocol):
-    """Makes what writes columns."""
+    """Makes functions that write columns."""
 
     def __call__(self, columns: Sequence[MappedColumn], opening: bytes, closing: bytes, /) -> RowText:
         """For rows of these columns."""

@@ -7,11 +7,11 @@ end:
     UPDATE    DELETE of the old row (only if a key column changed), REPLACE of the new one
     DELETE    DELETE
 
-Tables that must not see a REPLACE (`plan.upsert`) get a small program instead, with the same end: rows that hold
-another unique key of the new row go, then the new row is updated, or the old one becomes it, or it is inserted.
+Tables that must not get a REPLACE (`plan.upsert`) get a small program with the same result. It deletes rows that hold
+another unique key of the new row. Then it updates the new row, or turns the old row into it, or inserts it.
 
-`dm.changes.grouped` and its compiled twin put the same statements of many rows together. When safe mode is on, and why,
-is `dm.syncer.apply.safe_mode_window`'s to say.
+`dm.changes.grouped` and its compiled twin put the same statements of many rows together.
+`dm.syncer.apply.safe_mode_window` decides when safe mode is on, and why.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dm.changes.statement import (
 
 
 def safe_insert(change: RowChange, after: Row) -> list[ApplyStatement]:
-    """INSERT as REPLACE: the row is `after` then, whoever held a key of it."""
+    """INSERT as REPLACE: afterwards the row is `after`, whichever row held a key of it."""
     if change.plan.upsert:
         return _upsert(change, None, after)
     return [written(replace_row(change.plan, after), change.plan, after, ANY, change)]
@@ -58,19 +58,19 @@ def safe_update(change: RowChange, before: Row, after: Row) -> list[ApplyStateme
 
 
 def safe_delete(change: RowChange, before: Row) -> ApplyStatement:
-    """DELETE of a row that may be gone already."""
+    """DELETE of a row that may already be gone."""
     return ApplyStatement(delete_row(change.plan, before), ANY, (change,))
 
 
 def _upsert(change: RowChange, before: Row | None, after: Row) -> list[ApplyStatement]:
-    """Make the row be `after`, whatever of the change is there already, keeping what the source doesn't know of it."""
+    """Make the row `after`, whatever was applied already, keeping columns that the source lacks."""
     plan = change.plan
     insert = written(insert_row(plan, after), plan, after, ANY, change)
     update = written(update_row(plan, after, after), plan, after, ANY, change)
     others = _delete_holders(change, after, (after,))
     if before is None or all(before[column.at] == after[column.at] for column in plan.row_key + plan.identity):
         return [*others, replace(update, not_found=(insert,))]
-    # The row has moved. If the new one is there, it is the row of later, and the old one is a leftover.
+    # The row has moved. If the new one exists, it is the later row, and the old one is a leftover.
     leftover = ApplyStatement(_delete_old(plan, before, after), ANY, (change,))
     move = written(update_row(plan, before, after), plan, after, ANY, change, not_found=(insert,))
     return [
@@ -91,7 +91,7 @@ def _touch(plan: TablePlan, row: Row) -> bytes:
 
 
 def _delete_old(plan: TablePlan, before: Row, after: Row) -> bytes:
-    """DELETE of the old row, unless the server takes old and new key for the same ("a" became "A")."""
+    """DELETE of the old row, unless the server treats old and new key as equal ("a" became "A")."""
     where = find(plan, before) + b" AND NOT (" + find(plan, after) + b")"
     return b"DELETE FROM " + plan.target.sql.encode() + b" WHERE " + where
 
@@ -112,7 +112,7 @@ def _delete_holders(change: RowChange, after: Row, but: Sequence[Row]) -> tuple[
 
 
 def _partial_update(change: RowChange, before: Row, after: Row) -> list[ApplyStatement]:
-    """Safe mode with an image that doesn't hold the whole row: exact as long as the row keeps its keys."""
+    """Safe mode with a partial image: exact as long as the row keeps its keys."""
     plan = change.plan
     if key_changed(plan, before, after):
         raise partial_row_image(plan, next(column for column in plan.columns if after[column.at] is ABSENT))

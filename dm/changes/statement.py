@@ -1,10 +1,10 @@
-"""The statements that write one row at the target, each with what the server must report for it.
+"""The statements that write one row at the target, each with the count that the server must report.
 
-Outside safe mode a statement says what the source did, and its count proves that the target was as the source was: an
+Outside safe mode a statement says what the source did, and its count proves that the target matched the source: an
 UPDATE must match one row and a DELETE must delete one (an INSERT proves itself by the unique keys).
 
-An ENUM's error value (number 0, which a lax sql_mode of the source let in) is refused by a strict target. Such a row is
-written by a statement of its own with a lax sql_mode, which must give exactly that many warnings.
+A strict target refuses an ENUM's error value (number 0, which a lax sql_mode of the source let in). Such a row gets its
+own statement with a lax sql_mode, which must cause exactly that many warnings.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ ONE_AFFECTED: Final = Expected(affected=1)
 
 @dataclass(frozen=True, slots=True)
 class ApplyStatement:
-    """One statement for the target, what it must report, and the changes it stands for."""
+    """One statement for the target, the count it must report, and the changes it covers."""
 
     sql: bytes
     expected: Expected
@@ -61,7 +61,7 @@ _SHOWN: Final = 64
 
 
 def key_of(change: RowChange) -> str:
-    """The row that an UPDATE or DELETE looks for, in messages: column = value of its key at the target, cut short."""
+    """The row that an UPDATE or DELETE looks for, in messages: column = target value of its key, cut short."""
     plan, before = change.plan, change.before
     if before is None or not plan.keyed:
         return "(a table without a key: all values are compared)"
@@ -94,7 +94,7 @@ def update_row(plan: TablePlan, before: Row, after: Row) -> bytes:
         [
             column.sql + b"=" + (column.sql if after[column.at] is ABSENT else column.encode(after[column.at]))
             for column in plan.columns
-            # The source did not touch it, so the target must not set it to its own time.
+            # The source did not change it, so the target must not set it to its own time.
             if after[column.at] is not ABSENT or column.target.on_update
         ]
         + [column.sql + b"=" + column.updated for column in plan.own if column.updated is not None]
@@ -116,7 +116,7 @@ def find(plan: TablePlan, row: Row) -> bytes:
 
 
 def holds(plan: TablePlan, columns: Sequence[MappedColumn], row: Row) -> bytes:
-    """The condition that the row at the target has the image's values in these columns of its keys."""
+    """The condition that the target's row has the image's values in these key columns."""
     return b" AND ".join([equal(column, known(plan, column, row)) for column in columns])
 
 
@@ -136,7 +136,7 @@ def insert_head(plan: TablePlan, verb: bytes, columns: Sequence[MappedColumn]) -
 
 
 def present(plan: TablePlan, row: Row) -> tuple[MappedColumn, ...]:
-    """The columns an INSERT of this image names: all, unless the source logs less and the defaults agree."""
+    """The columns that an INSERT of this image names: all, unless the source logs less and the defaults agree."""
     if not any(value is ABSENT for value in row):
         return plan.columns
     columns = []
@@ -171,7 +171,7 @@ def written(
     found: tuple[ApplyStatement, ...] = (),
     not_found: tuple[ApplyStatement, ...] = (),
 ) -> ApplyStatement:
-    """The statement that writes this row, made lenient if the row has the error value."""
+    """The statement that writes this row; lenient if the row has the error value."""
     if has_zero_enum(plan, row):
         count = sum(row[at] == 0 for at in plan.zero_enums)
         sql = without_strict_modes(plan, sql)

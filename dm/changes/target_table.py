@@ -1,4 +1,4 @@
-"""What is to be known of a target table besides its structure before rows go into it."""
+"""What must be known of a target table besides its structure before rows are written."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TargetTable:
     parents: Mapping[TableName, TableSchema] = field(default_factory=dict)  # the tables its own foreign keys refer to
     triggers: bool = False
     null_is_now: bool = False  # NULL in a TIMESTAMP without NULL is the present moment
-    # Only where foreign keys are checked: what joins the table to others, itself included, over any number of steps.
+    # Only if foreign keys are checked: what joins the table to others, itself included, over any number of steps.
     linked: bool = False  # a foreign key begins or ends here
-    acting: bool = False  # one of them changes rows by itself (CASCADE, SET NULL, SET DEFAULT)
-    keyless_kin: bool = False  # one of the tables has no key by which rows are found
+    acting: bool = False  # one of them changes rows itself (CASCADE, SET NULL, SET DEFAULT)
+    keyless_kin: bool = False  # one of the tables has no key that finds its rows

@@ -34,7 +34,7 @@ class TablePoint:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """All that is stored of one subtask's progress in the checkpoint table."""
+    """The progress of one subtask in the checkpoint table."""
 
     position: Position  # L
     bound: Position | None = None  # B; None when L covers everything committed
@@ -42,7 +42,7 @@ class Checkpoint:
     birth: FileBirth | None = None  # of L's file
 
     def points_ahead(self) -> dict[TableName, Position]:
-        """All tables' own points, as long as L has not come past every one of them; then there are none any more."""
+        """The tables' own points, until L has passed every one of them; then none."""
         points = {table: each.point for table, each in self.tables.items() if each.point is not None}
         return {} if all(self.position.is_behind(point) for point in points.values()) else points
 
@@ -56,7 +56,7 @@ def has_checkpoint(connection: TargetConnection, key: SubtaskKey) -> bool:
 
 
 def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint | None:
-    """What is stored, or None when the subtask never had a point."""
+    """What is stored; None if the subtask never had a point."""
     rows = connection.query(
         "SELECT is_global, cp_schema, cp_table, server_uuid, binlog_name, binlog_pos, binlog_gtid,"
         " exit_safe_server_uuid, exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, table_info"
@@ -90,7 +90,7 @@ def write_global(
     bound: Position | None,
     birth: FileBirth | None = None,
 ) -> None:
-    """Store L, with its file's birth where that is known, and B inside the open transaction."""
+    """Store L, with its file's birth if known, and B inside the open transaction."""
     connection.execute(
         f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
         " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, exit_safe_server_uuid, table_info,"
@@ -116,7 +116,7 @@ def write_table(connection: TargetConnection, key: SubtaskKey, table: TableName,
 
 
 def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint) -> bool:
-    """Store a first checkpoint in one transaction; False, and nothing written, when there is one already."""
+    """Store a first checkpoint in one transaction; False, with nothing written, if one exists already."""
     try:
         connection.begin()
         rows = connection.query(
@@ -135,14 +135,14 @@ def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpo
 
 
 def store_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
-    """Store one table at the checkpoint, in a transaction of its own; for who holds the control lane's lock."""
+    """Store one table at the checkpoint in its own transaction; the caller holds the control lane's lock."""
     connection.begin()
     write_table(connection, key, table, point)
     connection.commit()
 
 
 def forget_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
-    """Store that nothing is known of a table, in a transaction of its own."""
+    """Store that a table is unknown, in a transaction of its own."""
     connection.begin()
     _remove_table(connection, key, table)
     connection.commit()
@@ -175,10 +175,10 @@ class CheckpointWriter:
         online: Mapping[TableName, OnlineRecord | None] | None = None,
         birth: FileBirth | None,
     ) -> None:
-        """Store L and B and, behind a DDL, the changed structures and the end of its intent, in one transaction.
+        """Store L and B and, after a DDL, the changed structures and the end of its intent, in one transaction.
 
-        With it go operators that nobody needs behind L, that the statements of one were executed, and what changed
-        about online DDL (None: nothing is to be known any more).
+        The same transaction removes operators not needed after L, marks an operator's statements as executed, and
+        stores what changed about online DDL (None: forget the record).
         """
         key = self.claim.key
         with claimed(self.connection, self.claim):

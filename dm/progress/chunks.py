@@ -1,21 +1,21 @@
 """Which parts of a dump are in the target: one row per part, committed with the part's rows.
 
-Problem: a load is killed anywhere, and it is killed with many writers. A part whose commit nobody heard of must not be
-loaded twice (keyless rows would double), and a writer of the killed run that is merely slow must not write into what a
-newer run, or already the syncer, has taken over.
+Problem: a load may be killed at any point, with many writers. A part whose COMMIT had no answer must not be loaded
+twice: keyless rows would double. A slow writer of the killed run must not write into what a newer run, or already the
+syncer, has taken over.
 
 The transaction of a part does three things in this order:
 
-1. it reads the run row (`cp_schema` = '') with a shared lock and compares the epoch: a newer run raised it, and to
-   raise it, it needed the row for itself. So an older run's transaction either ended before the newer run read
-   anything, or fails here;
-2. it inserts the part's row. The primary key makes a second writer of the same part wait here, and find it done;
-3. it writes the rows, and commits.
+1. It reads the run row (`cp_schema` = '') with a shared lock and compares the epoch. A newer run raises the epoch, and
+   needs the row exclusively for that. So an older run's transaction either ended before the newer run read anything, or
+   fails here.
+2. It inserts the part's row. The primary key makes a second writer of the same part wait here and find it done.
+3. It writes the rows and commits.
 
-Each writing session also holds one of a row of named locks, so that a new run can find and kill the sessions of the
-old one instead of waiting for a transaction that nobody will end (a stopped process keeps its connections open).
+Each writing session also holds one of a series of named locks. So a new run can find and kill the old run's sessions
+instead of waiting for a transaction that nothing will end (a stopped process keeps its connections open).
 
-The rows stay when the load is finished: they are what turns a late writer away. `--remove-meta` removes them.
+The rows stay when the load is finished, because they turn a late writer away. `--remove-meta` removes them.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class PartKey:
 
 @dataclass(frozen=True, slots=True)
 class LoadRun:
-    """One run of a load: what each writing session needs to prove that it belongs to it."""
+    """One run of a load: a writing session proves with it that it belongs to the run."""
 
     key: SubtaskKey
     dump_id: str
@@ -83,7 +83,7 @@ class LoadRun:
 
 
 def begin_run(connection: TargetConnection, key: SubtaskKey, dump_id: str, stop: threading.Event) -> LoadRun:
-    """Take over from whichever run there was; afterwards no session of it can write."""
+    """Take over from the run before; afterwards no session of it can write."""
     table = key.table(SUFFIX).sql
     connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
     connection.execute(_DEFINITION.format(table=key.table(SUFFIX).sql))
@@ -142,7 +142,7 @@ def take_slot(connection: TargetConnection, key: SubtaskKey) -> None:
 def claim_part(
     connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int, target: TableName
 ) -> bool:
-    """Enter the part into the open transaction; False when it is loaded already, DMError when a newer run took over."""
+    """Insert the part into the open transaction; False if it is loaded already, DMError if a newer run took over."""
     _speak_text(connection)
     if _epoch(connection, run) != run.epoch:
         raise DMError("load-fenced", task=run.key.task)
@@ -176,8 +176,8 @@ def _epoch(connection: TargetConnection, run: LoadRun) -> int | None:
 class Duplicates:
     """Rows that met one with the same key."""
 
-    replaced: int = 0  # rows of the target that had to go
-    ignored: int = 0  # rows of the source that were not taken
+    replaced: int = 0  # rows of the target that were removed
+    ignored: int = 0  # rows of the source that were not inserted
 
     def __add__(self, other: Duplicates) -> Duplicates:
         return Duplicates(self.replaced + other.replaced, self.ignored + other.ignored)
@@ -190,7 +190,7 @@ NO_DUPLICATES: Final = Duplicates()
 
 
 def note_duplicates(connection: TargetConnection, run: LoadRun, part: PartKey, found: Duplicates) -> None:
-    """Write what a claimed part met into its record, in the same transaction."""
+    """Record what a claimed part met, in the same transaction."""
     if found != NO_DUPLICATES:
         _speak_text(connection)
         connection.execute(
@@ -204,7 +204,7 @@ def note_duplicates(connection: TargetConnection, run: LoadRun, part: PartKey, f
 
 
 def note_size(connection: TargetConnection, run: LoadRun, part: PartKey, rows: int, size: int) -> None:
-    """Write how much a claimed part turned out to be into its record, in the same transaction."""
+    """Record the size of a claimed part, in the same transaction."""
     _speak_text(connection)
     connection.execute(
         f"UPDATE {run.table.sql} SET row_count = %s, byte_count = %s WHERE id = %s AND cp_schema = %s"
@@ -239,7 +239,7 @@ def loaded_bytes(connection: TargetConnection, run: LoadRun) -> dict[TableName, 
 
 
 def _speak_text(connection: TargetConnection) -> None:
-    """End what a session was set to for rows: compared as bytes, names would find no index, but each other's locks."""
+    """Reset the session's settings for rows: with bytes compared, names would miss the index and lock others."""
     connection.execute(f"SET NAMES {CHARSET} COLLATE {COLLATION}")
 
 
@@ -253,7 +253,7 @@ def noted_duplicates(connection: TargetConnection, run: LoadRun) -> Duplicates:
 
 
 def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: TableName) -> list[tuple[str, TableName]]:
-    """Sources and tables of the task, other sources' too, that have parts in the target table."""
+    """Sources and tables of the task, other sources included, that have parts in the target table."""
     _speak_text(connection)
     rows = connection.query(
         f"SELECT DISTINCT id, cp_schema, cp_table FROM {run.table.sql} WHERE target_schema = %s AND target_table = %s"
@@ -264,7 +264,7 @@ def tables_loaded_into(connection: TargetConnection, run: LoadRun, target: Table
 
 
 def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName, list[TableName]]:
-    """The target tables that rows of this source are recorded in, each with the tables they are from."""
+    """The target tables with recorded rows of this source, each with the tables they are from."""
     # Parts of SQL files know their bytes only.
     rows = connection.query(
         "SELECT DISTINCT target_schema, target_table, cp_schema, cp_table"
@@ -279,7 +279,7 @@ def filled_tables(connection: TargetConnection, run: LoadRun) -> dict[TableName,
 
 
 def tables_filled_by(connection: TargetConnection, meta_schema: str, task: str) -> frozenset[TableName]:
-    """The target tables that loads of a task, from any of its sources, have filled; safe to ask before any exists."""
+    """The target tables that a task's loads have filled, for all its sources; safe before any table exists."""
     table = SubtaskKey(meta_schema, task, "").table(SUFFIX)
     if not _exists(connection, table):
         return frozenset()
@@ -298,7 +298,7 @@ def loaded_parts(connection: TargetConnection, run: LoadRun) -> dict[PartKey, in
 
 
 def finish_run(connection: TargetConnection, run: LoadRun) -> None:
-    """Note that everything is loaded and handed over; raises DMError when a newer run took over."""
+    """Record that everything is loaded and handed over; raises DMError when a newer run took over."""
     affected = connection.execute(
         f"UPDATE {run.table.sql} SET finished = 1 WHERE id = %s AND cp_schema = '' AND cp_table = '' AND epoch = %s",
         (run.key.source_id, run.epoch),
@@ -310,7 +310,7 @@ def finish_run(connection: TargetConnection, run: LoadRun) -> None:
 
 
 def load_is_finished(connection: TargetConnection, key: SubtaskKey) -> bool:
-    """Whether the load of this subtask has been finished; safe to ask before any table exists."""
+    """Whether the load of this subtask has finished; safe before any table exists."""
     table = key.table(SUFFIX)
     if not _exists(connection, table):
         return False

@@ -1,9 +1,9 @@
-"""Which tables a load has made without all of their indexes, and what they are to be in the end.
+"""The tables that a load has created without all of their indexes, and their final structure.
 
-The record is committed before anything is taken off a table, and it holds the structure as the target itself shows it.
-So whatever is killed when, what is missing is the difference between the record and the table, and the table is
-complete when both say the same. Records are of a source, because that source's load completes the table; other sources
-that merge into it only need to know.
+The record is committed before any index is dropped, and holds the structure as the target itself shows it. So after any
+crash the missing indexes are the difference between the record and the table, and the table is complete when both
+agree. A record belongs to one source, because that source's load completes the table. Other sources that merge into the
+table only need to know.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ class Deferral:
 
 
 def create_deferrals(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Create the table of records where it is missing."""
+    """Create the table of records if it is missing."""
     connection.execute(_DEFINITION.format(table=key.deferral.sql))
 
 
 def defer(connection: TargetConnection, key: SubtaskKey, deferral: Deferral) -> None:
-    """Record what a table is to be, before it becomes less; a record of one that was dropped since is replaced."""
+    """Record a table's final structure before indexes are dropped; replaces a record of a table dropped since."""
     connection.begin()
     connection.execute(
         f"REPLACE INTO {key.deferral.sql} (id, target_schema, target_table, structure) VALUES (%s, %s, %s, %s)",
@@ -50,7 +50,7 @@ def defer(connection: TargetConnection, key: SubtaskKey, deferral: Deferral) -> 
 
 
 def own_deferrals(connection: TargetConnection, key: SubtaskKey) -> list[Deferral]:
-    """What this source's load has to complete."""
+    """The tables that this source's load has to complete."""
     rows = connection.query(
         f"SELECT target_schema, target_table, structure FROM {key.deferral.sql} WHERE id = %s"
         " ORDER BY target_schema, target_table",
@@ -60,7 +60,7 @@ def own_deferrals(connection: TargetConnection, key: SubtaskKey) -> list[Deferra
 
 
 def is_deferred(connection: TargetConnection, key: SubtaskKey, table: TableName) -> bool:
-    """Whether the load of any source of the task has yet to complete the table."""
+    """Whether the load of any source of the task still has to complete the table."""
     return bool(
         connection.query(
             f"SELECT 1 FROM {key.deferral.sql} WHERE target_schema = %s AND target_table = %s",
@@ -70,7 +70,7 @@ def is_deferred(connection: TargetConnection, key: SubtaskKey, table: TableName)
 
 
 def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
-    """Forget the record: the table is what it was to be."""
+    """Remove the record: the table is complete."""
     connection.begin()
     connection.execute(
         f"DELETE FROM {key.deferral.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",
@@ -80,7 +80,7 @@ def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) ->
 
 
 def demand_current(connection: TargetConnection, run: LoadRun) -> None:
-    """Raise DMError where a newer run of the load took over."""
+    """Raise DMError if a newer run of the load took over."""
     found = connection.query(
         f"SELECT epoch FROM {run.table.sql} WHERE id = %s AND cp_schema = '' AND cp_table = ''", (run.key.source_id,)
     )

@@ -1,11 +1,11 @@
 """Ending the sessions of an older run before this one reads anything.
 
-Every session that may write for a subtask holds a named lock of its lane (GET_LOCK, released by the server when the
-session ends and not before its transaction is rolled back or committed). A starting run finds the holder of each lock
-and ends it: an idle or applying session is killed, a session inside a DDL statement is waited for, because a long ALTER
-that nobody listens to still completes and throwing it away would cost hours. When all locks are ours nothing of the
-older run can change the target any more; raising the epoch (`lanes.py`) is then free of waiting, and would stop a
-transaction even if a lock had been lost.
+Every session that may write for a subtask holds a named lock of its lane (GET_LOCK). The server releases it when the
+session ends, and not before its transaction is rolled back or committed. A starting run finds the holder of each lock
+and ends it. It kills an idle or applying session. It waits for a session inside a DDL statement: a long ALTER completes
+even without a client, and aborting it would waste hours. Once this run holds all locks, nothing of the older run can
+change the target. Raising the epoch (`lanes.py`) then never waits, and would stop a transaction even if a lock had been
+lost.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Fence:
     waiting: Waiting
 
     def take(self, connection: TargetConnection, lane: str) -> None:
-        """Make `connection` the holder of the lane's lock, ending whoever holds it; raises DMError `stopped`."""
+        """Make `connection` the holder of the lane's lock, ending its present holder; raises DMError `stopped`."""
         name = self.key.lock_name(lane)
         killed = 0
         while not session_lock.take(connection, name):
@@ -52,7 +52,7 @@ class Fence:
                 raise DMError("stopped-while-waiting", what=f"the session of lane {lane} of an earlier run")
 
     def _end(self, connection: TargetConnection, lane: str, holder: int, killed: int) -> int:
-        """Kill the holder once, unless it is inside a DDL statement; gives the number of the killed session."""
+        """Kill the holder once, unless it is inside a DDL statement; returns the number of the killed session."""
         if lane == DDL and self._runs_statement(connection, holder):
             self.waiting(f"waiting for the DDL statement of an earlier run (target connection {holder}) to end")
             return killed

@@ -1,8 +1,8 @@
-"""When the source made the binlog file in which L stands.
+"""When the source created the binlog file that holds L.
 
-A reset source begins again with the same names, and once it has written enough, L names a place in its new files and
-its GTID set is in theirs: nothing but the time in the file's format description tells the two apart. Files of one
-server and one name come one after the other, so their times grow. It goes into DM's `table_info` of the global row,
+A reset source reuses the same file names. Once it has written enough, L names a place in its new files, and L's GTID
+set is covered by theirs. Only the time in the file's format description tells the two apart. Files of one server and
+one name follow each other in time, so their times grow. The time is stored in DM's `table_info` of the global row,
 which holds nothing else.
 """
 
@@ -18,24 +18,24 @@ UNKNOWN = "{}"
 
 @dataclass(frozen=True, slots=True)
 class FileBirth:
-    """One file of one server, and the time (in seconds since 1970, by the server's clock) when it was made."""
+    """One file of one server, and its creation time (seconds since 1970, by the server's clock)."""
 
     server_uuid: str
     file: str
     created: int
 
     def is_of(self, position: Position) -> bool:
-        """Whether the position stands in this file."""
+        """Whether the position is in this file."""
         return (self.server_uuid, self.file) == (position.server_uuid, position.file)
 
 
 def birth_to_json(birth: FileBirth | None) -> str:
-    """The text that is stored."""
+    """The stored text."""
     return UNKNOWN if birth is None else json.dumps({"binlog": asdict(birth)})
 
 
 def birth_from_json(text: str) -> FileBirth | None:
-    """What was stored; None where it was not known, or an older version of ours stored nothing."""
+    """What was stored; None if it was unknown, or if an older version of ours stored nothing."""
     found = json.loads(text)
     stored = found.get("binlog") if isinstance(found, dict) else None
     if stored is None:
@@ -44,5 +44,5 @@ def birth_from_json(text: str) -> FileBirth | None:
 
 
 def made_again(read: FileBirth, created: int) -> str:
-    """What tells that the source began anew: a file of the name that was read, made at another time."""
+    """Evidence that the source was reset: a file of the name that was read, created at another time."""
     return f"file {read.file} was made at {created}, and the one that was read at {read.created} (seconds since 1970)"

@@ -1,10 +1,10 @@
-"""What a full load leaves for the syncer: the point to start from, and the bound up to which rows may be there already.
+"""What a full load leaves for the syncer: the point to start from, and the bound up to which rows may exist already.
 
-P0 becomes the global point, P1 the bound: between them the syncer works in safe mode, since chunks were read at any
+P0 becomes the global point, P1 the bound. Between them the syncer works in safe mode, since chunks were read at any
 moment in between (invariant I4 of `protocol.py`). A table that was read at a point of its own (keyless, or altered
-while the dump ran) carries this point; one that vanished while the dump ran carries the point behind its end, so that
-its earlier changes are not missed by anybody. All others carry P0, which tells names that the dump has read from those
-it never saw.
+during the dump) carries this point. A table that vanished during the dump carries the point after its end, so that its
+earlier changes are not expected. All other tables carry P0, which tells tables that the dump has read from tables it
+never saw.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ class Handover:
     p1: Position
     tables: Mapping[TableName, tuple[TableSchema, Position | None]]
     vanished: Mapping[TableName, Position] = field(default_factory=dict)
-    birth: FileBirth | None = None  # of P0's file: the syncer must find P0 in the same one
+    birth: FileBirth | None = None  # of P0's file: the syncer must find P0 in the same file
 
 
 def write_handover(connection: TargetConnection, key: SubtaskKey, handover: Handover) -> bool:
-    """Store the handover in one transaction; False when a checkpoint is there already (a repeated last step)."""
+    """Store the handover in one transaction; False when a checkpoint exists already (a repeated last step)."""
     create_tables(connection, key)
     tables = {table: TablePoint(schema, point or handover.p0) for table, (schema, point) in handover.tables.items()}
     for table, point in handover.vanished.items():

@@ -1,9 +1,9 @@
-"""DDL intents: what was about to be executed, so that a restart can tell whether it happened (invariant I6).
+"""DDL intents: the stored announcement of a piece, so that a restart can tell whether it was executed (invariant I6).
 
-A piece was executed or it was not: the target has the structure from before, or another one. What that other one is
-exactly, the source's text does not always say: a server rounds a default to the column's digits, leaves out the part of
-an index that a new type makes needless. So where the structure is neither the one expected nor the one from before,
-outlines are compared that leave such things out, if by them before and after differ at all.
+If a piece was not executed, the target has the structure from before; otherwise it has another one. The source's text
+does not always say exactly which: a server rounds a default to the column's digits, or drops the part of an index that
+a new type makes needless. So if the structure matches neither *after* nor *before*, outlines without such details are
+compared, provided that before and after differ in them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Structures = Mapping[TableName, TableSchema | None]  # None: the table does not 
 
 
 class Outcome(Enum):
-    """What a restart finds of an intended piece."""
+    """What a restart finds of an announced piece."""
 
     DONE = "done"
     NOT_DONE = "not done"
@@ -39,22 +39,22 @@ class Intent:
     """One piece of one DDL event, about to be executed by one target session."""
 
     position: Position  # the end of the DDL's event
-    piece: int  # its number; that behind the last is the whole statement, where a piece was refused alone
+    piece: int  # its number; the one after the last is the whole statement, when a single piece was refused
     statement: str
     connection_id: int
     before: Structures
     after: Structures
-    refused: bool = False  # the target said no: the piece was not executed, those before it were
+    refused: bool = False  # the target refused: the piece was not executed, earlier pieces were
 
     @property
     def changed(self) -> tuple[TableName, ...]:
-        """The tables of which the piece changes the structure; where it changes none, all that it names."""
+        """The tables whose structure the piece changes; if it changes none, all that it names."""
         named = [table for table in self.before if table.table]
         different = [table for table in named if self.before[table] != self.after.get(table)]
         return tuple(different or named)
 
     def outcome(self, now: Structures) -> Outcome:
-        """Compare what the target has now with what it had and should have."""
+        """Compare what the target has now with *before* and *after*."""
         if _same(self.before, self.after):
             return Outcome.UNCLEAR if not _same(now, self.before) else Outcome.NOT_DONE
         if _same(now, self.after):
@@ -85,7 +85,7 @@ def _outlines(structures: Structures) -> dict[TableName, object]:
 
 
 def _outline(schema: TableSchema) -> object:
-    """Columns with their kinds, and what is indexed; database defaults where it stands for a database."""
+    """Columns with their kinds, and what is indexed; a schema's defaults for a schema."""
     columns = [
         (column.name.lower(), column.base, column.decimals or 0, column.unsigned, column.nullable, column.generated)
         for column in schema.columns
@@ -108,7 +108,7 @@ def _load(text: str) -> Structures:
 
 
 def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
-    """The intent an earlier run left, if any."""
+    """The intent that an earlier run left, if any."""
     rows = connection.query(
         "SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement, connection_id, structure_before,"
         f" structure_after, refused FROM {key.intent.sql} WHERE id = %s",
@@ -124,7 +124,7 @@ def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
 
 
 def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
-    """Store the intent under the control lane's claim; it replaces, and so completes, the one before it."""
+    """Store the intent under the control lane's claim; it replaces the one before it, whose piece is thereby done."""
     key = claim.key
     name, offset, gtid, uuid = position_columns(intent.position)
     with claimed(connection, claim):

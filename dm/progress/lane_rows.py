@@ -1,7 +1,7 @@
 """Worker rows: one row per lane, committed with the data of every batch (invariant I1 of `protocol.py`).
 
 The statement that updates a lane's row is the first of every target transaction. It matches one row only while the
-epoch is still ours; any other count means that a newer run has taken over and this one must end at once.
+epoch is ours. Any other count means that a newer run has taken over, and this one must end at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class LaneRow:
 def read_position(uuid: object, name: object, offset: object, gtid: object) -> Position | None:
     """A position from its four columns; None when they are empty.
 
-    A task that starts at a GTID set has no file before its first event, and may end a run there.
+    A task that starts at a GTID set has no file before its first event, and may end a run then.
     """
     if not name and not gtid:
         return None
@@ -65,14 +65,14 @@ def read_lanes(connection: TargetConnection, key: SubtaskKey, *, lock: bool = Fa
 
 
 def raise_epoch(connection: TargetConnection, key: SubtaskKey, lanes: Sequence[str]) -> tuple[int, list[LaneRow]]:
-    """Take over: raise the epoch of all lanes in one transaction; gives the new epoch and the rows as they were.
+    """Take over: raise the epoch of all lanes in one transaction; returns the new epoch and the rows before.
 
-    Reading the rows FOR UPDATE waits for every transaction of an older run that is still open, because each of them
-    holds its lane's row; what is read afterwards is final.
+    Reading the rows FOR UPDATE waits for every open transaction of an older run, because each of them holds its lane's
+    row. What is read afterwards is final.
     """
     try:
         connection.begin()
-        # The control row is the latch for the very first run, when there is nothing to lock yet.
+        # The control row is the latch for the very first run, when no other row exists to lock.
         _insert_missing(connection, key, [CONTROL], epoch=0)
         found = read_lanes(connection, key, lock=True)
         epoch = max(row.epoch for row in found) + 1
@@ -97,7 +97,7 @@ def _insert_missing(connection: TargetConnection, key: SubtaskKey, lanes: Sequen
 
 @dataclass(slots=True)
 class LaneClaim:
-    """A lane held under one epoch: what a session needs to write under it."""
+    """A lane held under one epoch; a session needs it to write."""
 
     key: SubtaskKey
     lane: str
@@ -109,7 +109,7 @@ class LaneClaim:
         self.advanced(connection.execute(self.advancing(connection, position)))
 
     def advancing(self, connection: TargetConnection, position: Position | None) -> bytes:
-        """The statement of the next `advance`; its answer is for `advanced`."""
+        """The statement of the next `advance`; `advanced` checks its answer."""
         self.batch += 1
         names, values = ["batch"], list[object]([self.batch])
         if position is not None:
@@ -122,7 +122,7 @@ class LaneClaim:
         )
 
     def advanced(self, affected: int) -> None:
-        """How many rows that found; raises DMError `fenced` when the epoch is not ours."""
+        """Check how many rows it matched; raises DMError `fenced` when the epoch is not ours."""
         if affected != 1:
             raise self.fenced()
 
@@ -132,7 +132,7 @@ class LaneClaim:
             raise self.fenced()
 
     def stored_epoch(self, connection: TargetConnection) -> int | None:
-        """The epoch that the lane has at the target now; None when its row is gone."""
+        """The lane's present epoch at the target; None when its row is gone."""
         found = connection.query(
             f"SELECT epoch FROM {self.key.worker.sql} WHERE id = %s AND lane = %s", (self.key.source_id, self.lane)
         )

@@ -1,12 +1,12 @@
-"""What an online DDL tool has done so far to a ghost table: the statements that the real table is still to get.
+"""What an online DDL tool has done so far to a ghost table: the statements that the real table must still get.
 
-A record is made where the ghost table is created, grows with each statement on it, and goes when the ghost gets the
-real table's name. Each change is part of the transaction that stores L behind its statement, and the statement is not
-read again, so nothing is stored twice and nothing is forgotten. A ghost without a record was created before the task
-began to read, and nobody knows what was done to it.
+A record is created with the ghost table, grows with each statement on it, and is deleted when the ghost gets the real
+table's name. Each change is part of the transaction that stores L after its statement, and the statement is not read
+again. So nothing is stored twice and nothing is lost. A ghost without a record was created before the task began to
+read, so its statements are unknown.
 
-The table is DM's, with DM's columns. `ddls` is JSON: DM's `schema`, `table` and `ddls`, and beside them the session
-that each statement ran in, and, of a trash table, which real table was given its name while nothing took its place.
+The table is DM's, with DM's columns. `ddls` is JSON: DM's `schema`, `table` and `ddls`. We add the session that each
+statement ran in and, for a trash table, the real table that was renamed to it while nothing replaced that table.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StoredStatement:
 
     @classmethod
     def of(cls, piece: Piece, query: Query) -> StoredStatement:
-        """The statement of an event; raises DMError where names cannot be written out in it."""
+        """The statement of an event; raises DMError when its names can't be written out."""
         whole = piece.route(lambda name: name)
         return cls(whole.text, whole.context, query.timestamp, query.session)
 
@@ -46,7 +46,7 @@ class StoredStatement:
 
     @property
     def query(self) -> Query:
-        """The event's session, for the statement to run in."""
+        """The event's session; the statement runs in it."""
         return Query("", self.text.encode(), self.session, self.timestamp, 0, 0, 0)
 
 
@@ -55,10 +55,10 @@ class OnlineRecord:
     """What is known of a ghost table, or of a trash table that holds a real one."""
 
     statements: tuple[StoredStatement, ...] = ()
-    moved: TableName | None = None  # the real table that was renamed to this trash name, and has no successor yet
+    moved: TableName | None = None  # the real table that was renamed to this trash name and not replaced yet
 
     def to_json(self, name: TableName) -> str:
-        """For the table at the target."""
+        """As stored at the target."""
         sessions = [
             {"context": asdict(one.context), "timestamp": one.timestamp, "session": asdict(one.session)}
             for one in self.statements

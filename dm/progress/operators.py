@@ -1,13 +1,12 @@
 """Operators: what a person wants done with single events of the binlog (`dmctl binlog skip | replace | inject`).
 
-An operator decides which statements an event stands for, so it must be found again by every run that may read the
-event: by one after a crash, by one on another host, and by one that begins before it. Hence these rules (I8 of
-`protocol.py`).
+An operator decides which statements an event stands for. Every run that may read the event must find it: a run after a
+crash, a run on another host, and a run that begins earlier. Hence these rules (I8 of `protocol.py`).
 
-- It is stored before it is acknowledged, and goes in the transaction that stores a checkpoint behind its event.
-- An intent belongs to the statements of one reading of its event. Where an operator changes what the event stands for,
-  the intent goes in the same transaction: the numbers of its pieces would mean other statements.
-- An inject is done before its event. That it is done is stored together with the structures that it left.
+- It is stored before it is acknowledged. The transaction that stores a checkpoint after its event deletes it.
+- An intent belongs to the statements of one reading of its event. If an operator changes what the event stands for, the
+  same transaction deletes the intent: the numbers of its pieces would mean other statements.
+- An inject is executed before its event. That it is done is stored together with the structures that it left.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _ACTIONS: Final[dict[str, Action]] = {"skip": "skip", "replace": "replace", "inj
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """What is to be done with the event that begins at a place."""
+    """What to do with the event that begins at a place."""
 
     server_uuid: str
     file: str
@@ -40,7 +39,7 @@ class Operator:
 
     @property
     def place(self) -> str:
-        """File and offset, as `--binlog-pos` takes them."""
+        """File and offset, as in `--binlog-pos`."""
         return f"{self.file}:{self.offset}"
 
     @property
@@ -53,12 +52,12 @@ class Operator:
         return (self.server_uuid, self.file, self.offset) == (other.server_uuid, other.file, other.offset)
 
     def outdated(self, checkpoint: Position) -> bool:
-        """Whether its event lies before a checkpoint, so that nobody reads it again."""
+        """Whether its event is before a checkpoint, so that no run reads it again."""
         return self.position.same_files(checkpoint) and self.position.order < checkpoint.order
 
 
 def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operator]:
-    """All that are stored, by file and offset."""
+    """All stored operators, by file and offset."""
     if key.operator not in existing_tables(connection, key):
         return []
     rows = connection.query(
@@ -75,7 +74,7 @@ def read_operators(connection: TargetConnection, key: SubtaskKey) -> list[Operat
 
 
 def put_operator(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
-    """Store an operator inside the open transaction, in the place of one for the same event."""
+    """Store an operator inside the open transaction; replaces one for the same event."""
     connection.execute(
         f"REPLACE INTO {key.operator.sql} (id, server_uuid, binlog_name, binlog_pos, action, statements, done)"
         " VALUES (%s, %s, %s, %s, %s, %s, %s)",
@@ -102,10 +101,10 @@ def remove_operators(connection: TargetConnection, key: SubtaskKey, operators: I
 
 
 def forget_intent_of(connection: TargetConnection, key: SubtaskKey, operator: Operator) -> None:
-    """Remove, inside the open transaction, an intent of the event that an operator changes the meaning of.
+    """Remove, inside the open transaction, an intent of the event whose meaning an operator changes.
 
-    An intent's position is the end of its event's transaction, and everything before that transaction is behind the
-    checkpoint; a place that is not, and lies before the intent's position, is inside it.
+    An intent's position is the end of its event's transaction, and L covers everything before that transaction. So a
+    place after L and before the intent's position is inside the transaction.
     """
     rows = connection.query(
         f"SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid FROM {key.intent.sql} WHERE id = %s",
@@ -124,7 +123,7 @@ def change_operators(
     remove: Operator | None = None,
     claim: LaneClaim | None = None,
 ) -> None:
-    """Store one change in a transaction of its own; under the claim of a run, or by who holds the lock instead."""
+    """Store one change in its own transaction, under a run's claim, or by the holder of the lock."""
     try:
         connection.begin()
         if claim is not None:

@@ -1,19 +1,19 @@
-"""Which target tables are changed in the source's order, and since when: so that a replay takes the same way.
+"""Which target tables are changed in the source's order, and since when, so that a replay routes them the same way.
 
-A table's changes go either to any lane, by their keys, and are replayed in safe mode, or to the ordered lane, whose row
-says exactly which are done. Which way it is depends on what the target's table is like, and on what is merged into it.
-That may be otherwise in the next run: somebody drops a key at the target; of two tables that are merged the one without
-a key comes later in the stream. What went by its key must not come in order then, where nothing tells that it was done,
-and what came in order must not be replayed by its key.
+A table's changes have one of two routes. Any lane applies them by their keys, and a replay uses safe mode. Or the
+ordered lane applies them, and its row says exactly which are done. The route depends on the target's table and on the
+tables merged into it. It may differ in the next run: somebody drops a key at the target, or of two merged tables the
+one without a key comes later in the stream. Changes applied by key must not be replayed in order, where nothing says
+that they are done. Changes applied in order must not be replayed by key.
 
-So before the first change of a table goes in order, it is stored since when, and before it goes by its key again, that
-it does so from there on. A run takes the stored way from L on. Where it can't, because the table has no key now and an
-earlier run may have gone by one, it stops.
+So before the first change of a table is applied in order, the switch point is stored. Before the table returns to its
+key, that point is stored as well. From L on, a run follows the stored route. If it can't, because the table has no key
+now and an earlier run may have used one, it stops.
 
-How far earlier runs may have come is stored as well (`reached`). The bound B does not tell: behind a full load, or a
-change of servers, it lies where no run has been. There is no such row as long as only versions ran that did not keep
-this record: then nothing is known, and nothing is demanded. What lies at or before `done`, a checkpoint that was moved
-back since (`restart.py`), is there whichever way it went, as long as no run behind the move has put any of it again.
+How far earlier runs may have got is stored as well (`reached`). The bound B does not tell: after a full load, or a
+change of servers, B is beyond any run. There is no such row if only versions ran that did not keep this record. Then
+nothing is known, and nothing is required. A checkpoint that was moved back (`restart.py`) leaves `done`. Everything up
+to `done` is at the target whatever its route was, as long as no run after the move has applied any of it again.
 """
 
 from __future__ import annotations
@@ -27,42 +27,42 @@ from dm.position import Position
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.tables import SubtaskKey
 
-# The rows that are of no table.
+# The rows that belong to no table.
 _REACHED = TableName("", "reached")
 _DONE = TableName("", "done")
-# Instead of the number of a row event: the table goes by its key since that position.
+# Instead of the number of a row event: the table is changed by its key since that position.
 _BY_KEY = -1
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedSince:
-    """From which row event of which transaction on; what came before is done."""
+    """From which row event of which transaction on; everything before it is done."""
 
     begin: Position  # of the transaction
-    gtid: str  # empty where it has none
+    gtid: str  # empty if it has none
     number: int  # of its row events
 
     @classmethod
     def never(cls, begin: Position) -> OrderedSince:
-        """It goes by its key, from this transaction on at least."""
+        """The table is changed by its key, from this transaction on at least."""
         return cls(begin, "", _BY_KEY)
 
     @property
     def ordered(self) -> bool:
-        """Whether it goes in order."""
+        """Whether the table is changed in order."""
         return self.number != _BY_KEY
 
 
 @dataclass(frozen=True, slots=True)
 class OrderedRecord:
-    """What the runs before have stored."""
+    """What earlier runs have stored."""
 
     kept: bool = False
     reached: Position | None = None
     done: Position | None = None
-    taken_again: bool = False  # a run may have put again what lies before `done`
-    tables: Mapping[TableName, OrderedSince] = field(default_factory=dict)  # those that go in order
-    left: Mapping[TableName, Position] = field(default_factory=dict)  # those that did, up to there
+    taken_again: bool = False  # a run may have applied again what is before `done`
+    tables: Mapping[TableName, OrderedSince] = field(default_factory=dict)  # tables changed in order
+    left: Mapping[TableName, Position] = field(default_factory=dict)  # tables changed in order up to there
 
 
 def read_ordered(connection: TargetConnection, key: SubtaskKey) -> OrderedRecord:
@@ -92,7 +92,7 @@ def read_ordered(connection: TargetConnection, key: SubtaskKey) -> OrderedRecord
 
 
 def store_begun(connection: TargetConnection, claim: LaneClaim, record: OrderedRecord) -> None:
-    """Store that a run begins: how far earlier ones came, and that the record is kept; raises DMError."""
+    """Store that a run begins: how far earlier runs got, and that the record is kept; raises DMError."""
     with claimed(connection, claim):
         _put(connection, claim.key, _REACHED, record.reached)
         if record.done is not None:
@@ -100,9 +100,9 @@ def store_begun(connection: TargetConnection, claim: LaneClaim, record: OrderedR
 
 
 def put_done(connection: TargetConnection, key: SubtaskKey, before: OrderedRecord, checkpoint: Position) -> Position:
-    """Inside the open transaction: store that everything up to a checkpoint is there, although it moves back.
+    """Inside the open transaction: store that everything up to a checkpoint is done, although it moves back.
 
-    Gives how far that is: an earlier move may have been from farther on, and runs behind it not back there yet.
+    Returns how far that is: an earlier move may have been from farther on, without a run back there since.
     """
     open_again = before.done is not None and not checkpoint.covers(before.done)
     done = checkpoint if before.done is None else before.done.join(checkpoint)

@@ -1,8 +1,8 @@
 """How a task survives any crash: the essay. The code around this file implements it, `model.py` checks it exhaustively.
 
-The problem. Rows, a position in the source's binlog and DDL must agree after a crash at any instant, with several apply
-sessions committing independently, with COMMITs whose answer got lost, and with sessions of a dead or frozen process
-that are still alive on the target and may still commit.
+The problem. Rows, a position in the source's binlog and DDL must agree after a crash at any instant. Several apply
+sessions commit independently. COMMITs lose their answers. Sessions of a dead or frozen process are still alive on the
+target and may still commit.
 
 What is stored, all of it on the target, in the meta schema, per task and source:
 
@@ -16,49 +16,50 @@ What is stored, all of it on the target, in the meta schema, per task and source
 
 Invariants.
 
-I1  Every target transaction first updates its own lane's row and demands the epoch it started with. So a transaction of
-    an older run can not commit once the epoch is raised, and raising it waits for those still open, since they hold the
-    row's lock. The row commits with the data: what a lane did is read, never guessed, also after a lost COMMIT answer.
-I2  Everything up to L is committed. L is computed from completions in source order and is written by the control lane.
-I3  Nothing beyond B is committed. At the start of a run B := stored B joined with all worker rows, and it is stored
-    before the first dispatch: the run overwrites the worker rows with lower positions, so they can not answer a
-    second time. B only grows until L covers it; then it is dropped together with the write of that L.
+I1  Every target transaction first updates its own lane's row and requires the epoch it started with. So a transaction
+    of an older run can't commit once the epoch is raised. Raising it waits for open transactions, since they hold the
+    row's lock. The row commits with the data: what a lane did is read, never guessed, even after a COMMIT without an
+    answer.
+I2  Everything up to L is committed. L is computed from completions in source order, and the control lane writes it.
+I3  Nothing beyond B is committed. At the start of a run B := stored B joined with all worker rows. It is stored before
+    the first dispatch: the run overwrites the worker rows with lower positions, so they can't answer a second time. B
+    only grows until L covers it. The write of that L drops it.
 I4  From L until what is processed covers B, changes of keyed tables are applied idempotently (safe mode: INSERT as
-    REPLACE, UPDATE as DELETE + REPLACE, a missing row is no error). Row images are complete, so replaying every
-    change of (L, B] in order of keys ends in the state at B, whatever subset of it was already there: a row touched
-    in the window ends with its last image, a row not touched was never wrong. Outside the window every statement must
-    hit exactly the rows it says, or the task pauses.
-I5  Tables without a usable key are applied in one lane in source order; its row holds the exact position. On restart
-    its changes at or below that position are skipped. That is exactly once, so safe mode does not concern them.
-    Tables that are merged with such a one go the same way as soon as the run sees it, behind a barrier. Since when a
-    target table goes this way is stored first (`ordered_tables.py`): a replay leaves out what came before, which is
-    done, and does not change a table in order of which an earlier run may have changed rows by a key.
+    REPLACE, UPDATE as DELETE + REPLACE, a missing row is no error). Row images are complete, so replaying every change
+    of (L, B] in order of keys ends in the state at B, whatever subset of it was already there. A row touched in the
+    window ends with its last image; a row not touched was never wrong. Outside the window every statement must match
+    exactly the rows it names, or the task pauses.
+I5  One lane applies tables without a usable key in source order; its row holds the exact position. A restart skips
+    their changes at or below that position. That is exactly once, so safe mode does not concern them. Tables that are
+    merged with such a table use this lane, too, as soon as the run sees it, after a barrier. The switch point of a
+    target table is stored first (`ordered_tables.py`). So a replay skips the changes before it, which are done, and
+    never changes a table in order if an earlier run may have changed its rows by a key.
 I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
-    intent, or the checkpoint behind the whole statement, says that the piece is done. After a crash, when the session
-    that ran it has ended (the fence waits for it): structure as expected after = done, structure as before = run it,
-    neither = pause. A piece that the target refused is marked so: it was not executed, whatever a person then does to
-    the structure. If it is the first of an ALTER's, the whole is announced and executed in place of all pieces, under a
-    number of its own and with its own structures; if that is refused, too, nothing was executed. Where the structure
-    can't show the effect, only an idempotent piece is run again.
+    intent, or the checkpoint after the whole statement, says that the piece is done. After a crash the fence waits
+    until the session that ran the piece has ended. Then: if the target matches *after*, the piece is done; if it
+    matches *before*, run it; otherwise pause. A piece that the target refused is marked: it was not executed, whatever
+    a person does to the structure afterwards. If it is the first piece of an ALTER, the whole ALTER is announced and
+    executed in place of all pieces, with its own number and structures. If that is refused, too, nothing was executed.
+    If the structure can't show the effect, only an idempotent piece is run again.
 I7  The structures stored with the checkpoint are those at L, because every DDL ends with a checkpoint.
 I8  What an event stands for (its own statements, none, others: `operators.py`) is the same for every run that reads it.
-    An operator is stored under the control lane's claim or lock before it counts, never for an event that was applied
-    or is being applied, and goes with the checkpoint that passes the event. A change of it takes the intent of its
-    event along. That statements were injected before an event is stored with the structures they left.
+    An operator is stored under the control lane's claim or lock before it counts, and never for an event that was
+    applied or is being applied. The checkpoint that passes the event deletes it. A change of an operator deletes the
+    intent of its event. The record that statements were injected before an event is stored with the structures they
+    left.
+I9  With `atomic-transactions` one lane, `atomic`, applies everything in source order, in transactions made of whole
+    transactions of the source. So its row is exact for all tables, as the keyless lane's is for keyless ones. What is
+    at or below it is skipped, and nothing is replayed that readers of the target have seen already. B and the keyless
+    lane's row still cover what other runs, with several lanes, did beyond L. If such runs come later, they count this
+    lane's row as a part of both, and skip what is at or below it, too: an unfinished replay would leave rows behind
+    what this row says.
+I10 In a replay, what an earlier run certainly did not do is applied strictly, as outside the window. The run knows that
+    of changes which lanes had not begun, and of batches that the target rolled back. It stores this when it ends in
+    order.
 
-I9  With `atomic-transactions` one lane, `atomic`, applies everything in source order, each of its transactions made of
-    whole ones of the source. So its row is exact for all tables, as the keyless lane's is for keyless ones: what lies
-    at or below it is skipped, and nothing is replayed that readers of the target have seen already. What other runs
-    did beyond L, with several lanes, is still covered by B and the keyless lane's row; and they, if they come later,
-    take this lane's row for a part of both, and skip what lies at or below it, too: a replay that they do not finish
-    would leave rows behind what this row says.
-
-I10 In a replay, what an earlier run certainly did not do is applied as outside of the window: strictly. It knows that
-    of changes which lanes had not begun, and of batches that the target rolled back, and says so when it ends in order.
-
-A session is found without knowing its number: each takes a named lock (`fence.py`) for its lifetime; who holds the lock
+A session is found without its number: each takes a named lock (`fence.py`) for its lifetime, and the holder of the lock
 is the session to end. That also works after a restart of the target, where numbers start again.
 
 What it promises: keyed rows converge exactly, keyless rows are applied exactly once, nothing is skipped, per source. It
-says nothing about two sources that write one key of one target: they have no common order.
+promises nothing about two sources that write one key of one target: they have no common order.
 """

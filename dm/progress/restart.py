@@ -1,19 +1,23 @@
-"""Making another place the checkpoint: what `start-task --start-time` does before the task runs.
+"""Moving the checkpoint to another place: what `start-task --start-time` does before the task runs.
 
-Behind the new L may lie what earlier runs have done, and a run that begins there would do it again. So everything that
-says how far they came is kept beside it: B becomes the old L joined with the old B (the lanes' rows are joined with it
-by each start), so keyed tables are in safe mode until they are past it; and the row of the keyless lane, which is read
-exactly, says what the old L said, where that is more, and so does the record of ordered tables. What a run that kept
-transactions whole has done beyond the old L goes the same two ways, and its lane's row is emptied: keyed tables are to
-be done again. Structures belong to the old L and go; the syncer finds those of the new place as it does for a task that
-begins (DM deletes its table points too). So does what was noted of online DDL.
+After the new L there may be changes that earlier runs have done, and a run from there would repeat them. So everything
+that says how far they got is kept:
 
-Tables that were changed in the source's order stay as they are, and that means their DDL, too: a TRUNCATE that came to
-the target would take rows that nobody puts there again. So each of them gets a point of its own, up to which it is
-there, as a table has that a dump read behind P0. It is the old L, or where the table began to go by its key: what lies
-behind that can be done again, and what lies before can't, since the source's rows had no key then.
+- B becomes the old L joined with the old B (each start joins the lanes' rows with it), so keyed tables are in safe mode
+  until they are past it.
+- The row of the keyless lane, which is exact, becomes the old L if that is further. So does the record of ordered
+  tables.
+- What a run with whole transactions has done beyond the old L is added to both, and its lane's row is emptied: keyed
+  tables are replayed.
+- Structures belong to the old L and are deleted. The syncer finds those of the new place as it does for a new task (DM
+  deletes its table points too). Notes of online DDL are deleted as well.
 
-Nobody may write progress meanwhile: the control lane's lock is taken, and whoever holds it lets us refuse.
+Tables that were changed in the source's order keep their rows, so their DDL must not be repeated: a TRUNCATE would
+remove rows that no run applies again. So each such table gets a point of its own, up to which it is done, as a table
+has that a dump read after P0. The point is the old L, or the place where the table returned to its key: later changes
+can be repeated, earlier ones can't, since the source's rows had no key then.
+
+No run may write progress meanwhile: this takes the control lane's lock and refuses if a run holds it.
 """
 
 from __future__ import annotations
@@ -32,12 +36,12 @@ from dm.progress.lane_rows import ATOMIC, CONTROL, KEYLESS, position_columns, ra
 from dm.progress.ordered_tables import put_done, read_ordered
 from dm.progress.tables import SubtaskKey, create_tables
 
-_LOCK_SECONDS = 3  # a run that has just ended is given time to be gone
+_LOCK_SECONDS = 3  # a run that has just ended gets time to leave
 
 
 @contextmanager
 def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None]:
-    """Be who may change the subtask's progress; raises DMError while a run holds it."""
+    """Acquire the right to change the subtask's progress; raises DMError while a run holds it."""
     name = key.lock_name(CONTROL)
     if not session_lock.take(connection, name, _LOCK_SECONDS):
         others = session_lock.holders(connection, [name])
@@ -52,9 +56,9 @@ def no_other_run(connection: TargetConnection, key: SubtaskKey) -> Iterator[None
 def begin_at(
     connection: TargetConnection, key: SubtaskKey, start: Position, route: Callable[[TableName], TableName]
 ) -> Position | None:
-    """Make `start` the checkpoint; gives the one that was there. Raises DMError.
+    """Make `start` the checkpoint; returns the old one. Raises DMError.
 
-    `route` gives the target's table of a source's.
+    `route` maps a source's table to the target's.
     """
     create_tables(connection, key)
     with no_other_run(connection, key):
@@ -95,7 +99,7 @@ def _bound(start: Position, before: Checkpoint, whole: Position) -> Position | N
 
 
 def _done(checkpoint: Position, lane: Position | None) -> Position:
-    """How far a lane is: its row holds what lies above the checkpoint, so the two together are exact."""
+    """How far a lane is: its row holds what is above the checkpoint, so the two together are exact."""
     if lane is None:
         return checkpoint
     whole = replace(lane, gtid_set=lane.gtid_set | checkpoint.gtid_set)

@@ -1,7 +1,7 @@
 """The progress tables: names and definitions.
 
-The checkpoint table is DM's (`dm-behaviour` 4.9) with 64-bit offsets and the server's uuid added, since an offset
-without its server means nothing. The others are ours.
+The checkpoint table is DM's (`dm-behaviour` 4.9) with 64-bit offsets and the server's uuid added, since an offset means
+nothing without its server. The other tables are ours.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SubtaskKey:
 
     @property
     def deferral(self) -> TableName:
-        """Tables that a load has still to complete."""
+        """Tables that a load still has to complete."""
         return self.table("loader_deferral")
 
     def lock_name(self, lane: str) -> str:
@@ -190,10 +190,10 @@ def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[Table
 
 
 def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Forget everything about this subtask (`start-task --remove-meta`).
+    """Remove everything about this subtask (`start-task --remove-meta`).
 
-    What a table lacks is no progress: where other sources have loaded rows into it, nobody can make it anew, and the
-    next load completes it as this one would have.
+    Records of incomplete tables are not progress and stay. If other sources have loaded rows into such a table, it
+    can't be created anew, and the next load completes it.
     """
     loaded = key.table("loader_checkpoint")
     existing = existing_tables(connection, key)

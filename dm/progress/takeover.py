@@ -30,11 +30,11 @@ class Takeover:
         """B: the stored bound joined with everything any worker committed; None when L covers it."""
         if self.checkpoint is None:
             return None
-        # What the ordered lane does is read exactly.
+        # The ordered lane's row is exact.
         return self._joined(self.checkpoint, self.checkpoint.bound, [row for row in self.rows if row.lane != KEYLESS])
 
     def reached(self, before: Position | None) -> Position | None:
-        """How far runs have come: `before` joined with what any lane committed; None when L covers it."""
+        """How far runs have got: `before` joined with what any lane committed; None when L covers it."""
         return None if self.checkpoint is None else self._joined(self.checkpoint, before, self.rows)
 
     @staticmethod
@@ -46,7 +46,7 @@ class Takeover:
             if row.position.server_uuid != start.server_uuid and (
                 not start.gtid_set or start.gtid_set >= row.position.gtid_set
             ):
-                continue  # left by a server before a switch that L is behind
+                continue  # left by a server before a switch that L is past
             bound = row.position if bound is None else bound.join(row.position)
         if bound is None or start.covers(bound):
             return None
@@ -76,7 +76,7 @@ class Takeover:
         return None if start.covers(done) else done
 
     def with_exact_lanes(self, here: Callable[[Position], Position]) -> Takeover:
-        """The same with another form of the positions that are read exactly."""
+        """The same with another form of the exact positions."""
         rows = []
         for row in self.rows:
             done = self._beyond(row) if row.lane in (KEYLESS, ATOMIC) else None
@@ -86,7 +86,7 @@ class Takeover:
 
 def take_over(connections: Mapping[str, TargetConnection], fence: Fence) -> Takeover:
     """Make the given session the holder of each lane, raise the epoch, read what is stored; raises DMError."""
-    # The workers of the older run go first: its DDL may be waiting for a lock that one of them holds.
+    # The older run's workers first: its DDL may wait for a lock that one of them holds.
     for lane in sorted(connections, key=lambda lane: lane == DDL):
         fence.take(connections[lane], lane)
     control = connections[CONTROL]

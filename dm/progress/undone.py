@@ -1,21 +1,22 @@
-"""What a run was given and surely did not do: so that the next one does not take it for done.
+"""What a run was given and surely did not do, so that the next run does not treat it as done.
 
-Lanes run apart from each other. When one of them fails, others have committed what the source did later, so the next
-run replays all from L to B in safe mode: as if each change had been applied already. For a change that was refused (a
-row of another shard has its key) that would be wrong: a REPLACE would settle in silence what a person was told to
-decide.
+Lanes run independently. When one of them fails, others have committed later changes of the source, so the next run
+replays everything from L to B in safe mode, as if each change had been applied already. For a refused change (a row of
+another shard has its key) that would be wrong: a REPLACE would silently settle what a person was told to decide.
 
-A run that comes to its end in order knows better than the bound B. What lanes had not taken yet, and the batch that the
-target rolled back, are certainly not there. They are stored here, and the next run applies them as it would outside of
-safe mode. Why this goes together with the replay around them: all that was done with a key was done before the first
-change of it that was not, since one lane applies what has a key in common in order. So when the replay has come to such
-a change, its rows are as they were when it was refused.
+A run that ends in order knows more than the bound B. Changes that lanes had not begun, and the batch that the target
+rolled back, are certainly not applied. They are stored here, and the next run applies them strictly, outside safe mode.
+This fits the replay around them, because one lane applies all changes with a common key in order: every change of a key
+before its first undone change is done. So when the replay reaches such a change, its rows are as they were when it was
+refused.
 
-A transaction is named by its end. Where nothing of it was done it counts as a whole; else the keys of its changes are
-kept, as digests, unless changes of one row may have come to the lanes at different times (`Ticket.divided`).
+A transaction is identified by its end. If nothing of it was done, the record covers it as a whole. Otherwise the record
+keeps digests of its changes' keys, unless changes of one row may have come to the lanes at different times
+(`Ticket.divided`).
 
-The next run takes the record away before it dispatches anything: if it did one of these changes and were killed before
-L is behind it, nothing would tell. So a SIGKILL costs this knowledge, and never leads to an error that is none.
+The next run deletes the record before it dispatches anything. Otherwise it could apply one of these changes and be
+killed before L passes it, and the record would be wrong. So a SIGKILL loses this knowledge, but never causes a false
+error.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ _DIGEST_BYTES: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class UndoneKeys:
-    """Of one transaction the changes that were not done: those with one of these keys; all of them when None."""
+    """The changes of one transaction that were not done: those with one of these keys; all of them when None."""
 
     digests: frozenset[str] | None
 
@@ -56,13 +57,13 @@ class UndoneKeys:
 
 @dataclass(slots=True)
 class Undone:
-    """What earlier runs did not do, by transaction; `taken` are those that this run has come to."""
+    """What earlier runs did not do, by transaction; `taken` are those that this run has reached."""
 
     transactions: dict[TransactionKey, UndoneKeys] = field(default_factory=dict)
     taken: set[TransactionKey] = field(default_factory=set)
 
     def of(self, end: Position) -> UndoneKeys | None:
-        """What was not done of the transaction that ends here; None where nothing is known."""
+        """What was not done of the transaction that ends here; None if nothing is known."""
         if not self.transactions:
             return None
         place = transaction_key(end)
@@ -72,7 +73,7 @@ class Undone:
         return found
 
     def left(self, position: Position) -> dict[TransactionKey, UndoneKeys]:
-        """What this run has not come to, and what lies beyond a checkpoint."""
+        """What this run has not reached, and what is beyond a checkpoint."""
 
         def beyond(place: TransactionKey) -> bool:
             end = Position(*place)
@@ -82,17 +83,17 @@ class Undone:
 
 
 def transaction_key(end: Position) -> TransactionKey:
-    """By what a transaction is known again."""
+    """The identity of a transaction."""
     return end.server_uuid, end.file, end.offset
 
 
 def digest(key: Key) -> str:
-    """A key in few characters; the same in every process."""
+    """A key in a few characters; the same in every process."""
     return blake2b(repr(key).encode("utf-8", "backslashreplace"), digest_size=_DIGEST_BYTES).hexdigest()
 
 
 def digests(keys: Iterable[Key]) -> frozenset[str]:
-    """Those of a change's keys; not of the one that collides with everything, which tells nothing."""
+    """The digests of a change's keys, without the one that collides with everything, which tells nothing."""
     return frozenset(digest(key) for key in keys if key is not WILD)
 
 
@@ -114,7 +115,7 @@ def take_undone(connection: TargetConnection, claim: LaneClaim) -> Undone:
 def store_undone(
     connection: TargetConnection, claim: LaneClaim, transactions: Mapping[TransactionKey, UndoneKeys]
 ) -> None:
-    """Store the record; of too many transactions the first ones. Raises DMError."""
+    """Store the record; if there are too many transactions, the first ones. Raises DMError."""
     size, kept = 0, []
     for (uuid, file, offset), keys in sorted(transactions.items(), key=lambda item: Position(*item[0]).order):
         entry = [uuid, file, offset, None if keys.digests is None else sorted(keys.digests)]

@@ -1,8 +1,8 @@
-"""A look at the closed files when a relay starts: is each as long as its index says, and has each an index.
+"""Inspects the closed files when a relay starts: each must have an index, and the length that its index says.
 
-The first line of an index and the file's size answer both without reading the file. A file that has no index, or one of
-an older format, is read once and gets one. What is found damaged is reported like a reader's find, and the pull fetches
-it again. This runs beside the pull: a relay of many files must not wait for it, and no reader does.
+The first line of an index and the file's size answer both without reading the file. A file without an index, or with an
+index of an older format, is read once and gets a new index. Damage is reported as a reader reports it, and the pull
+fetches the file again. The inspection runs beside the pull: neither the pull nor a reader waits for it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def inspect(directory: RelayDirectory, over: threading.Event) -> int:
         except (FileNotFoundError, DMError) as error:
             if isinstance(error, DMError) and error.name != "relay-file-missing":
                 raise
-            continue  # purged since it was listed
+            continue  # purged since the listing
         except OSError as error:
             raise DMError("relay-storage-failed", path=sub.path) from error
     return read
@@ -38,7 +38,7 @@ def inspect(directory: RelayDirectory, over: threading.Event) -> int:
 
 def _inspect(directory: RelayDirectory, sub: SubDirectory, name: str) -> bool:
     if _is_newest(directory, sub, name):
-        return False  # what came behind it had never begun, and was taken away: the pull goes on in this one
+        return False  # the file after it had never begun and was removed: the pull continues in this one
     size = sub.file(name).stat().st_size
     seal = read_seal(sub.idx(name))
     if seal is not None and seal.size == size:

@@ -1,17 +1,18 @@
-"""Where a pull goes on: from what the files prove, what the source has, and what the tasks need.
+"""Decides where a pull continues: from what the files prove, what the source has, and what the tasks need.
 
-The source may be another server than before (its uuid says so), or the same one whose `log_bin` has another name by
-now. Offsets mean nothing there; the file that holds the first transaction we lack is found by GTID and read from its
-start into a new sub-directory. Or it may be the same server with another history (RESET BINARY LOGS, a restored
-backup): then the creation time of the file or the GTID set does not fit, and the pull ends with an error, because the
-files would otherwise become a mixture of two histories. Once a person has had a task begin from nothing and no other
-task has a place in the old one (`begin_anew`), its files are set aside, for the new ones have the same names, and the
-relay begins as on its first day.
+The source may be another server than before: its uuid differs. Or the same server has changed its `log_bin`. Offsets
+mean nothing then. The file that holds the first missing transaction is found by GTID and read from its start into a new
+sub-directory.
 
-A source that has purged what should come next leaves a gap that nothing can fill. As long as a task has its checkpoint
-before the gap the relay pauses: somebody may bring the files back. Otherwise the old files are of no use to anybody and
-must not keep new tasks waiting: the relay goes on behind the gap in a new sub-directory, and a reader that came to the
-gap all the same would stop there (`dm.relaylog.continuity`).
+The same server may also have another history, after RESET BINARY LOGS or from a restored backup. Then the creation time
+of the file or the GTID set does not match, and the pull ends with an error: continuing would mix two histories in the
+files. A person may restart a task from nothing (`begin_anew`). If no other task has a position in the old history, its
+files are set aside, because the new files have the same names, and the relay starts afresh.
+
+If the source has purged the next file, the gap can't be filled. While a task has its checkpoint before the gap, the
+relay pauses: somebody may bring the files back. Otherwise no task needs the old files, and they must not block new
+tasks. The relay continues after the gap in a new sub-directory. A reader that reaches the gap stops there
+(`dm.relaylog.continuity`).
 """
 
 from __future__ import annotations
@@ -31,26 +32,26 @@ from dm.relaylog.recovery import Recovered, recover
 from dm.upstream.connection import Connection
 from dm.upstream.facts import ServerFacts, binlog_end, binlog_files, executed_gtids, purged_gtids
 
-Locate = Callable[[ServerFacts, GtidSet], str]  # the source's file that holds the first transaction a set lacks
+Locate = Callable[[ServerFacts, GtidSet], str]  # the source's file that holds the first transaction missing from a set
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The sub-directory to write to, and where the source is asked to go on; `index` is of a file to resume."""
+    """The sub-directory to write to, and the place to ask the source for; `index` is of a file to resume."""
 
     sub: SubDirectory
     file: str
     offset: int
     index: FileIndex | None = None
     stored: Position | None = None  # what the files held before
-    bytes_read: int = 0  # of relay files, to find this out
+    bytes_read: int = 0  # of relay files, to decide this
 
 
 def begin_anew(directory: RelayDirectory) -> bool:
-    """Set the files of a history that is gone aside, if tasks only begin; whether that was done."""
+    """Set aside the files of a lost history, if all tasks begin anew; returns whether it did."""
     tasks = needs(directory.root)
     if not tasks or not all(need.begins for need in tasks) or not directory.sub_directories():
-        return False  # without a task nobody has said yet that the old history is of no use
+        return False  # without a task nobody has declared the old history useless yet
     structlog.get_logger().warning(
         "the source was reset, and no task needs what the relay has of it: the files are set aside",
         directory=str(directory.root),
@@ -90,7 +91,7 @@ class Planner:
         return self._continue(recovered)
 
     def _first(self) -> str:
-        """The file to begin with: what tasks need, else the wanted start, else the source's current file."""
+        """The first file to pull: what tasks need, else the configured start, else the source's current file."""
         start, facts = self._start, self._facts
         needed = self._needed([name for name, _ in binlog_files(self._connection)])
         if needed:
@@ -132,7 +133,7 @@ class Planner:
             return self._renamed(recovered, names[-1])
         if ours and file_number(stored.file) < file_number(ours[0]):
             return self._behind_gap(recovered, names)
-        # It has only older files: the dump's refusal says what became of ours.
+        # The source has only older files: its refusal of the dump says what happened to ours.
         return Plan(recovered.sub, stored.file, stored.offset, recovered.index, stored, recovered.bytes_read)
 
     def _check_history(self, stored: Position) -> None:
@@ -142,7 +143,7 @@ class Planner:
                 raise DMError("source-gtid-diverged", missing=lost, ours=stored.gtid_set, position=stored)
 
     def _by_gtid(self, recovered: Recovered) -> Plan:
-        """Another server: the file that goes on where ours ended."""
+        """Another server: its file that continues where ours ended."""
         stored, facts = recovered.position, self._facts
         if not facts.gtid_mode or not stored.gtid_set or stored.flavor != facts.flavor:
             raise DMError("source-changed-without-gtid", now=facts.server_uuid, before=recovered.sub.server_uuid)
@@ -150,7 +151,7 @@ class Planner:
         return self._new_directory(self._locate(facts, stored.gtid_set), recovered)
 
     def _renamed(self, recovered: Recovered, now: str) -> Plan:
-        """The same server with another `log_bin`: its numbers begin again, so only GTIDs tell what follows."""
+        """The same server with another `log_bin`: its numbers start again, so only GTIDs tell what follows."""
         if not self._facts.gtid_mode or not recovered.position.gtid_set:
             raise DMError("binlog-renamed-without-gtid", before=recovered.file, now=now, position=recovered.position)
         return self._new_directory(self._locate(self._facts, recovered.position.gtid_set), recovered)
@@ -178,15 +179,15 @@ class Planner:
         return self._new_directory(file, recovered)
 
     def _has(self, need: Need, names: list[str]) -> bool:
-        """Whether the source itself still has everything from the task's checkpoint on."""
+        """Whether the source itself still has everything after the task's checkpoint."""
         if need.server_uuid == self._facts.server_uuid and need.file in names:
             return True
         if not need.gtid_set or not self._facts.gtid_mode or self._facts.flavor == "mariadb":
-            return False  # MariaDB does not say what it has purged
+            return False  # MariaDB does not report what it has purged
         return need.gtid_set >= purged_gtids(self._connection, self._facts)
 
     def _needed(self, names: list[str]) -> str:
-        """The earliest of the source's files that a task needs; empty when none is known to."""
+        """The earliest of the source's files that a task needs; empty if none is known."""
         found = [
             need.file
             for need in needs(self._directory.root)

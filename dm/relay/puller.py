@@ -1,11 +1,11 @@
-"""One connection's worth of relaying: from what the files prove to the moment the connection ends.
+"""One connection of a relay, from recovery to the end of the connection.
 
-Each pull begins with recovery, so a lost connection, a killed process and a first start are the same case: the files
-say where the last complete transaction ends, and the source is asked to go on from there.
+Each pull begins with recovery. So a lost connection, a killed process and a first start are the same case: the files
+show where the last complete transaction ends, and the source is asked to continue from there.
 
-Where that is decides `dm.relay.plan`. Before it damaged files are fetched again (`dm.relay.refetch`): a pull that runs
-looks for reports of readers each second and makes way for the next one, so there is one connection and one writer at
-any time.
+`dm.relay.plan` decides where that is. Before that, damaged files are fetched again (`dm.relay.refetch`). A running pull
+checks once a second for damage that readers reported, and ends so that the next pull can fetch the file. So there is
+only one connection and one writer at any time.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from dm.upstream.replica_identity import ReplicaIdentity
 from dm.upstream.stream_position import StreamPosition
 
 LOCK_NAME = ".relay.lock"
-LOOK_SECONDS = 1.0  # between two looks for damaged files
+LOOK_SECONDS = 1.0  # between two checks for damaged files
 
 
 @contextmanager
 def sole_writer(root: Path) -> Iterator[None]:
-    """Hold the directory: a second relay on it would tear the files apart."""
+    """Lock the directory: a second relay would corrupt its files."""
     try:
         root.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o640)
@@ -62,7 +62,7 @@ def sole_writer(root: Path) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class PullSettings:
-    """What all pulls of a relay have in common, from whichever address."""
+    """What all pulls of a relay share, whatever the address."""
 
     identity: ReplicaIdentity
     start: Position | None  # where to begin when there are no relay files
@@ -90,8 +90,8 @@ class Puller:
         self._closing = False
         self.writer: RelayWriter | None = None
         self.stored: Position | None = None  # what the files held when the pull began
-        self.agreed = False  # the file that the pull goes on in is the one that is stored
-        self.recovery_bytes = 0  # of relay files, read to find that out
+        self.agreed = False  # the file where the pull continues is the stored one
+        self.recovery_bytes = 0  # of relay files, read by recovery
 
     def close(self) -> None:
         """End a running pull, from any thread."""
@@ -101,7 +101,7 @@ class Puller:
                 self._stream.close()
 
     def pull(self, progressed: Callable[[], None]) -> None:
-        """Connect, recover, and store what comes; returns when closed, raises DMError when the connection ends."""
+        """Connect, recover, and store what arrives; returns when closed, raises DMError when the connection ends."""
         connection = connect(self._endpoint, read_timeout=PROMPT_SECONDS)
         try:
             facts = read_facts(connection)
@@ -126,12 +126,12 @@ class Puller:
         writer.close()
 
     def _compare_beginning(self, writer: RelayWriter, plan: Plan) -> None:
-        """The source can't start where the stored file ends: see whether its file of this name is another one."""
+        """The source can't start where the stored file ends: check whether its file of this name is another one."""
         _same_file(creation_time(self._endpoint, self._settings.identity, plan.file), writer, plan.file)
 
     def _store(self, stream: DumpStream, writer: RelayWriter, plan: Plan, progressed: Callable[[], None]) -> None:
         place, packets = StreamPosition(), stream.packets
-        # A start beyond 32 bits is asked for as the start of the file: skip what is stored.
+        # A start beyond 32 bits is requested as the start of the file: skip what is stored.
         skip_to = plan.offset if plan.offset > LARGEST_OFFSET else 0
         while stream.receive():
             if self._damaged():
@@ -151,7 +151,7 @@ class Puller:
             progressed()
 
     def _judge(self, event: bytes, place: StreamPosition, writer: RelayWriter, plan: Plan, skip_to: int) -> None:
-        """Take an event that is not one of a run."""
+        """Take an event that is not part of a run."""
         kind = event[4]
         if place.advance(event):
             if place.file != plan.file or place.offset > skip_to:
@@ -201,7 +201,7 @@ class Puller:
         return writer
 
     def _damaged(self) -> bool:
-        """Whether a reader reported a file since somebody last looked."""
+        """Whether a reader has reported a damaged file since the last check."""
         now = self._clock.monotonic()
         if now < self._look_at:
             return False

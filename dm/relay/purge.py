@@ -1,15 +1,15 @@
 """Removing relay files that no task needs any more.
 
-Who may: only the holder of the relay's lock (`dm.relay.puller.sole_writer`), so that nobody writes to the directory who
-does not know of the purge. While the relay runs that is the relay's own process; while it does not, whoever asks takes
-the lock for as long as the purge lasts.
+Only the holder of the relay's lock may purge (`dm.relay.puller.sole_writer`), so that no writer misses a purge. That is
+the relay's process while the relay runs. Otherwise the caller takes the lock for the duration of the purge.
 
-What: a run of files from the oldest on, never one from the middle, since a gap would look like the relay's beginning to
-whoever searches in it. Never the newest file that has begun: recovery goes on there, and takes a newer one that was
-left without its beginning for none. And nothing from the earliest hold on (`dm.relaylog.hold`).
+A purge removes a run of files from the oldest on, never a file in the middle: a search would take the gap for the
+relay's beginning. It never removes the newest file that has begun, because recovery continues there and ignores a newer
+file without a beginning. It removes nothing from the earliest hold on (`dm.relaylog.hold`).
 
-A SIGKILL in between leaves less than was there and nothing that would mislead: a file's index goes before the file (an
-index can be lost, one without its file would stay), a directory before its line in the index (see `RelayDirectory`).
+After a SIGKILL during a purge, fewer files remain and nothing misleads. An index is removed before its file: a lost
+index does no harm, and an index without its file would stay for ever. A directory is removed before its line in the
+index (see `RelayDirectory`).
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from dm.relaylog.recovery import gtids_before_file
 from dm.unit import JSON
 
 GIB = 1 << 30
-RESUME_FACTOR = 1.1  # a relay that waits for space goes on at `pause-space` times this
+RESUME_FACTOR = 1.1  # a relay that waits for space resumes at `pause-space` times this
 
 Spot = tuple[int, int]  # number of the sub-directory, number of the file: the order of all files
 FreeSpace = Callable[[Path], int]
 
 
 def free_bytes(path: Path) -> int:
-    """How many bytes may still be written to the file system of this path."""
+    """How many bytes the file system of this path can still take."""
     found = os.statvfs(path)
     return found.f_bavail * found.f_frsize
 
@@ -50,10 +50,10 @@ class Purged:
     files: list[str] = field(default_factory=list)  # with their sub-directories
     size: int = 0
     directories: list[str] = field(default_factory=list)
-    kept_back: str = ""  # why a file that should have gone stayed
+    kept_back: str = ""  # why a file that should be removed stayed
 
     def to_json(self) -> dict[str, JSON]:
-        """For an answer; 64-bit numbers are text, as everywhere in DM's."""
+        """For an answer; 64-bit numbers are text, as in all of DM's answers."""
         return {
             "removedFiles": [*self.files],
             "removedBytes": str(self.size),
@@ -76,12 +76,12 @@ class RelayPurge:
         self._over = threading.Event()
 
     def end(self) -> None:
-        """Purge no more; returns when the one under way has stopped behind its present file."""
+        """Purge no more; returns when the purge under way has stopped after its present file."""
         self._over.set()
         self._under_way.acquire()
 
     def before(self, file: str, sub_directory: str, source: str) -> Purged:
-        """Remove the files before this one, as far as nobody needs them; by default in the newest sub-directory."""
+        """Remove the files before this one, if nothing needs them; by default in the newest sub-directory."""
         if not is_binlog_name(file):
             hint = "name a file as `mysql-bin.000006`, without its directory"
             raise DMError("usage", problem=f"{file!r} is not the name of a binlog file", hint=hint)
@@ -103,7 +103,7 @@ class RelayPurge:
         """Remove what is older than `expires`, and more while less than `remain-space` is free."""
         settings = self._settings
         expires, now = settings.expires * 3600, self._clock.time()
-        # The relay that waits must be able to go on afterwards.
+        # A relay that waits for space must be able to continue afterwards.
         remain = int(max(settings.remain_space, settings.pause_space * RESUME_FACTOR) * GIB)
 
         def wanted(sub: SubDirectory, name: str) -> bool:
@@ -129,14 +129,14 @@ class RelayPurge:
             self._under_way.release()
 
     def _removable(self) -> Iterator[tuple[SubDirectory, str]]:
-        """All files in their order but the newest that has begun, and what follows it."""
+        """All files in order, without the newest that has begun and those after it."""
         files = [(sub, name) for sub in self._directory.sub_directories() for name in sub.files()]
         while files and not _has_begun(*files[-1]):
             files.pop()
         yield from files[:-1]
 
     def _remove(self, sub: SubDirectory, name: str, done: Purged) -> bool:
-        """Remove one file if nobody needs it."""
+        """Remove one file if nothing needs it."""
         path = sub.file(name)
         with exclusive(self._directory.root, self._clock):
             need = self._needed(sub, name)
@@ -156,11 +156,11 @@ class RelayPurge:
         return True
 
     def _remove_empty(self, done: Purged) -> None:
-        """Remove older sub-directories without files that nobody reads on from."""
+        """Remove older sub-directories that have no files and that no reader starts from."""
         subs = self._directory.sub_directories()
         for sub in subs[:-1]:
             if sub.files():
-                return  # those behind it are needed to get from it to the newest
+                return  # readers pass through the later ones to reach the newest
             with exclusive(self._directory.root, self._clock):
                 if any(spot[0] <= sub.number for spot, _ in self._held()):
                     return
@@ -177,7 +177,7 @@ class RelayPurge:
         return [(_first_needed(need, subs), need) for need in needs(self._directory.root)]
 
     def kept_back(self) -> str:
-        """Why the oldest file can't go, if somebody needs it."""
+        """Why the oldest file can't be removed, if something needs it."""
         try:
             oldest = next(self._removable(), None)
             need = None if oldest is None else self._needed(*oldest)
@@ -201,12 +201,12 @@ def _has_begun(sub: SubDirectory, name: str) -> bool:
 
 
 def _first_needed(need: Need, subs: list[SubDirectory]) -> Spot:
-    """The first file that a task may have to read; where that is in doubt, the earliest that it can be."""
+    """The first file that a task may have to read; in doubt, the earliest possible one."""
     if need.everything:
         return 0, 0
     own = [sub for sub in subs if sub.server_uuid == need.server_uuid]
     if is_binlog_name(need.file) and own:
-        # The same server may have come back: then the file may stand in two sub-directories.
+        # The same server may have come back: then two sub-directories may hold the file.
         holding = next((sub for sub in own if need.file in sub.files()), own[0])
         return holding.number, file_number(need.file)
     if need.gtid_set:

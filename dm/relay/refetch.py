@@ -1,12 +1,13 @@
-"""Fetching one relay file again, because its bytes are damaged.
+"""Fetching a damaged relay file again.
 
-The copy grows in a directory of its own, `.fetching`, through the same writer as every relay file (checksums, index),
-and takes the damaged file's place in one rename when it is as long as the source's file and begins with the same
-creation time. Until then nothing of what the relay has is given up: other tasks may be past the damage and need the
-rest. A SIGKILL leaves the damaged file, its note and a directory that the next attempt clears.
+The copy grows in a directory of its own, `.fetching`, through the same writer as every relay file (checksums, index).
+One rename puts it in the place of the damaged file, once it is as long as the source's file and has the same creation
+time. Until then the relay keeps everything it has: other tasks may be past the damage and need the rest. A SIGKILL
+leaves the damaged file, its note, and a directory that the next attempt clears.
 
-What the source can't give (it is another server by now, has purged the file, has another file of that name, or its own
-file is damaged) is `Unobtainable`. A lost connection is an error as always, and the next pull tries again.
+`Unobtainable` means that the source can't send the file: it is another server by now, it has purged the file, it has
+another file of that name, or its own file is damaged. A lost connection is an ordinary error, and the next pull tries
+again.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from dm.upstream.facts import ServerFacts, binlog_files
 from dm.upstream.stream_position import StreamPosition
 
 FETCHING_NAME = ".fetching"
-# Of the errors that a dump ends with, those that another attempt may not meet.
+# Errors that end a dump and may not occur in another attempt.
 _PASSING = frozenset({"relay-storage-failed", "dump-stream-garbled", "replica-id-taken"})
 
 OpenStream = Callable[[str, int], AbstractContextManager[DumpStream]]
 
 
 class Unobtainable(Exception):
-    """The source can't give the file again; the text says why."""
+    """The source can't send the file again; the text says why."""
 
 
 class Refetch:
-    """Puts good copies in the place of damaged files, between two pulls."""
+    """Replaces damaged files with good copies, between two pulls."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class Refetch:
         self._clock = clock
 
     def everything(self) -> None:
-        """Fetch each file that is reported; raises DMError when that should be tried again later."""
+        """Fetch each reported file; raises DMError when it should be tried again later."""
         for sub in self._directory.sub_directories():
             for found in damage.reported(sub, self._facts.server_uuid):
                 if self._is_whole(sub, found.file):
@@ -78,12 +79,12 @@ class Refetch:
                     damage.mended(sub, found.file)
 
     def _is_whole(self, sub: SubDirectory, name: str) -> bool:
-        """Whether the file is good after all: put back by a person, or cut by a recovery since it was reported."""
+        """Whether the file is good after all: a person replaced it, or a recovery cut it after the report."""
         if not sub.file(name).exists():
             return False
         index = read_index(sub.idx(name), ANY_SIZE)
         if index is not None and not index.checksum:
-            return False  # its blocks would have to be read; the source has the file in most cases
+            return False  # this would read its blocks; the source has the file in most cases
         found = scan(sub.file(name), None, self._flavor(sub))
         if found is None or found.what or (index is not None and index.complete > found.index.complete):
             return False
@@ -138,7 +139,7 @@ class Refetch:
             writer.abandon()
 
     def _check_same(self, sub: SubDirectory, scratch: SubDirectory, name: str) -> None:
-        """Refuse a file of another history of the source: its creation time or its size tells."""
+        """Refuse a file of another history of the source: its creation time or its size differs."""
         fresh = read_index(scratch.idx(name), ANY_SIZE)
         known = read_index(sub.idx(name), ANY_SIZE)
         if fresh is None:
@@ -159,7 +160,7 @@ class Refetch:
             raise Unobtainable(f"the source's file of this name has {fresh.complete} bytes, ours {known.complete}")
 
     def _check_fills_gap(self, sub: SubDirectory, scratch: SubDirectory, name: str) -> None:
-        """Refuse a copy of a missing file that does not go on where the file before it ended."""
+        """Refuse a copy of a missing file that does not continue where the file before it ended."""
         before = [known for known in sub.files() if file_number(known) < file_number(name)]
         found = scan(sub.file(before[-1]), sub.idx(before[-1]), self._facts.flavor, trust=True) if before else None
         if found is None or not follows(sub, before[-1], found, sub, name, gtids_before_file(scratch, name)):
@@ -167,7 +168,7 @@ class Refetch:
 
 
 def _write(batches: Iterable[list[bytes]], writer: RelayWriter, name: str, size: int) -> None:
-    """Store one file's events until the file is there or the source goes on to the next."""
+    """Store one file's events until the file is complete or the source moves to the next one."""
     place = StreamPosition()
     for batch in batches:
         for event in batch:
@@ -184,5 +185,5 @@ def _write(batches: Iterable[list[bytes]], writer: RelayWriter, name: str, size:
 
 
 def following_name(sub: SubDirectory, name: str) -> str:
-    """The file that the relay has after this one in the same sub-directory; empty for the newest."""
+    """The file after this one in the same sub-directory; empty for the newest."""
     return next((later for later in sub.files() if file_number(later) > file_number(name)), "")

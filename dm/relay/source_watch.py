@@ -1,10 +1,11 @@
-"""What the source has beyond the relay, and whether the pull still belongs to it.
+"""What the source has that the relay lacks, and whether the pull still belongs to this source.
 
-A connection outlives much at the source. After RESET it goes on with a file that is no more, and nothing comes; after
-SET GLOBAL of MariaDB's domain or server id what comes belongs to a server of another name. A source on its standby may
-have its first address back. In each case the pull is ended: the next one looks at everything anew.
+A connection survives many changes at the source. After RESET it stays in a file that no longer exists, and no event
+arrives. After SET GLOBAL of MariaDB's domain or server id, the events belong to a server of another name. While the
+standby is in use, the first address may come back. In each case the watch ends the pull, and the next pull checks
+everything again.
 
-Asks in a thread of its own, since a silent server keeps whoever asks waiting: neither the pull nor its end waits.
+The watch runs in its own thread because a silent server blocks it. The pull and its end never wait for it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ JOIN_SECONDS = 5.0
 
 
 class SourceWatch:
-    """Keeps the source's end for the status; ends a pull that the source has left behind."""
+    """Keeps the source's end for the status; ends a pull that no longer belongs to the source."""
 
     def __init__(
         self,
@@ -40,7 +41,7 @@ class SourceWatch:
         self._addresses = addresses
         self._identity = identity
         self._clock = clock
-        self._stored = stored  # the end of what the pull under way has stored
+        self._stored = stored  # the end of what the running pull has stored
         self._interrupt = interrupt
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="relay-source-watch", daemon=True)
@@ -65,12 +66,12 @@ class SourceWatch:
             try:
                 if opened is None:
                     opened = (addresses.current, addresses.open()[0])
-                stored = self._stored()  # before the end is asked: nothing can be stored that lies behind it
+                stored = self._stored()  # read before the source's end, so nothing stored can be after that end
                 self.end = binlog_end(opened[1], read_facts(opened[1]), exact=False)
                 if stored is not None and not _belongs(stored, self.end):
                     self._interrupt()
             except DMError:
-                # The pull meets the same trouble and reports it; here only the shown end stays as it was.
+                # The pull meets the same trouble and reports it; here the shown end only stays as it was.
                 if opened is not None:
                     opened[1].close()
                 opened = None
@@ -88,8 +89,8 @@ class SourceWatch:
 
 
 def _belongs(stored: Position, end: Position) -> bool:
-    """Whether what is stored can be of the server that has this end now.
+    """Whether what is stored can come from the server that has this end now.
 
-    Only the place tells: a server counts a transaction as executed some time after it has sent it.
+    Only the position tells: a server counts a transaction as executed some time after it has sent it.
     """
     return stored.server_uuid == end.server_uuid and (not stored.same_files(end) or stored.order <= end.order)

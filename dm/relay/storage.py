@@ -1,11 +1,11 @@
-"""Room for a relay's files: purges when it is time, and has the pull wait before the disk is full.
+"""Disk space for a relay's files: purges when needed, and pauses the pull before the disk is full.
 
-A full disk hurts everybody on it, and the relay is the one that can wait: the source keeps its binlog, and the tasks go
-on with what is stored. So below `pause-space` the pull is ended in order, and begins again when a tenth more than that
-is free (without this distance it would come and go with every file). A disk that is full all the same is an error of
-the write; the pull then tries again as after a lost connection, and recovery cuts off what was half written.
+A full disk hurts every program on the host, and the relay can wait: the source keeps its binlog, and the tasks continue
+with what is stored. So below `pause-space` the pull ends in order. It resumes when the free space is a tenth larger
+than that; without this distance it would stop and start with every file. If the disk fills up all the same, the write
+fails. The pull then retries as after a lost connection, and recovery cuts off the half-written part.
 
-The free space comes from a function, and what happens in a tick depends on it and the clock alone.
+A function supplies the free space. What a tick does depends only on that and on the clock.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from dm.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 
 TICK_SECONDS = 1.0
-PURGE_AGAIN_SECONDS = 10.0  # while there is too little space: tasks let go of files as they get on
+PURGE_AGAIN_SECONDS = 10.0  # while space is short: tasks release files as they advance
 
 
 class RelayStorage:
-    """The storage of one relay while it runs."""
+    """The storage of one running relay."""
 
     def __init__(
         self, directory: RelayDirectory, settings: Purge, clock: Clock, free_space: FreeSpace = free_bytes
@@ -42,12 +42,12 @@ class RelayStorage:
         self._free = -1
         self._due = clock.monotonic() + settings.interval
         self._last = Purged()
-        self._lock = threading.RLock()  # the relay's thread looks before each pull, ours in between
-        self._held = threading.Event()  # the relay's lock is ours
+        self._lock = threading.RLock()  # the relay's thread checks before each pull, ours in between
+        self._held = threading.Event()  # set while we hold the relay's lock
 
     @contextmanager
     def watched(self, interrupt: Callable[[], None]) -> Iterator[None]:
-        """Tick in a thread, from taking the relay's lock to giving it back; `interrupt` ends a running pull."""
+        """Tick in a thread while the relay's lock is held; `interrupt` ends a running pull."""
         over = threading.Event()
 
         def run() -> None:
@@ -68,17 +68,17 @@ class RelayStorage:
             thread.join()
 
     def tick(self) -> None:
-        """Look at the free space, and purge when it is time or space is needed."""
+        """Check the free space, and purge when it is time or space is needed."""
         with self._lock:
             try:
                 self._look()
                 if self._clock.monotonic() >= self._due:
                     self._purge_by_itself()
-            except DMError as error:  # the storage can't be used now; the pull meets the same and reports it
+            except DMError as error:  # the storage can't be used now; the pull meets the same error and reports it
                 structlog.get_logger().warning("relay storage", error=str(error))
 
     def require_room(self) -> None:
-        """Raises DMError while there is too little space to pull."""
+        """Raise DMError while there is too little space to pull."""
         with self._lock:
             self._look()
             if self._low is not None:
@@ -91,13 +91,13 @@ class RelayStorage:
         self.tick()
 
     def purge_before(self, file: str, sub_directory: str, source: str) -> Purged:
-        """What `purge-relay` asks for; raises DMError."""
+        """Answer `purge-relay`; raises DMError."""
         if not self._held.is_set():
             raise DMError("relay-in-use", path=self._directory.root)
         return self._purge.before(file, sub_directory, source)
 
     def status(self) -> dict[str, JSON]:
-        """What the relay's status says of its storage."""
+        """The storage's part of the relay's status."""
         return {
             "freeBytes": "" if self._free < 0 else str(self._free),
             "waitsForSpace": self._low is not None,

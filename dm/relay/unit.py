@@ -1,8 +1,8 @@
-"""The relay of one source, as a unit: pulls until stopped, and comes back by itself from whatever can heal.
+"""The relay of one source as a unit: pulls until stopped, and retries whatever can heal.
 
-What can heal (the source is down, the connection broke, the disk is full) is waited for with growing pauses and shown
-in the status meanwhile; what can't is raised, and the host pauses the relay. A source with a standby is pulled from
-there while its first address fails: each pull goes to the address in use, and goes on from what is stored.
+A source that is down, a broken connection and a full disk can heal. The unit retries with growing pauses and shows the
+reason in the status. It raises every other error, and the host pauses the relay. A source with a standby is pulled from
+the standby while its first address fails. Each pull uses the current address and continues from what is stored.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ class RelayUnit:
 
     @property
     def trouble(self) -> DMError | None:
-        """What keeps the relay waiting at the moment."""
+        """What the relay is waiting for now."""
         return self._trouble
 
     def run(self, stop: threading.Event) -> None:
-        """Pull until `stop`; raises DMError for what waiting can't heal."""
+        """Pull until `stop`; raises DMError for what can't heal."""
         inspector = threading.Thread(target=self._inspect, name="relay-inspection", daemon=True)
         with sole_writer(self._directory.root), self._storage.watched(self._interrupt):
             damage.try_again(self._directory)
@@ -110,7 +110,7 @@ class RelayUnit:
                 self._wait = min(self._wait * 2, LONGEST_WAIT)
 
     def _known(self) -> GtidSet | None:
-        """The GTID set of what is stored; None when the last pull did not come so far as to look."""
+        """The GTID set of what is stored; None when the last pull did not get as far as recovery."""
         puller = self._puller
         if puller is None:
             return None
@@ -118,25 +118,25 @@ class RelayUnit:
         return None if stored is None else stored.gtid_set
 
     def _stored(self) -> Position | None:
-        """The end of what is stored; None where no pull has come so far as to know."""
+        """The end of what is stored; None when no pull has got as far as recovery."""
         puller = self._puller
         writer = None if puller is None or not puller.agreed else puller.writer
         return None if writer is None or not writer.file else writer.position
 
     def _pull(self, stop: threading.Event) -> None:
         self._puller = Puller(self._addresses.current, self._directory, self._settings, self._clock)
-        if not stop.is_set():  # set from now on, it ends this pull
+        if not stop.is_set():  # from now on a set `stop` ends this pull
             self._puller.pull(self._progressed)
 
     def _inspect(self) -> None:
         try:
             inspect(self._directory, self._ended)
         except DMError as error:
-            # Readers prove what they read by themselves; this would only have found it earlier.
+            # Readers verify what they read anyway; the inspection only finds damage earlier.
             structlog.get_logger().warning("relay files were not inspected", error=str(error))
 
     def _interrupt(self) -> None:
-        """End the pull under way; the next one begins where it is let."""
+        """End the running pull; the next one starts when the storage allows it."""
         puller = self._puller
         if puller is not None:
             puller.close()

@@ -1,7 +1,7 @@
 """CRCs of a relay file per MiB, for sources that write no checksums into their events.
 
-They are computed from the bytes as they came, not from what the file gives back, so they also tell of bytes that were
-damaged between the write and the first read.
+They are computed from the bytes as they arrived, not from what the file returns. So they also detect damage between the
+write and the first read.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class BlockCrcs:
         self.size = size
 
     def add(self, data: bytes | memoryview) -> None:
-        """Take the bytes that follow."""
+        """Add the bytes that follow."""
         view = memoryview(data)
         while view:
             room = BLOCK - self.size % BLOCK
@@ -36,7 +36,7 @@ class BlockCrcs:
                 self._open = 0
 
     def upto(self, size: int, read: Read) -> list[int]:
-        """The CRCs of the first `size` bytes; the last block is read where its own end is not the end of all."""
+        """The CRCs of the first `size` bytes; the last block is read from the file if it does not end the data."""
         whole, rest = divmod(size, BLOCK)
         found = self._whole[:whole]
         if rest:

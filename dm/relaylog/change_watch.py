@@ -1,13 +1,13 @@
 """Waking up when a relay file changes, across processes.
 
-The kernel tells (inotify(7)): a write and a cut are IN_MODIFY, the writer's heartbeat (a new file time) is IN_ATTRIB,
-a new file or a new sub-directory is an entry in a directory. A reader sleeps in poll(2) until one of them comes, so
-it learns of a write in well under a millisecond and costs nothing while nothing happens. Python has no
-inotify of its own; four calls of the C library are enough.
+The kernel reports changes through inotify(7). A write and a cut are IN_MODIFY. The writer's heartbeat, a new file time,
+is IN_ATTRIB. A new file or sub-directory is an entry in its directory. A reader sleeps in poll(2) until one of them
+arrives: it learns of a write in well under a millisecond and costs nothing while idle. Python has no inotify module;
+four calls of the C library are enough.
 
-Where the system grants no instance (fs.inotify.max_user_instances), the watch falls back to looking at the file's
-size and time at short intervals. A notification is only ever a hint: the reader looks at the file itself, and looks
-anyway when nothing came for a while.
+If the system grants no instance (fs.inotify.max_user_instances), the watch checks the file's size and time at short
+intervals. A notification is only a hint: the reader reads the file itself, and also checks it when no notification has
+come for a while.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _CLOEXEC = os.O_CLOEXEC
 _IN_MODIFY, _IN_ATTRIB, _IN_MOVED_TO, _IN_CREATE = 0x2, 0x4, 0x80, 0x100
 _FALLBACK_SECONDS = 0.02
 
-# none: the time is over; touched: the writer's heartbeat; changed: anything else, look
+# none: timed out; touched: the writer's heartbeat; changed: anything else, check the file
 Change = Literal["none", "touched", "changed"]
-_record = struct.Struct("iIII")  # struct inotify_event: watch, mask, cookie, length of the name behind it
+_record = struct.Struct("iIII")  # struct inotify_event: watch, mask, cookie, length of the name after it
 
 _libc = ctypes.CDLL(ctypes.util.find_library("c"), use_errno=True)
 
@@ -46,14 +46,14 @@ class ChangeWatch:
         self._seen: tuple[int, int] | None = None
         self._directories: set[Path] = set()
         self._stopped = os.eventfd(0)
-        self._ending = threading.Lock()  # of the descriptors: a stop must not write into what came after them
+        self._ending = threading.Lock()  # guards the descriptors: a stop must not write to a reused number
         self._poll = select.poll()
         self._poll.register(self._stopped, select.POLLIN)
         if self._descriptor >= 0:
             self._poll.register(self._descriptor, select.POLLIN)
 
     def watch_file(self, path: Path) -> None:
-        """Wait for this file from now on, and for its directory."""
+        """Watch this file and its directory from now on."""
         self._path = path
         self._seen = None
         if self._descriptor < 0:
@@ -65,14 +65,14 @@ class ChangeWatch:
         self.watch_directory(path.parent.parent)
 
     def watch_directory(self, path: Path) -> None:
-        """Wait also for new entries here."""
+        """Watch this directory for new entries, too."""
         if self._descriptor >= 0 and path not in self._directories:
             self._directories.add(path)
             self._add(path, _IN_CREATE | _IN_MOVED_TO)
 
     def _add(self, path: Path, mask: int) -> int:
         found: int = _libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
-        return found  # -1 where the file is gone: then the caller's own look finds out
+        return found  # -1 if the file is gone: the caller's own check finds out
 
     def wait(self, seconds: float) -> Change:
         """Sleep until something changed, `stop` was called or the seconds are over."""
@@ -89,7 +89,7 @@ class ChangeWatch:
         return self._meaning(data) if data else "none"
 
     def _meaning(self, data: bytes) -> Change:
-        """What the last record says: a write before the writer's heartbeat is covered by it, one after it is not."""
+        """What the last record means: the writer's heartbeat covers an earlier write, not a later one."""
         at, watch, mask = 0, -1, 0
         while at < len(data):
             watch, mask, _, length = _record.unpack_from(data, at)
@@ -118,13 +118,13 @@ class ChangeWatch:
         return None if found is None else (found.st_size, found.st_mtime_ns)
 
     def stop(self) -> None:
-        """End a wait, from any thread; no later one lasts."""
+        """End a wait, from any thread; later waits return at once."""
         with self._ending:
             if self._stopped >= 0:
                 os.eventfd_write(self._stopped, 1)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         with self._ending:
             for descriptor in (self._descriptor, self._stopped):
                 if descriptor >= 0:

@@ -1,15 +1,15 @@
-"""A relay file whose every byte is proven before it is given to a reader.
+"""A relay file that verifies every byte before a reader gets it.
 
-Each event carries a CRC-32 and says where it ends. Where the source writes no checksums the index has a CRC per MiB,
-and an event is given when all blocks that it touches are proven as far as the index reaches; what the relay has written
-since the last index (a MiB at most, nothing once the source is idle) is given as it is.
+Each event carries a CRC-32 and says where it ends. If the source writes no checksums, the index has a CRC per MiB, and
+the reader gets an event when all its blocks match, as far as the index reaches. What the relay has written since the
+last index is not verified: a MiB at most, nothing once the source is idle.
 
-What can't be the source's bytes is reported beside the file (`dm.relaylog.damage`) and is an error. Events before the
-first bad one are given first, so whoever applies them stops exactly there. No news is not proof either: a place where
-no whole event can be read is damaged if the index says that the file was complete beyond it.
+Bytes that can't be the source's are an error and are reported beside the file (`dm.relaylog.damage`). The reader gets
+the events before the first bad one, so it stops exactly there. Missing data is suspect as well: if no whole event can
+be read at a place and the index says that the file is complete beyond it, the file is damaged.
 
-A cut by the relay, which truncates the file and writes the same bytes again, can show zeros for a moment; so what looks
-damaged is read twice.
+When the relay truncates the file and writes the same bytes again, a reader may see zeros for a moment. So anything that
+looks damaged is read twice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dm.relaylog.layout import SubDirectory
 from dm.relaylog.scan import wrong
 
 _CORRUPT = "relay-file-corrupt"
-_SMALL_PIECE = 1 << 17  # many events at a time are work for the garbage collector
+_SMALL_PIECE = 1 << 17  # many events at a time burden the garbage collector
 _int = int.from_bytes
 
 
@@ -45,12 +45,12 @@ class CheckedFile(EventFile):
         self._begun = False
         self._checksum = True
         self._created = 0
-        self._proven = 0  # without checksums: up to here the blocks agree with the index
+        self._proven = 0  # without checksums: up to here the blocks match the index
         self._index: FileIndex | None = None
         self._index_time = -1
 
     def read(self, offset: int, *, upto: int | None = None, piece: int = PIECE) -> list[bytes]:
-        """The complete events from `offset` on, about one piece of them; raises DMError where they are not good."""
+        """The complete events from `offset` on, about one piece; raises DMError if they are damaged."""
         if not self._begun and not self._begin():
             return []
         for last_look in (False, True):
@@ -69,7 +69,7 @@ class CheckedFile(EventFile):
         return []
 
     def checked(self, offset: int) -> tuple[Sequence[CheckedEvent], int]:
-        """The same events, fewer at a time, with their headers, and where they end; nearly all come from one loop."""
+        """The same events in smaller groups, with headers and ends; one loop yields nearly all of them."""
         if self._begun and self._checksum:
             data = self.raw(offset, min(_SMALL_PIECE, self.size - offset))
             found, end = checked_events(data, 0, len(data), True, offset)
@@ -79,7 +79,7 @@ class CheckedFile(EventFile):
         return events, offset + sum([len(event.data) for event in events])
 
     def closed_at(self, offset: int) -> None:
-        """Check that a file that is over was read to its very end; raises DMError."""
+        """Check that a closed file was read to its very end; raises DMError."""
         size = self.size
         seal = read_seal(self._sub.idx(self._name))
         if seal is not None and seal.final and size < seal.size:
@@ -92,13 +92,13 @@ class CheckedFile(EventFile):
             raise DMError("relay-file-shrunk", file=self._name, size=size, offset=offset)
 
     def all_written(self, offset: int) -> None:
-        """The writer says that whatever is there is whole; raises DMError when there are bytes that are no event."""
+        """The writer says that everything present is whole; raises DMError if there are bytes that are no event."""
         size = self.size
         if size > offset and not self.read(offset) and self.size == size:
             raise self._damaged(offset, "no whole event stands there")
 
     def _begin(self) -> bool:
-        """Read the file's beginning; False while it is not there."""
+        """Read the file's beginning; False until it exists."""
         if self.size <= MAGIC_SIZE and not self._complete():
             return False
         if not self.has_magic():
@@ -124,7 +124,7 @@ class CheckedFile(EventFile):
         return True
 
     def _good(self, offset: int, events: list[bytes]) -> list[bytes]:
-        """The events before the first bad one; raises DMError when that is the very first."""
+        """The events before the first bad one; raises DMError if the first event is bad."""
         end = offset
         summed = self._checksum
         for number, event in enumerate(events):
@@ -153,7 +153,7 @@ class CheckedFile(EventFile):
         return events
 
     def _prove(self, start: int, end: int) -> int | None:
-        """Compare the blocks from `start` to `end`; the place of the first bad one."""
+        """Compare the blocks from `start` to `end`; returns the place of the first bad one."""
         index = self._known_index()
         if index is None:
             return None
@@ -177,7 +177,7 @@ class CheckedFile(EventFile):
             self._index = read_index(path, ANY_SIZE, created)
             self._index_time = changed
         index = self._index
-        # One that is ahead of a growing file was written before a power cut; the relay will make it anew.
+        # An index ahead of a growing file dates from before a power cut; the relay rebuilds it.
         return None if index is None or (index.complete > self.size and not index.final) else index
 
     def _complete(self) -> int:
@@ -188,7 +188,7 @@ class CheckedFile(EventFile):
         return DMError(_CORRUPT, file=self._name, offset=offset, what=what)
 
     def _damaged(self, offset: int, what: str) -> DMError:
-        """The error to end with; the relay is told, unless it has replaced the file already."""
+        """The error to end with; reports the damage unless the relay has replaced the file already."""
         if self.replaced:
             return self._corrupt(offset, what)
         known = damage.lost(self._sub, self._name)
@@ -200,7 +200,7 @@ class CheckedFile(EventFile):
         return self._corrupt(offset, what)
 
     def _is_inside_event(self) -> bool:
-        """Whether the reader's start is no place between two events, although the file before it is good."""
+        """Whether the reader starts inside an event, although the file before that place is good."""
         at = MAGIC_SIZE
         while at < self._start:
             try:

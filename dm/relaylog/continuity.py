@@ -1,15 +1,15 @@
 """Whether one relay file continues another.
 
-A reader that leaves a file for the next one must not step over anything: a file that somebody removed, the end of one
-that was cut, what a source purged while the relay was away (the relay then goes on in a new sub-directory, if no task
-needs what is missing). What proves that nothing lies between:
+A reader that moves to the next file must not miss anything: a removed file, the cut end of a file, or what a source
+purged while the relay was away (the relay then continues in a new sub-directory, if no task needs the missing part).
+One of these proves that nothing is missing:
 
-- in one sub-directory the final index, which knows its file's size and the name of the next file;
-- else the GTID sets: what the next file says came before it is in what the relay had up to here;
-- without GTIDs consecutive numbers of the same server's files, if the first one was closed in order.
+- in one sub-directory, the final index, which knows its file's size and the name of the next file;
+- otherwise the GTID sets: the next file's preceding GTIDs are within what the relay had up to here;
+- without GTIDs, consecutive numbers of the same server's files, if the first one was closed in order.
 
-Where nothing proves it the reader stops with an error. A file that is missing, or whose end is in doubt, the relay
-fetches again, which settles it.
+Without such a proof the reader stops with an error. The relay fetches a missing file, or a file with a doubtful end,
+again. That settles it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLOSING = frozenset({EventType.ROTATE, EventType.STOP})
 
 
 def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: str) -> bool:
-    """Whether `next_file` begins where `file`, which was read to its end, ended; False while it has not said so yet.
+    """Whether `next_file` begins where `file` ended, which was read to its end; False until it says so.
 
     Raises DMError when it does not, or when nothing can prove that it does.
     """
@@ -37,7 +37,7 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
     if index is not None and index.final and sub == next_sub and next_file == (index.next_file or _successor(file)):
         return True
     with CheckedFile(next_sub, next_file, MAGIC_SIZE) as beginning:
-        beginning.read(MAGIC_SIZE)  # what is damaged there must not be taken for what is not there yet
+        beginning.read(MAGIC_SIZE)  # damage there must not look like a part that is not written yet
     before = gtids_before_file(next_sub, next_file)
     if before is None:
         return False
@@ -45,7 +45,7 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
     if found is not None and follows(sub, file, found, next_sub, next_file, before):
         return True
     if found is not None and sub == next_sub and next_file == _successor(file):
-        # No file is missing between the two; it is the end of this one that nothing vouches for.
+        # No file is missing between the two, but nothing proves the end of this one.
         damage.report(sub, file, found.stopped, "its end can't be proven")
         raise DMError("relay-file-corrupt", file=file, offset=found.stopped, what="its end can't be proven")
     missing = (index.next_file if index is not None else "") or _successor(file)
@@ -56,7 +56,7 @@ def continues(sub: SubDirectory, file: str, next_sub: SubDirectory, next_file: s
 
 
 def end_is_proven(directory: RelayDirectory, sub: SubDirectory, file: str, found: Scan) -> bool:
-    """Whether a scanned file is known to be all there: the newest one is, whatever it has."""
+    """Whether a scanned file is known to be complete; the newest one is, whatever it has."""
     names = sub.files()
     later = [name for name in names if file_number(name) > file_number(file)]
     if not later:
@@ -67,7 +67,7 @@ def end_is_proven(directory: RelayDirectory, sub: SubDirectory, file: str, found
 def follows(
     sub: SubDirectory, file: str, found: Scan, next_sub: SubDirectory, next_file: str, before: GtidSet | None
 ) -> bool:
-    """Whether the bytes of a file and the beginning of the next prove that nothing lies between them."""
+    """Whether a file's bytes and the beginning of the next file prove that nothing is missing between them."""
     index = found.index
     if before is None or found.what or found.stopped != index.complete:
         return False
@@ -78,7 +78,7 @@ def follows(
         return False
     if file_number(next_file) == file_number(file) + 1:
         return _closed_in_order(found, index)
-    # A later sub-directory of the same server that begins with a file which the relay has had: nothing is left out.
+    # A later sub-directory of the same server that begins with a file which the relay had: nothing is left out.
     return sub != next_sub and file_number(next_file) <= file_number(file)
 
 

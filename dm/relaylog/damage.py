@@ -1,9 +1,9 @@
-"""Damaged relay files: who finds one leaves a note beside it, and the relay fetches the file again.
+"""Damaged relay files: a reader that finds one leaves a note, and the relay fetches the file again.
 
-`<file>.damaged` holds where and what (JSON). A reader, which is another process, writes it and ends with an error that
-auto-resume answers; the relay looks for notes each second, puts a good copy in the damaged file's place, and removes
-the note. Where the source has the file no more the note says so (`lost`), and readers that meet the damage pause for a
-person: nothing is ever skipped. A note is never asked whether a file is good; the bytes are.
+The note `<file>.damaged` holds the place and the reason (JSON). The reader, which is another process, writes it and
+ends with an error that auto-resume retries. The relay checks for notes every second, replaces the damaged file with a
+good copy, and removes the note. If the source no longer has the file, the note says so (`lost`), and readers that reach
+the damage pause for a person: nothing is ever skipped. A note never decides whether a file is good. The bytes decide.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ SUFFIX = ".damaged"
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What is wrong with one file, and why it can't be fetched again, if it can't."""
+    """What is wrong with a file, and, if so, why it can't be fetched again."""
 
     file: str
     offset: int
     what: str
     lost: str = ""
-    asked: str = ""  # the server that could not give it
+    asked: str = ""  # the server that could not send it
 
 
 def _note(sub: SubDirectory, file: str) -> Path:
@@ -53,18 +53,18 @@ def _read(sub: SubDirectory, file: str) -> Damage | None:
 
 
 def report(sub: SubDirectory, file: str, offset: int, what: str) -> None:
-    """Tell the relay that this file is damaged; what it has said to this before stays."""
+    """Report this file as damaged; the relay's earlier answer stays."""
     if lost(sub, file) is None:
         _write(sub, Damage(file, offset, what))
 
 
 def reported(sub: SubDirectory, server_uuid: str = "") -> list[Damage]:
-    """Every damaged file of a sub-directory that is to be fetched again; what one server can't give another may."""
+    """Every damaged file of a sub-directory to fetch again; another server may have what one lacks."""
     return [found for found in _all(sub) if not found.lost or (server_uuid and found.asked != server_uuid)]
 
 
 def lost(sub: SubDirectory, file: str) -> Damage | None:
-    """The relay's answer, if it is that the file can't be fetched again."""
+    """The relay's answer, if the file can't be fetched again."""
     found = _read(sub, file)
     return found if found is not None and found.lost else None
 
@@ -80,7 +80,7 @@ def mended(sub: SubDirectory, file: str) -> None:
 
 
 def try_again(directory: RelayDirectory) -> None:
-    """Forget the answers: the relay begins anew, and the source may have its files back."""
+    """Forget the answers: the relay starts afresh, and the source may have its files back."""
     for sub in directory.sub_directories():
         for found in _all(sub):
             if found.lost:

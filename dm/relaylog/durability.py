@@ -1,12 +1,12 @@
 """When stored bytes are forced to the disk: the `relay-sync` of a source.
 
-always    after every write (a write is a MiB, or all there is at the moment)
-interval  a second after the last time at the latest, and when a file is closed or indexed
-none      never: the operating system writes when it likes
+  always    after every write (a write is a MiB, or all that has arrived)
+  interval  at most a second after the last time, and when a file is closed or indexed
+  none      never: the operating system writes when it likes
 
-A power cut loses what was not forced, never more: the relay finds the end of what is whole, and the source sends the
-rest again. Readers are given bytes before they are forced, so after a power cut a checkpoint may be ahead of the relay;
-the syncer waits until the relay has come there again. A crash of the relay alone loses nothing under any policy.
+A power cut loses what was not forced, never more: the relay finds the last whole transaction, and the source sends the
+rest again. Readers get bytes before they are forced, so after a power cut a checkpoint may be ahead of the relay. The
+syncer then waits until the relay reaches it. A crash of the relay alone loses nothing under any policy.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Durability:
         self._last = clock.monotonic()
 
     def created(self, directory: Path) -> None:
-        """A file was created: its name must survive, too."""
+        """A file was created: its name must survive as well."""
         if self._policy == "none":
             return
         descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
@@ -49,7 +49,7 @@ class Durability:
             self.settle(descriptor)
 
     def settle(self, descriptor: int) -> None:
-        """Everything written so far is to be on the disk, because something is said about it or nothing follows."""
+        """Force everything written so far: an index or a closed file depends on it."""
         if not self._dirty or self._policy == "none":
             return
         self._force(descriptor)

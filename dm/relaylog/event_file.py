@@ -1,4 +1,4 @@
-"""Reading the events of one relay file, in large pieces, without looking into them."""
+"""Reads the events of one relay file in large pieces, without parsing them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dm.errors import DMError
 from dm.position import MAGIC_SIZE
 
 PIECE = 1 << 20
-LARGEST_EVENT = (1 << 30) + (1 << 20)  # servers send no event above max_allowed_packet, which ends at 1 GiB
+LARGEST_EVENT = (1 << 30) + (1 << 20)  # servers limit an event to max_allowed_packet, 1 GiB at most
 _size_at = Struct("<I").unpack_from
 
 
@@ -32,7 +32,7 @@ class EventFile:
             raise DMError("relay-storage-failed", path=path) from error
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
@@ -47,16 +47,16 @@ class EventFile:
 
     @property
     def size(self) -> int:
-        """How many bytes there are at the moment."""
+        """The file's size now."""
         return os.fstat(self._descriptor).st_size
 
     @property
     def replaced(self) -> bool:
-        """Whether another file stands in this one's place: the relay has fetched it again."""
+        """Whether another file has replaced this one: the relay has fetched it again."""
         try:
             present = os.stat(self.path)
         except FileNotFoundError:
-            return False  # removed; what is open can still be read
+            return False  # removed; the open file can still be read
         mine = os.fstat(self._descriptor)
         return (present.st_dev, present.st_ino) != (mine.st_dev, mine.st_ino)
 
@@ -70,7 +70,7 @@ class EventFile:
         return events[0] if events else None
 
     def read(self, offset: int, *, upto: int | None = None, piece: int = PIECE) -> list[bytes]:
-        """The complete events from `offset` on, about one piece of them; none at the end or before a torn one."""
+        """The complete events from `offset` on, about one piece; none at the end or before a torn one."""
         limit = self.size if upto is None else upto
         data = self.raw(offset, min(piece, limit - offset))
         length = len(data)
@@ -85,7 +85,7 @@ class EventFile:
         at = 0
         while length - at >= HEADER_SIZE:
             stop = at + _size_at(data, at + 9)[0]
-            # What can't be an event is an error only when it is the first: what stands before it is good.
+            # A bad event is an error only when it is the first: the events before it are good.
             if stop > length or stop - at < HEADER_SIZE:
                 break
             events.append(data[at:stop])

@@ -1,15 +1,15 @@
-"""The relay's way of nearly all events: from the packets that arrived straight into what is written next.
+"""The fast path for nearly all events: from the received packets straight to the next write.
 
-An event by itself costs more than its bytes: a call to cut it out, one to place it, one to check it, one to store it.
-So runs of usual events are taken in one loop that does all of it. An event is usual when it is one packet long, says
-its own size, ends where the count of bytes says, has a right checksum, and is not of a type that is about files.
-Everything else (rotations, format descriptions, heartbeats, holes, long events, whatever a damaged or hostile stream
-brings) stops the run in front of it and goes the long way, which judges it.
+The calls for a single event cost more than its bytes: one to cut it out, one to place it, one to check it, one to store
+it. So one loop does all of this for runs of usual events. An event is usual if it is one packet long, states its own
+size, ends where the byte count says, has a correct checksum, and its type is not about files. Everything else stops the
+run before it and takes the slow path, which judges it: rotations, format descriptions, heartbeats, holes, long events,
+and whatever a damaged or hostile stream sends.
 
-The compiled `cut` is the same loop (`dm/accelerator/packets.c`), and moves the events together where they lie.
+The compiled `cut` is the same loop (`dm/accelerator/packets.c`). It moves the events together in place.
 
-Rows inside a transaction, and table maps of known tables, change nothing that is kept of a file; the other events are
-shown to the index.
+Rows inside a transaction, and table maps of known tables, do not affect the index. All other events are passed to the
+index.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dm.relaylog.index_builder import ID, IndexBuilder
 
 @shared
 class Way(IntEnum):
-    """What is done with an event of a type."""
+    """How the run treats an event of a type."""
 
     SHOWN = 0  # to the index
     ROWS = 1  # shown between transactions only
@@ -47,23 +47,23 @@ for _kind in (EventType.FORMAT_DESCRIPTION, EventType.ROTATE, EventType.HEARTBEA
 # Length and number of the packet, status; of the event's header its type, size, end and flags.
 _heads = Struct("<IB4xB4xIIH").unpack_from
 _HEADS_SIZE: Final = 5 + HEADER_SIZE
-_LONGEST: Final = 0xFFFFFF - 1  # a longer packet is continued by the next one, so no run goes further
+_LONGEST: Final = 0xFFFFFF - 1  # the next packet continues a longer one, so no run goes further
 
 
 class Packets(Protocol):
-    """What arrived: packets from `start` on, the first one with the number `sequence`."""
+    """What arrived: packets from `start` on; the first one has the number `sequence`."""
 
     start: int
     sequence: int
 
     @property
     def data(self) -> bytearray | memoryview:
-        """The bytes; what lies in front of `start` belongs to whoever moved it there."""
+        """The bytes; those before `start` belong to the code that moved it."""
         ...
 
     @property
     def inside(self) -> bool:
-        """Whether an event is under way that is longer than one packet."""
+        """Whether an event longer than one packet is being received."""
         ...
 
 
@@ -72,7 +72,7 @@ class Cut(NamedTuple):
     """What the compiled loop has cut."""
 
     size: int  # of the events, which begin where the packets did
-    start: int  # the packets', behind it
+    start: int  # of the packets, after it
     sequence: int
     offset: int  # the file's
     failure: BaseException | None  # what ended it
@@ -81,7 +81,7 @@ class Cut(NamedTuple):
 class EventRun:
     """Cuts runs of usual events; `parts` are their bytes, up to `offset` in the file.
 
-    They may lie in the packets' own memory, and are to be written before more arrives there.
+    They may be views of the packets' own memory: write them before more arrives there.
     """
 
     def __init__(self) -> None:
@@ -89,7 +89,7 @@ class EventRun:
         self.offset = 0
 
     def cut(self, packets: Packets, builder: IndexBuilder) -> None:
-        """Take what is usual, and move the start of the packets behind it."""
+        """Take the usual events, and move the start of the packets after them."""
         _TWINS()(self, packets, builder)
 
 
@@ -97,7 +97,7 @@ class _CutRun(Protocol):
     """The loop."""
 
     def __call__(self, run: EventRun, packets: Packets, builder: IndexBuilder, /) -> None:
-        """Move what is usual from the packets to the run."""
+        """Move the usual events from the packets to the run."""
         ...
 
 

@@ -1,16 +1,15 @@
-"""Following the relay's files as they grow: from one file into the next, from one server's directory into the next.
+"""Follows the relay's files as they grow, across files and across servers' directories.
 
-The reader trusts only what it sees, in this order: bytes behind its place are events. No bytes and no later file: the
-live end, wait. No bytes and a later file: look once more, because the writer finishes a file before it creates the
-next, and if there still is nothing this file is over. A file that ended before the reader's place held the part of a
-transaction that the source itself lost in a crash; whoever was given that part has to start again.
+The reader trusts only what it sees. Bytes after its place are events. No bytes and no later file mean the live end: it
+waits. No bytes and a later file: it checks once more, because the writer finishes a file before it creates the next
+one. If there are still no bytes, this file is complete. A file that ended before the reader's place held a part of a
+transaction that the source itself lost in a crash. A consumer that received this part has to start again.
 
-Bytes of a file are proven before they are given (`dm.relaylog.checked_file`), and so is that nothing lies between one
-file and the next (`dm.relaylog.continuity`). A damaged file that the relay has fetched again is opened anew.
+The reader verifies bytes before it yields them (`dm.relaylog.checked_file`), and verifies that files are contiguous
+(`dm.relaylog.continuity`). It reopens a damaged file that the relay has fetched again.
 
-A relay that was killed cuts its newest file back to the last complete transaction and pulls the same bytes again. A
-reader that was already behind the cut finds the file shorter than its place, waits, and goes on when it has grown
-past it.
+A killed relay cuts its newest file back to the last complete transaction and pulls the same bytes again. A reader past
+the cut finds the file shorter than its place, waits, and continues when the file has grown past it.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ class RelayPlace:
 
 
 def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> RelayPlace | None:
-    """The start of the file that comes after this one, if the writer has created it."""
+    """The start of the next file, if the writer has created it."""
     number = file_number(file)
     later = next((name for name in sub.files() if file_number(name) > number), None)
     if later is not None:
@@ -67,7 +66,7 @@ def following(directory: RelayDirectory, sub: SubDirectory, file: str) -> RelayP
 
 
 class FileReader:
-    """One pass over the relay's files, from a place on, without end."""
+    """One endless pass over the relay's files, from a place on."""
 
     def __init__(self, directory: RelayDirectory, place: RelayPlace, clock: Clock, idle_seconds: float) -> None:
         self._directory = directory
@@ -78,7 +77,7 @@ class FileReader:
         self._opened: tuple[SubDirectory, str] | None = None
 
     def runs(self, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
-        """Every event from the place on; None whenever there is nothing more at the moment."""
+        """Every event from the place on; None whenever no more has arrived yet."""
         watch = ChangeWatch(self._clock)
         place: RelayPlace | None = self._place
         try:
@@ -131,7 +130,7 @@ class FileReader:
         return None
 
     def _sleep(self, file: CheckedFile, place: RelayPlace, offset: int, watch: ChangeWatch) -> Iterator[SourceEvent]:
-        """Wait for a change; a change that brought no bytes was the writer's heartbeat."""
+        """Wait for a change; a change without bytes was the writer's heartbeat."""
         size = file.size
         change = watch.wait(self._idle)
         if change == "touched" and file.size == size > offset:

@@ -1,18 +1,19 @@
-"""Who still needs which relay files: one small file per task in `<relay-dir>/holds/`, from where on it needs them.
+"""Which relay files tasks still need: one small file per task in `<relay-dir>/holds/` says from where on.
 
-A purge removes what nobody holds, so a hold may be behind the truth (then a file stays a little longer) but never ahead
-of it. Each step keeps to that side:
+A purge removes what nothing holds. So a hold may lag behind (a file then stays a little longer), but it must never be
+ahead. Each step keeps to that side:
 
-- A task gets its hold before anything of it runs, and it says *everything*: until a point is stored nobody knows where
-  the task begins. A dump moves it to its P0, the syncer to each stored checkpoint, never to one that is only about to
-  be stored. Pausing, dying and SIGKILL leave it where it is; `stop-task` removes it when the task rests.
-- A task whose progress was removed says that it *begins*: it needs every file, and has no place in any. Where a source
-  was reset only such tasks let the relay leave the old files behind (dm/relay/plan.py).
-- What can't be read counts as everything, and a checksum tells a half-written hold from a whole one. That makes a plain
-  overwrite sound, which needs no free block: with an atomic replacement a full disk could never be purged, because the
-  holds on it could not move.
-- A purge looks at the holds anew for each file, and removes it under a lock (`exclusive`). Who creates a hold passes
-  through that lock afterwards: then whatever is still there stays. Moving a hold needs no lock, since it only lets go.
+- A task gets its hold before any part of it runs, and the hold says *everything*: until a point is stored, the task's
+  start is unknown. A dump moves the hold to its P0; the syncer moves it to each checkpoint, only once that is stored. A
+  pause, a crash or SIGKILL leaves it unchanged. `stop-task` removes it when the task has stopped.
+- A task whose progress was removed says that it *begins*: it needs every file and has no position in any. After a reset
+  of the source, the relay may leave the old files only if all tasks say so (dm/relay/plan.py).
+- An unreadable hold counts as everything, and a checksum tells a half-written hold from a whole one. So a plain
+  overwrite is safe, and it needs no free block. With an atomic replacement a full disk could never be purged, because
+  its holds could not move.
+- A purge reads the holds again for each file, and removes the file under a lock (`exclusive`). A task that creates a
+  hold acquires that lock afterwards: whatever exists then stays. Moving a hold needs no lock, since it only releases
+  files.
 """
 
 from __future__ import annotations
@@ -45,17 +46,17 @@ _BEGINS = {"begins": "yes"}
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """From where on a task needs the relay's files; without a place it needs all of them."""
+    """The first relay file that a task needs; without a place it needs all of them."""
 
     task: str
     server_uuid: str = ""
     file: str = ""
     gtid_set: GtidSet = field(default_factory=GtidSet.empty)
-    begins: bool = False  # it needs all of them, and has no place in any
+    begins: bool = False  # it needs all files and has no position in any
 
     @property
     def everything(self) -> bool:
-        """Whether nothing may go."""
+        """Whether no file may be removed."""
         return not self.server_uuid
 
     def __str__(self) -> str:
@@ -78,15 +79,15 @@ class Hold:
         return self._path.exists()
 
     def create(self) -> None:
-        """Hold everything from now on; a hold that is there stays as it is. Raises DMError."""
+        """Hold everything from now on; an existing hold stays as it is. Raises DMError."""
         self._make_directory()
         if not self._path.exists():
             self._write(_EVERYTHING)
         with exclusive(self._root):
-            pass  # a removal that had looked before has ended; every later one sees the hold
+            pass  # any removal that read the holds earlier has ended; later ones see this hold
 
     def begin(self) -> None:
-        """Say that the task has no place, where it has not said one; raises DMError."""
+        """Say that the task has no position, unless the hold has one; raises DMError."""
         try:
             says_nothing = _record(self._path) == _EVERYTHING
         except (OSError, ValueError, AttributeError, TypeError, KeyError):
@@ -95,8 +96,8 @@ class Hold:
             self._write(_BEGINS)
 
     def keep_from(self, position: Position) -> None:
-        """Let go of what lies before the file of a stored point."""
-        # A purge removes whole files: inside one there is nothing to let go of.
+        """Release what comes before the file of a stored point."""
+        # A purge removes whole files: a move inside one file releases nothing.
         if self._kept == (position.server_uuid, position.file):
             return
         record = {"server_uuid": position.server_uuid, "file": position.file, "gtid_set": str(position.gtid_set)}
@@ -104,7 +105,7 @@ class Hold:
             self._make_directory()
             self._write(record)
         except DMError as error:
-            # What is held stays held, which is the safe side; the work must not end because of it.
+            # The hold stays where it was, which is safe; the task must not fail because of it.
             structlog.get_logger().warning("hold stays behind", task=self._task, error=str(error))
             return
         self._kept = (position.server_uuid, position.file)
@@ -113,7 +114,7 @@ class Hold:
         """Need nothing any more."""
         try:
             self._path.unlink(missing_ok=True)
-        except OSError as error:  # files stay that could go, until the next start of the daemon tries again
+        except OSError as error:  # files stay that could be removed, until the next start of the daemon tries again
             structlog.get_logger().warning("hold stays", task=self._task, error=str(error))
 
     def _make_directory(self) -> None:
@@ -141,7 +142,7 @@ def _checksum(record: dict[str, str]) -> int:
 
 @contextmanager
 def exclusive(relay_directory: Path, clock: Clock | None = None) -> Iterator[None]:
-    """Keep others from creating a hold or removing a relay file meanwhile; raises DMError when one is stuck in it."""
+    """Prevent new holds and removals of relay files meanwhile; raises DMError if another one hangs in it."""
     directory = relay_directory / HOLDS_NAME
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -151,7 +152,7 @@ def exclusive(relay_directory: Path, clock: Clock | None = None) -> Iterator[Non
     try:
         clock = clock or SystemClock()
         deadline = clock.monotonic() + _LOCK_SECONDS
-        while not _locked(descriptor):  # flock has no timeout; the kernel drops the lock with its holder
+        while not _locked(descriptor):  # flock has no timeout; the kernel releases the lock when its holder dies
             if clock.monotonic() >= deadline:
                 raise DMError("relay-purge-busy", path=relay_directory)
             clock.wait(threading.Event(), _POLL_SECONDS)
@@ -185,14 +186,14 @@ def _read(path: Path) -> Need | None:
         gtid_set = GtidSet.parse(str(record.get("gtid_set", "")))
         place = str(record.get("server_uuid", "")), str(record.get("file", "")), gtid_set
         return Need(task, *place, begins=record == _BEGINS)
-    except FileNotFoundError:  # removed since the directory was listed
+    except FileNotFoundError:  # removed after the directory was listed
         return None
     except (ValueError, AttributeError, TypeError, KeyError):
         return Need(task)
 
 
 def _record(path: Path) -> dict[str, str]:
-    """What a hold says; raises ValueError or the like where it can't be read."""
+    """What a hold says; raises ValueError or similar if it can't be read."""
     found = json.loads(path.read_bytes())
     if found.pop("crc32") != _checksum(found):
         raise ValueError("wrong checksum")
@@ -201,7 +202,7 @@ def _record(path: Path) -> dict[str, str]:
 
 
 def forget_others(relay_directory: Path, tasks: frozenset[str]) -> None:
-    """Remove the holds of tasks that there are not any more: a daemon that was killed may have left them."""
+    """Remove the holds of tasks that no longer exist: a killed daemon may have left them."""
     for need in needs(relay_directory):
         if need.task not in tasks:
             Hold(relay_directory, need.task).remove()

@@ -1,16 +1,15 @@
-"""The sidecar of a relay file: what the Pump keeps in its files' footers, beside the file, so that the file stays the
-source's.
+"""The index of a relay file, stored beside it so that the file stays identical to the source's.
 
-A final index (`final: true`) says that the file will not grow. An index that is not final is a checkpoint of the
-scan: up to `complete` everything was read once, and the state there is known, so a restart reads only what comes
-after. `marks` are a sparse map from place to time, one per MiB, to find a time without reading the file. A session may
-set its clock back, so `latest_time` and the times of the marks are those of the latest transaction up to there. Where
-the source writes no checksums `block_crcs` stand for them: one CRC-32 per MiB of the file from its first byte on, the
-last one up to `complete`.
+It holds what TiDB's Pump keeps in the footers of its files. A final index (`final: true`) says that the file will not
+grow. An index that is not final is a checkpoint of the scan: everything up to `complete` was read once, and the state
+there is known, so a restart reads only the rest. `marks` map offsets to times, one per MiB, so that a time is found
+without reading the file. A session may set its clock back, so `latest_time` and the times of the marks are those of the
+latest transaction so far. If the source writes no checksums, `block_crcs` replace them: one CRC-32 per MiB from the
+file's first byte on, the last one up to `complete`.
 
-An index is a hint about its file. One that does not fit (larger than the file, another creation time, not readable, of
-an older format) counts as none and is made again from the file. Because a wrong number in it would send the relay to a
-wrong place, it carries its own CRC. Its first line is enough to tell whether it is final and fits the file's size:
+An index is a hint. If it does not match its file (larger than the file, another creation time, unreadable, an older
+format), it is ignored and rebuilt from the file. A wrong number would send the relay to a wrong place, so the index
+carries its own CRC. The first line alone shows whether it is final and matches the file's size:
 
     {"format": 2, "final": true, "size": 1073742102, "crc": 3632233996}
     {"complete": 1073742102, "created": ...}
@@ -34,12 +33,12 @@ FORMAT = 2
 BLOCK = 1 << 20
 MARK_EVERY = 1 << 20
 TABLES_KEPT = 1000
-ANY_SIZE = 1 << 63  # for `read_index`, when the file's size is another question
+ANY_SIZE = 1 << 63  # for `read_index`, when the file's size is checked elsewhere
 _SEAL_BYTES = 160  # more than the longest first line
 
 
 class Seal(NamedTuple):
-    """The first line of an index: enough to see whether a closed file is all there."""
+    """The first line of an index: enough to see whether a closed file is complete."""
 
     final: bool
     size: int
@@ -53,7 +52,7 @@ class FileIndex:
     created: int = 0  # the format description's timestamp: tells files of one name apart
     checksum: bool = True
     flavor: Flavor = "mysql"
-    gtid_before: str = ""  # what the file itself says came before it
+    gtid_before: str = ""  # the preceding GTIDs that the file itself states
     gtid_set: str = ""  # everything complete at `complete`, earlier files included
     transactions: int = 0
     first_time: int = 0  # seconds, of the events' headers
@@ -63,7 +62,7 @@ class FileIndex:
     last_commit: int = 0
     tables: list[str] = field(default_factory=list)  # `schema.table` of every table map, sorted
     all_tables: bool = True  # False: there are more than are kept, or some are inside compressed transactions
-    next_file: str = ""  # where the file's rotation points to
+    next_file: str = ""  # the next file by this file's rotation
     final: bool = False
     marks: list[tuple[int, int]] = field(default_factory=list)  # offset, `latest_time` there
     block_crcs: list[int] = field(default_factory=list)  # only where the source writes no checksums
@@ -80,7 +79,7 @@ class FileIndex:
 
 
 def write_index(path: Path, index: FileIndex) -> None:
-    """Replace the sidecar."""
+    """Replace the index."""
     body = json.dumps({known.name: getattr(index, known.name) for known in fields(index)}).encode()
     seal = json.dumps({"format": FORMAT, "final": index.final, "size": index.complete, "crc": crc32(body)}).encode()
     write_atomically(path, seal + b"\n" + body, durable=False)
@@ -98,7 +97,7 @@ def read_seal(path: Path) -> Seal | None:
 
 
 def read_index(path: Path, size: int, created: int | None = None) -> FileIndex | None:
-    """The sidecar of a file of this size (and creation time, if it is given); None when it does not fit."""
+    """The index of a file of this size (and creation time, if given); None when it does not match."""
     try:
         line, _, body = path.read_bytes().partition(b"\n")
         seal = _seal(line)

@@ -1,4 +1,4 @@
-"""Keeping a file's index up to date while its events go by: when they arrive, and when a file is read again."""
+"""Keeps a file's index up to date as events pass: when they arrive, and when a file is read again."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _BEFORE: Final = frozenset({EventType.PREVIOUS_GTIDS, EventType.MARIADB_GTID_LIS
 _NOTED: Final = frozenset({EventType.TABLE_MAP, EventType.TRANSACTION_PAYLOAD})
 ID = slice(HEADER_SIZE, HEADER_SIZE + 6)  # of a table map's table
 _SCHEMA_AT: Final = HEADER_SIZE + 8
-# Of a plain GTID event: behind flags, uuid, number and logical clock; 5.7 ends there. The top bit says that the time
-# at the transaction's first server follows.
+# In a plain GTID event, after flags, uuid, number and logical clock; 5.7 ends there. The top bit says that the commit
+# time at the transaction's first server follows.
 _COMMIT = slice(HEADER_SIZE + 42, HEADER_SIZE + 49)
 _COMMIT_BITS: Final = (1 << 55) - 1
 
@@ -26,13 +26,13 @@ _COMMIT_BITS: Final = (1 << 55) - 1
 class IndexBuilder:
     """Takes the events of one file in order, from `index.complete` on.
 
-    It stands on the relay's way of every transaction, so what an index says of the last one is only put into words when
-    the index is written (`settled`).
+    It runs for every transaction of the relay, so it formats the last transaction's values only when the index is
+    written (`settled`).
     """
 
     def __init__(self, index: FileIndex, history: GtidHistory) -> None:
         self.index = index
-        self.table_ids: set[bytes] = set()  # whose table is known: an id means one structure of one table
+        self.table_ids: set[bytes] = set()  # of known tables: an id means one structure of one table
         self.boundary = history.boundary
         self._history = history
         self._feed = history.feed
@@ -88,7 +88,7 @@ class IndexBuilder:
 
     def _note(self, kind: int, event: bytes) -> None:
         if kind != EventType.TABLE_MAP:
-            self.index.all_tables = False  # a payload's tables are compressed with it
+            self.index.all_tables = False  # the tables in a payload are compressed with it
         elif event[ID] not in self.table_ids:
             self._table(event)
 
@@ -106,7 +106,7 @@ class IndexBuilder:
         self._tables.add(".".join(names))
 
     def _commit_time(self, event: bytes | None) -> int:
-        """Microseconds of the commit, where the GTID event says it."""
+        """Microseconds of the commit, if the GTID event has them."""
         if event is None or event[4] == EventType.MARIADB_GTID:
             return 0
         if event[4] == EventType.GTID_TAGGED:

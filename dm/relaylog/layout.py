@@ -33,7 +33,7 @@ from dm.errors import DMError
 INDEX_NAME = "server-uuid.index"
 META_NAME = "relay.meta"
 IDX_SUFFIX = ".idx"
-COMPANIONS = (".damaged", ".fetching")  # what may stand beside a file that is being replaced
+COMPANIONS = (".damaged", ".fetching")  # other files that may exist while a file is being replaced
 
 RESET_SUFFIX = ".reset"
 
@@ -48,18 +48,18 @@ def is_binlog_name(name: str) -> bool:
 
 
 def file_number(name: str) -> int:
-    """The number behind the last dot; names are ordered by it, not as text (999999 comes before 1000000)."""
+    """The number after the last dot; names are ordered by it, not as text (999999 comes before 1000000)."""
     return int(name.rpartition(".")[2])
 
 
 def base_name(name: str) -> str:
-    """What stands before the last dot: the source's `log_bin`."""
+    """The part before the last dot: the source's `log_bin`."""
     return name.rpartition(".")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class SubDirectory:
-    """The files of one server, from one switch to the next."""
+    """The files of one server between two switches."""
 
     path: Path
     server_uuid: str
@@ -72,7 +72,7 @@ class SubDirectory:
 
     @property
     def is_mariadb(self) -> bool:
-        """Whether it is of a MariaDB server, which is named by its domain and id instead of a uuid."""
+        """Whether its server is a MariaDB one, which is named by domain and id instead of a uuid."""
         return bool(_MARIADB_UUID.match(self.server_uuid))
 
     def files(self) -> list[str]:
@@ -88,7 +88,7 @@ class SubDirectory:
         return sorted(found, key=file_number)
 
     def file(self, name: str) -> Path:
-        """The path of one file; refuses what is no binlog name."""
+        """The path of one file; refuses a name that is no binlog name."""
         if not is_binlog_name(name):
             raise DMError("relay-name-refused", file=name)
         return self.path / name
@@ -108,7 +108,7 @@ class RelayDirectory:
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self._index_change = threading.Lock()  # of a relay's puller and its purge; other processes only read the index
+        self._index_change = threading.Lock()  # for a relay's puller and its purge; other processes only read the index
 
     def sub_directories(self) -> list[SubDirectory]:
         """All of them in the order of their numbers; the last one is being written."""
@@ -122,7 +122,7 @@ class RelayDirectory:
         return [found[number] for number in sorted(found)]
 
     def mend(self) -> None:
-        """Write the index anew if it does not list every sub-directory; for the relay alone."""
+        """Rewrite the index if it does not list every sub-directory; for the relay alone."""
         with self._index_change:
             subs = self.sub_directories()
             if subs != self._listed():
@@ -177,9 +177,9 @@ class RelayDirectory:
         return sub
 
     def set_aside(self) -> None:
-        """Take every sub-directory out of use, under a name that no reader looks at; for the relay alone."""
+        """Take every sub-directory out of use, under a name that readers ignore; for the relay alone."""
         with self._index_change:
-            for sub in self.sub_directories():  # the newest last: it says that there is something to set aside
+            for sub in self.sub_directories():  # the newest last: its presence says that this is not finished
                 if sub.path.is_dir():
                     sub.path.rename(sub.path.with_name(sub.name + RESET_SUFFIX))
             self._write_index([])
@@ -189,10 +189,10 @@ class RelayDirectory:
         return [sub.number for name in names if (sub := self._sub_directory(name)) is not None]
 
     def remove(self, sub: SubDirectory) -> bool:
-        """Forget an older sub-directory that has no binlog file any more; False when it has, or has things not of ours.
+        """Remove an older sub-directory without binlog files; False when it has some, or has foreign files.
 
-        The directory goes first: a line without a directory is one without files, which every reader passes by and the
-        next removal clears. A directory without a line would be there for ever.
+        The directory is removed first: readers pass over a line without a directory, and the next removal clears it. A
+        directory without a line would stay for ever.
         """
         with self._index_change:
             existing = self.sub_directories()
@@ -215,5 +215,5 @@ class RelayDirectory:
 
 
 def _is_remnant(entry: str) -> bool:
-    """Whether a file of this name belongs to relay files that are gone."""
+    """Whether a file of this name belongs to removed relay files."""
     return entry == META_NAME or entry.endswith((IDX_SUFFIX, *COMPANIONS, ".tmp"))

@@ -1,7 +1,7 @@
-"""relay.meta: where the relay is, in DM's form.
+"""relay.meta: the relay's position, in DM's form.
 
-It is written for people and for tools that know DM's directories. The relay itself trusts only its files: a meta that
-is lost, old or ahead is rebuilt from them.
+It is written for people and for tools that know DM's directories. The relay itself trusts only its files: it rebuilds a
+meta that is lost, old or ahead.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What the files of a sub-directory prove, after any kind of end.
 
-Only the newest file can be unfinished: an older one was closed before the next was created. Its end is searched from
-the last index (or from the start), event by event with checksums, and whatever follows the last complete transaction
-is cut off: half a write, half a transaction, damaged bytes. The source sends it again. relay.meta is not asked; it is
-rewritten. After a clean stop the index reaches to the file's end, so nothing else is read.
+Only the newest file can be unfinished: an older one was closed before the next was created. Recovery reads it from the
+last index (or from the start), event by event with checksums. It cuts off whatever follows the last complete
+transaction: half a write, half a transaction, damaged bytes. The source sends that again. relay.meta is not read, only
+rewritten. After a clean stop the index covers the whole file, so no event is read.
 """
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from dm.relaylog.scan import scan
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The newest file, and what is known of it up to its last complete transaction."""
+    """The newest file, and its state at its last complete transaction."""
 
     sub: SubDirectory
     file: str
     index: FileIndex
-    bytes_read: int = 0  # of the file, to find this out
+    bytes_read: int = 0  # of the file, read by recovery
 
     @property
     def position(self) -> Position:
-        """Where the source has to go on."""
+        """Where the source has to continue."""
         return Position(self.sub.server_uuid, self.file, self.index.complete, self.index.gtids)
 
 
 def recover(sub: SubDirectory, flavor: Flavor) -> Recovered | None:
-    """Bring the newest file to its last complete transaction; None when there is no file that has begun."""
+    """Cut the newest file back to its last complete transaction; None when no file has begun."""
     while True:
         files = sub.files()
         if not files:
@@ -52,15 +52,15 @@ def recover(sub: SubDirectory, flavor: Flavor) -> Recovered | None:
         try:
             if found is None:
                 if read_index(sub.idx(name), ANY_SIZE) is not None:
-                    # It had begun once: what it holds is not to be given up before there is another copy.
+                    # It had begun once: its content stays until there is another copy.
                     raise _damaged(sub, name)
-                # Created, and killed before its format description was there: as if it had never been.
+                # Killed after it was created and before its format description: treat it as absent.
                 path.unlink()
                 sub.idx(name).unlink(missing_ok=True)
                 continue
             found.index.final = False
             if path.stat().st_size > found.index.complete or read_seal(sub.idx(name)) != found.index.seal:
-                # First the index: one that is ahead of its file would make readers see damage.
+                # The index first: an index ahead of its file would look like damage to readers.
                 write_index(sub.idx(name), found.index)
                 _truncate(path, found.index.complete)
         except OSError as error:
@@ -90,7 +90,7 @@ _LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS, Ev
 
 
 def gtids_before_file(sub: SubDirectory, name: str) -> GtidSet | None:
-    """What the file itself says came before it; None while it has not said so yet."""
+    """The file's own preceding GTIDs; None until it states them."""
     history = empty_history("mysql")
     with EventFile(sub.file(name)) as file:
         if not file.has_magic():
@@ -108,7 +108,7 @@ def gtids_before_file(sub: SubDirectory, name: str) -> GtidSet | None:
 def gtids_at(sub: SubDirectory, name: str, offset: int, flavor: Flavor) -> GtidSet:
     """The set of everything complete at an offset of a file, from its index or by reading up to there.
 
-    Empty while the relay has not come so far; raises DMError when the bytes on the way there are damaged.
+    Empty until the relay has got as far; raises DMError when the bytes before the offset are damaged.
     """
     if offset <= MAGIC_SIZE:
         return gtids_before_file(sub, name) or GtidSet.empty(flavor)
@@ -119,5 +119,5 @@ def gtids_at(sub: SubDirectory, name: str, offset: int, flavor: Flavor) -> GtidS
         if sub.file(name).stat().st_size >= offset:
             damage.report(sub, name, found.stopped, found.what)
             raise DMError("relay-file-corrupt", file=name, offset=found.stopped, what=found.what)
-        return GtidSet.empty(flavor)  # the relay has not come so far: what lies in between is not known
+        return GtidSet.empty(flavor)  # the relay has not got as far: the part in between is unknown
     return found.index.gtids

@@ -1,8 +1,8 @@
 """Events from the relay's files on this host, as an EventSource.
 
-Where a start lies: a file of the start's server, if the relay has it; otherwise, for a start that names another
-server or no file, the newest file whose preceding GTIDs the start covers. What the relay does not have yet is waited
-for; what it has no more (or never had) is an error, because waiting would not bring it.
+A start is found in a file of the start's server, if the relay has it. If the start names another server or no file, it
+is found in the newest file whose preceding GTIDs it covers. The reader waits for what the relay does not have yet. What
+the relay no longer has, or never had, is an error, because waiting would not bring it.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from dm.relaylog.recovery import gtids_at, gtids_before_file
 from dm.stop_signal import told
 
 IDLE_SECONDS = 2.0
-_LOOK_SECONDS = 0.2  # between two looks for a relay that has not come so far
+_LOOK_SECONDS = 0.2  # between two checks of a relay that has not got as far
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Beginning:
 
 
 class RelayEventSource:
-    """An EventSource that reads what a relay, in this or another process, has stored and is storing."""
+    """An EventSource that reads what a relay, in this or another process, stores."""
 
     def __init__(
         self, directory: Path, flavor: Flavor, *, idle_seconds: float = IDLE_SECONDS, clock: Clock | None = None
@@ -58,7 +58,7 @@ class RelayEventSource:
 
     @property
     def trouble(self) -> DMError | None:
-        """Why nothing comes, as far as the files can tell."""
+        """Why no event comes, as far as the files tell."""
         return self._trouble
 
     def complete(self, start: Position) -> Position:
@@ -72,7 +72,7 @@ class RelayEventSource:
         return replace(start, server_uuid=place.sub.server_uuid, gtid_set=gtid_set)
 
     def beginning(self, start: Position) -> Beginning | None:
-        """What tells the file that a start lies in from another one of its name; None while the relay has none."""
+        """What tells the start's file from another of its name; None until the relay has one."""
         place = self._locate(start)
         if place is None:
             return None
@@ -82,7 +82,7 @@ class RelayEventSource:
         return None if created is None else Beginning(place.sub.server_uuid, place.file, created)
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
-        """Everything after `start`, until `stop`; waits for a relay that is not there yet."""
+        """Everything after `start`, until `stop`; waits until the relay has it."""
         for found in self.runs(start, stop):
             if isinstance(found, SourceRun):
                 yield from found.apart()
@@ -110,7 +110,7 @@ class RelayEventSource:
         yield from FileReader(self._directory, place, self._clock, self._idle).runs(stop)
 
     def _locate(self, start: Position) -> RelayPlace | None:
-        """Where `start` is; None while the relay has not come that far."""
+        """Where `start` is; None until the relay has got that far."""
         subs = self._directory.sub_directories()
         if start.file:
             named = [sub for sub in subs if start.server_uuid in ("", sub.server_uuid)]
@@ -134,7 +134,7 @@ class RelayEventSource:
             if files and file_number(start.file) < file_number(files[0]):
                 raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
             if files and start.server_uuid and file_number(start.file) < file_number(files[-1]):
-                # Gone from the middle: waiting would not bring it, but the relay can fetch it again.
+                # Removed from the middle: waiting would not bring it, but the relay can fetch it again.
                 if damage.lost(sub, start.file) is not None:
                     raise DMError("relay-file-missing", file=start.file, first=files[0], position=start)
                 damage.report(sub, start.file, 0, "it is missing")
@@ -142,7 +142,7 @@ class RelayEventSource:
 
     @staticmethod
     def _renamed(start: Position, subs: list[SubDirectory]) -> bool:
-        """Whether the server's files have another name than the start's: then only GTIDs tell where it lies."""
+        """Whether the server's files have another base name than the start's: then only GTIDs locate it."""
         names = [sub.files()[0] for sub in subs if sub.files()]
         if not names or any(base_name(name) == base_name(start.file) for name in names):
             return False

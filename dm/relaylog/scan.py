@@ -1,11 +1,11 @@
 """Reading a relay file from its last index on, event by event, to find out what it proves.
 
-A scan stops at the first byte that is not as it should be: a torn write, half a transaction, damage. What stands before
-the end of the last complete transaction is proven; what follows is the caller's to judge, because the end of a file
-that is being written is no accident, and the middle of one that was closed is.
+A scan stops at the first bad byte: a torn write, half a transaction, damage. Everything up to the end of the last
+complete transaction is proven. The caller judges the rest: at the end of a growing file it is normal, in the middle of
+a closed file it is not.
 
-Where the source writes no checksums, events prove nothing by themselves. Then only the CRCs of an index do, and a scan
-goes no further than they reach, unless the caller has nothing better and trusts the bytes.
+If the source writes no checksums, events alone prove nothing. Then only the CRCs of an index do, and a scan ends where
+they end, unless the caller has nothing better and trusts the bytes.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Scan:
     """What a file proves."""
 
     index: FileIndex
-    stopped: int  # where the first event stands that is not good; the file's end if all are
+    stopped: int  # the place of the first bad event; the file's end if all are good
     what: str = ""  # what is wrong there; empty at the end of the bytes
     last_kind: int = 0  # type of the last good event that was read
     bytes_read: int = 0
 
 
 def scan(path: Path, idx: Path | None, flavor: Flavor, *, upto: int | None = None, trust: bool = False) -> Scan | None:
-    """Read a file to its last complete transaction, from its index on if one is given, at most to `upto`.
+    """Read a file up to its last complete transaction, from its index on if given, at most to `upto`.
 
     None when it has no format description yet.
     """
@@ -64,7 +64,7 @@ def scan(path: Path, idx: Path | None, flavor: Flavor, *, upto: int | None = Non
 
 
 def created_at(path: Path) -> int | None:
-    """The creation time in a file's format description; None when that can't be read."""
+    """The creation time in a file's format description; None when it can't be read."""
     with EventFile(path) as file:
         first = _beginning(file)
     return None if first is None else int.from_bytes(first[:4], "little")
@@ -111,8 +111,8 @@ def _read_on(file: EventFile, index: FileIndex, size: int) -> Scan:
 
 
 def wrong(event: bytes, end: int, checksum: bool) -> str:
-    """What shows that these are not the bytes of the source's event that ends here; empty when nothing does."""
-    # A format description has a checksum also where no other event has one.
+    """Evidence that these bytes are not the source's event ending here; empty if there is none."""
+    # A format description has a checksum even if no other event has one.
     if (checksum or event[4] == EventType.FORMAT_DESCRIPTION) and crc32(event) != CRC_RESIDUE:
         return "its checksum is wrong"
     if int.from_bytes(event[13:17], "little") != end & 0xFFFFFFFF:

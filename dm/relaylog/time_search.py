@@ -1,12 +1,11 @@
 """The place in a relay's files where a time begins.
 
-Files are found by their indexes: each says how late its latest transaction is, so of hundreds of files only the one
-that holds the place is opened. In it the marks lead close to the place. The times are those of commits, in seconds and
-as the source's clock went, which is why the place is "about then" and not more.
+The indexes locate the file: each has the time of its latest transaction, so of hundreds of files only one is opened.
+Its marks lead close to the place. The times are commit times in seconds, by the source's clock. So the place is only
+"about then".
 
-Times go back where a session has set its clock (`mysqlbinlog | mysql` does). So nothing is concluded from the time of
-one transaction: what is passed over is known to hold none of this time or later. A file whose index does not say it
-is read.
+Times go back if a session sets its clock (`mysqlbinlog | mysql` does). So one transaction's time proves nothing: only a
+part known to hold no transaction of this time or later is skipped. A file is read if its index does not tell.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def _knows_times(index: FileIndex) -> bool:
 
 
 def _in_file(sub: SubDirectory, name: str, time: int) -> tuple[int, bool] | None:
-    """The offset behind the last transaction before the first one of this time or later, and whether there is any."""
+    """The offset after the last transaction before the first of this time or later, and whether there is one."""
     with EventFile(sub.file(name)) as file:
         first = file.first_event()
         if first is None:

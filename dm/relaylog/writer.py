@@ -1,19 +1,19 @@
 """Writing the source's events to relay files: one writer, buffered, always resumable.
 
-Invariant: what is in a file is a prefix of the source's file, and `complete` is the end of the last transaction whose
-every byte was handed to the operating system. So a reader may read whatever is there, a killed writer leaves at most
-an unfinished transaction at the end of the newest file, and recovery cuts it off.
+Invariant: a file holds a prefix of the source's file, and `complete` is the end of the last transaction whose every
+byte was handed to the operating system. So a reader may read everything present. A killed writer leaves at most an
+unfinished transaction at the end of the newest file, and recovery cuts it off.
 
-Events are collected and written in one call: a run of them as it arrived, from the memory in which it did; single ones
-when a MiB is there or the stream has nothing more at the moment. A file is created when its format description arrives,
-so a file without one can only be left by a crash. A file is closed for good (index final, forced to disk as
+Events are collected and written in one call. A run of events is written from the memory in which it arrived. Single
+events are written when a MiB is there, or when the stream has no more for the moment. A file is created when its format
+description arrives, so only a crash leaves a file without one. A file is closed (index final, forced to disk as
 `relay-sync` says) before the next one is created: a reader that sees the next file has all of this one. A writer that
-comes to rest cuts off an unfinished transaction itself, so that the next start finds everything in the index.
+stops cuts off an unfinished transaction itself, so that the next start finds everything in the index.
 
-Offsets are counted in 64 bits; the 32 bits in an event's header wrap in files above 4 GiB and are kept as they came.
+Offsets have 64 bits. The 32 bits in an event's header wrap in files above 4 GiB and are stored unchanged.
 
-A heartbeat of the source is passed on to readers as a change of the file's time: it wakes them as a write does, and
-says that they have everything.
+The writer passes a heartbeat of the source on to readers as a new file time. It wakes them as a write does, and says
+that they have everything.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ CHECKPOINT_EVERY = 64 << 20  # bytes between two indexes of a growing file: the 
 META_SECONDS = 1.0
 _PIECES: Final = 16  # more than are written one by one
 _TABLE_MAP: Final = int(EventType.TABLE_MAP)
-_FILLER: Final = 1 << 20  # the longest event that stands for bytes the source left out
+_FILLER: Final = 1 << 20  # the longest event that replaces bytes the source left out
 
 _Result = TypeVar("_Result")
 
@@ -88,7 +88,7 @@ class RelayWriter:
         self._index = FileIndex(flavor=flavor)
         self._builder = builder = IndexBuilder(self._index, self._history)
         self._feed, self._table_ids = builder.feed, builder.table_ids
-        self._blocks: BlockCrcs | None = None  # where events have no checksums
+        self._blocks: BlockCrcs | None = None  # only if events have no checksums
         self._indexed = 0
         self._meta_at = float("-inf")
         self._meta_dirty = False
@@ -115,7 +115,7 @@ class RelayWriter:
         return self._index.created
 
     def resume(self, file: str, index: FileIndex) -> None:
-        """Go on in an existing file that ends at `index.complete`."""
+        """Continue an existing file that ends at `index.complete`."""
         path = self.sub.file(file)
         self._descriptor = self._guard(lambda: os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC))
         self._file = self._announced = file
@@ -126,7 +126,7 @@ class RelayWriter:
         self.save_meta()
 
     def announce(self, file: str, offset: int) -> None:
-        """The source's next events stand in this file, from this offset on."""
+        """The source's next events belong to this file, from this offset on."""
         if not is_binlog_name(file):
             raise DMError("relay-name-refused", file=file)
         if file == self._file:
@@ -163,7 +163,7 @@ class RelayWriter:
         self._waiting += size
         self._offset = end
         kind = event[4]
-        # Inside a transaction rows, and table maps of known tables, change nothing that is kept of a file.
+        # Inside a transaction, rows and table maps of known tables do not affect the index.
         if boundary.state != INSIDE or (
             kind not in ROWS_AND_THEIR_TEXT and (kind != _TABLE_MAP or event[ID] not in self._table_ids)
         ):
@@ -172,7 +172,7 @@ class RelayWriter:
             self.flush()
 
     def take(self, packets: Packets) -> None:
-        """Take and write the usual events in front of what arrived; `append` is for the event that stops this."""
+        """Take and write the usual events at the front of what arrived; `append` takes the event that stops this."""
         if self._file != self._announced or packets.inside:
             return
         run = self._run
@@ -180,7 +180,7 @@ class RelayWriter:
         try:
             run.cut(packets, self._builder)
         finally:
-            # Also when it fails: the index knows of these events.
+            # On failure, too: the index knows these events.
             self._parts += run.parts
             run.parts.clear()
             self._waiting += run.offset - self._offset
@@ -192,7 +192,7 @@ class RelayWriter:
             raise DMError("dump-stream-garbled", what=f"{self._announced} begins with an event of type {event[4]}")
         path = self.sub.file(self._announced)
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        # Magic and format description go out in one write with what follows; an empty file means a crash in between.
+        # Magic and format description are written together with what follows; an empty file means a crash in between.
         self._descriptor = self._guard(lambda: os.open(path, flags, 0o640))
         self._guard(lambda: self._durability.created(self.sub.path))
         self._file = self._announced
@@ -206,7 +206,7 @@ class RelayWriter:
         )
 
     def _fill(self, size: int) -> None:
-        """Put an event without meaning where the source left one out, so that all later offsets stay the source's."""
+        """Put a dummy event where the source left one out, so that later offsets stay the source's."""
         smallest = HEADER_SIZE + CHECKSUM_SIZE
         if size < smallest:
             raise DMError("relay-hole", size=size, file=self._file, offset=self._offset)
@@ -226,7 +226,7 @@ class RelayWriter:
         """Hand everything taken to the operating system, where readers see it."""
         if not self._waiting:
             return
-        # Runs are long, and are not copied once more; single events are put together first.
+        # Runs are long and are not copied again; single events are joined first.
         pieces = self._parts if len(self._parts) <= _PIECES else [b"".join(self._parts)]
         self._parts = []
         self._waiting = 0
@@ -239,7 +239,7 @@ class RelayWriter:
         faults.hit("relay.after_write")
         if not self._history.between:
             faults.hit("relay.inside_transaction")
-        # Without checksums a crash leaves only what the index proves, so it follows closely.
+        # Without checksums a crash leaves only what the index proves, so the index follows closely.
         if self._index.complete - self._indexed >= (CHECKPOINT_EVERY if self._blocks is None else BLOCK):
             self._save_index()
         if self._clock.monotonic() - self._meta_at >= META_SECONDS:
@@ -253,7 +253,7 @@ class RelayWriter:
         self._durability.wrote(self._descriptor)
 
     def heartbeat(self) -> None:
-        """The source has nothing more: tell the readers."""
+        """The source has no more for now: tell the readers."""
         self.flush()
         if self._descriptor >= 0:
             self._guard(lambda: self._durability.settle(self._descriptor))
@@ -275,8 +275,8 @@ class RelayWriter:
     def _save_index(self) -> None:
         index = self._builder.settled()
         if self._blocks is None or index.final:
-            # First the data, then the word about it: after a power cut an index may be behind its file, never ahead.
-            # CRCs of the data are no mere word: readers compare them.
+            # Data before index: after a power cut an index may lag behind its file, but never be ahead. The CRCs of the
+            # data matter more than a hint: readers compare them.
             self._guard(lambda: self._durability.settle(self._descriptor))
         if self._blocks is not None:
             index.block_crcs = self._guard(self._proof)
@@ -288,7 +288,7 @@ class RelayWriter:
         return self._blocks.upto(self._index.complete, lambda at, count: os.pread(self._descriptor, count, at))
 
     def finish(self, next_file: str) -> None:
-        """Close the open file for good; the source goes on in the next one."""
+        """Close the open file; the source continues in the next one."""
         if self._descriptor < 0:
             return
         self._cut_open_transaction()
@@ -300,7 +300,7 @@ class RelayWriter:
         faults.hit("relay.rotate")
 
     def _cut_open_transaction(self) -> None:
-        """Leave only whole transactions: its source went down inside this one, or we stop here and ask for it again."""
+        """Keep only whole transactions: the source crashed inside this one, or we stop here and request it again."""
         self.flush()
         if self._history.between:
             return
@@ -312,7 +312,7 @@ class RelayWriter:
         self._history.restart(self._history.gtid_set)
 
     def close(self) -> None:
-        """Come to rest: what is complete is on disk and indexed, so that the next start reads nothing again."""
+        """Stop: everything complete is on disk and indexed, so that the next start rereads nothing."""
         if self._descriptor < 0:
             return
         try:

@@ -1,8 +1,8 @@
-"""Operations of an ALTER TABLE on a table structure, carried out as a whole.
+"""Applies the operations of an ALTER TABLE to a table structure, as a whole.
 
-Within one statement the servers drop first, then change and add columns, and build indexes at the end, so names in it
-mean the table as it will be (mysql_prepare_alter_table in sql/sql_table.cc of both servers). Renames of columns happen
-at once: a swap is two of them.
+Within one statement the servers drop first, then change and add columns, and build indexes at the end, so names mean
+the resulting table (mysql_prepare_alter_table in sql/sql_table.cc of both servers). Renames of columns happen at once:
+a swap is two of them.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _drop(draft: TableDraft, operation: Operation, again: set[str]) -> None:
 
 
 def _renames(draft: TableDraft, operations: Sequence[Operation]) -> list[tuple[str, str]]:
-    """Old and new names of columns; a MODIFY that writes a name in other letters changes the letters."""
+    """Old and new names of columns; a MODIFY that writes a name in another case changes the case."""
     respelled = [
         (_column(draft, operation.column).name, operation.column)
         for operation in operations
@@ -99,7 +99,7 @@ def _renames(draft: TableDraft, operations: Sequence[Operation]) -> list[tuple[s
 
 
 def _redefine(draft: TableDraft, operation: Operation, cursor: Cursor) -> Definition | None:
-    """MODIFY and CHANGE: another definition where the column stands; it has its new name already."""
+    """MODIFY and CHANGE: another definition at the column's place; the column has its new name already."""
     if not isinstance(operation, ModifyColumn | ChangeColumn):
         return None
     name = operation.name if isinstance(operation, ChangeColumn) else operation.column
@@ -126,7 +126,7 @@ def _place(draft: TableDraft, operation: Operation, cursor: Cursor) -> Definitio
 
 
 def _adjust(draft: TableDraft, operation: Operation, cursor: Cursor, renamed: dict[str, str]) -> None:
-    """ALTER COLUMN, which counts over a definition in the same statement."""
+    """ALTER COLUMN, which overrides a definition in the same statement."""
     if not isinstance(operation, AlterDefault | AlterVisibility):
         return
     name = renamed.get(operation.column.lower(), operation.column)
@@ -135,7 +135,7 @@ def _adjust(draft: TableDraft, operation: Operation, cursor: Cursor, renamed: di
     column = _column(draft, name)
     if isinstance(operation, AlterVisibility):
         draft.replace_column(replace(column, invisible=operation.invisible))
-    elif not column.auto_increment:  # which no default can have
+    elif not column.auto_increment:  # which can't have a default
         text = read_default(cursor.within(operation.default)) if operation.default.tokens else None
         default = None if text is not None and text.upper() == "NULL" else text
         column = with_its_digits(replace(column, default=default), cursor.context)
@@ -167,7 +167,7 @@ def _add(draft: TableDraft, operation: Operation, cursor: Cursor) -> None:
 
 
 def recoded(column: Column, text: Collated) -> Column:
-    """A column in another character set, if it is of characters."""
+    """A character column in another character set."""
     if column.base not in WITH_CHARSET:
         return column
     return replace(column, charset=text.charset, collation=text.collation)
@@ -206,13 +206,13 @@ def _table_options(draft: TableDraft, operation: Operation, cursor: Cursor, data
 
 
 def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, database: Collated) -> None:
-    """Carry out the operations of one statement; raises `Refused` where the structure does not allow one."""
+    """Apply the operations of one statement; raises `Refused` if the structure does not allow one."""
     again = {operation.column.lower() for operation in operations if isinstance(operation, AddColumn)}
     for kinds in (DropIndex | DropPrimaryKey | DropForeignKey | DropConstraint, DropColumn):
         for operation in operations:
             if isinstance(operation, kinds):
                 _drop(draft, operation, again)
-    # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says beside it; in MySQL the later of the two counts.
+    # MariaDB keeps a DEFAULT CHARSET whatever CONVERT TO says with it; in MySQL the later of the two counts.
     first = [one for one in operations if isinstance(one, ConvertCharset)] if cursor.context.flavor == "mariadb" else []
     for operation in [*first, *(one for one in operations if one not in first)]:
         _table_options(draft, operation, cursor, database)
@@ -225,7 +225,7 @@ def alter(draft: TableDraft, operations: Sequence[Operation], cursor: Cursor, da
         draft.columns = with_implicit_timestamps(draft.columns, cursor)
     for operation in operations:
         _adjust(draft, operation, cursor, renamed)
-    if draft.conversion is not None:  # it overrides what columns of the same statement say
+    if draft.conversion is not None:  # it overrides the columns' own character sets in the same statement
         draft.columns = [recoded(column, draft.conversion) for column in draft.columns]
     for operation in operations:
         if isinstance(operation, AlterIndex):

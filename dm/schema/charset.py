@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from dm.flavor import Flavor
 from dm.sql.context import SourceContext
 
-# What differs from `<charset>_general_ci`.
+# Those other than `<charset>_general_ci`.
 _DEFAULTS: Final = {
     "big5": "big5_chinese_ci",
     "binary": "binary",
@@ -28,7 +28,7 @@ _DEFAULTS: Final = {
 }
 # MariaDB changed character_set_collations in 11.5 (MDEV-25829).
 _UCA1400_SINCE: Final = 110501
-# From then on COLLATIONS lists names that get their number only with a character set.
+# Since then COLLATIONS lists names that get their number only with a character set.
 _COLLATIONS_OF_ANY_CHARSET: Final = 101001
 _UNICODE: Final = frozenset({"ucs2", "utf16", "utf32", "utf8mb3", "utf8mb4"})
 _BYTES_PER_CHARACTER: Final = {
@@ -44,7 +44,7 @@ class Collated(NamedTuple):
     collation: str
 
 
-# What a schema has that nobody told about: structures hold None for it, and it equals any (dm.schema.normal).
+# For a schema of unknown character set: structures hold None for it, and it equals any (dm.schema.normal).
 UNKNOWN: Final = Collated("", "")
 
 
@@ -62,8 +62,8 @@ def charset_name(name: str, context: SourceContext) -> str:
 
 
 def default_collation(charset: str, context: SourceContext) -> str:
-    """The collation that a character set has when none is named."""
-    if context.charset_collations is not None:  # what it does not name has what the server was built with
+    """The collation of a character set when none is named."""
+    if context.charset_collations is not None:  # others keep the server's built-in collation
         return dict(context.charset_collations).get(charset) or _DEFAULTS.get(charset, f"{charset}_general_ci")
     if charset == "utf8mb4":
         if context.utf8mb4_collation is not None:
@@ -77,12 +77,12 @@ def default_collation(charset: str, context: SourceContext) -> str:
 
 
 def collated(charset: str | None, collation: str | None, inherited: Collated, context: SourceContext) -> Collated:
-    """What a column, table or schema has that names a character set, a collation, both, or neither."""
+    """A column, table or schema that may name a character set, a collation, both, or neither."""
     if collation is not None:
         named = collation.lower()
         if named == "binary":
             return Collated("binary", "binary")
-        if named.startswith("uca1400_"):  # MariaDB: a collation of whatever the character set is
+        if named.startswith("uca1400_"):  # MariaDB: a collation of any character set
             owner = charset_name(charset, context) if charset is not None else inherited.charset
             return Collated(owner, f"{owner}_{named}")
         if named.startswith("utf8_"):
@@ -95,7 +95,7 @@ def collated(charset: str | None, collation: str | None, inherited: Collated, co
 
 
 def binary_collation(charset: str) -> str:
-    """The collation that the attribute BINARY of a character column means."""
+    """The collation that the attribute BINARY means for a character column."""
     return "binary" if charset == "binary" else f"{charset}_bin"
 
 

@@ -1,7 +1,7 @@
-"""`collation_compatible: strict`: a character set that stands alone gets the collation it has at the source.
+"""`collation_compatible: strict`: a character set without a collation gets the collation it has at the source.
 
 `CHARSET utf8mb4` without a COLLATE means utf8mb4_0900_ai_ci on MySQL 8 and utf8mb4_general_ci on MariaDB 10. The text
-is kept; the source's default is written behind the character set's name, only where the target's is another one.
+is kept. The source's default is added after the character set's name, only if the target's default differs.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Insertions = list[tuple[int, str]]
 
 
 def _scopes(operation: Operation) -> Iterator[Clause]:
-    """The parts of an operation in each of which one character set and one collation belong together."""
+    """The parts of an operation that each pair one character set with one collation."""
     if isinstance(operation, CreateTable):
         yield from split_at_commas(operation.body)
         yield operation.options
@@ -43,7 +43,7 @@ def _scopes(operation: Operation) -> Iterator[Clause]:
 
 
 def _outside(scope: Clause) -> list[Token]:
-    """The tokens that stand in no parentheses: what is inside them is an expression."""
+    """The tokens outside parentheses: inside them is an expression."""
     found, depth = [], 0
     for token in scope.tokens:
         depth -= token.upper == ")"
@@ -69,7 +69,7 @@ def _charset(tokens: list[Token]) -> Token | None:
 
 
 def lone_charsets(piece: Piece) -> Iterator[Token]:
-    """The tokens of a statement that name a character set which no collation stands beside."""
+    """The tokens of a statement that name a character set without a collation."""
     for operation in piece.operations:
         for scope in _scopes(operation):
             tokens = _outside(scope)
@@ -86,7 +86,7 @@ def _insertion(named: Token, source: SourceContext, target: SourceContext) -> _I
 
 
 def _whole_schema(piece: Piece, operation: CreateDatabase, target: SourceContext) -> _Insertions:
-    """What a schema gets whose statement names neither; between servers of one flavour the session carries it."""
+    """The options for a schema whose statement names neither; between servers of one flavour the session has them."""
     words = {token.upper for token in operation.options.tokens}
     if words & {"CHARSET", "CHARACTER", "CHAR", "COLLATE"} or piece.context.flavor == target.flavor:
         return []

@@ -27,7 +27,7 @@ _LARGEST_VARCHAR = 65535
 
 @dataclass(slots=True)
 class Definition:
-    """A column as it is defined, and what its definition adds to the table."""
+    """A column as defined, and what its definition adds to the table."""
 
     column: Column
     primary: bool = False
@@ -39,7 +39,7 @@ class Definition:
     checks: list[str | None] = field(default_factory=list)
 
     def indexes(self) -> list[IndexDefinition]:
-        """The indexes that the definition holds."""
+        """The indexes in the definition."""
         part = (IndexPart(self.column.name),)
         kinds: list[IndexKind] = ["primary"] if self.primary else []
         if self.unique:
@@ -47,7 +47,7 @@ class Definition:
         return [IndexDefinition(None, kind, part) for kind in kinds]
 
     def foreign_key(self) -> tuple[ForeignKey, IndexDefinition]:
-        """The foreign key that the definition holds, and an index for it."""
+        """The foreign key in the definition, and its index."""
         assert self.parent is not None
         columns = (self.column.name,)
         key = ForeignKey("", columns, self.parent.name, self.parent_columns or columns, self.on_delete, self.on_update)
@@ -89,7 +89,7 @@ def read_default(cursor: Cursor) -> str:
     if token.kind == "string":
         cursor.at -= 1
         text = cursor.string()
-        if cursor.context.no_backslash_escapes:  # whoever reads the structure reads backslashes as escapes
+        if cursor.context.no_backslash_escapes:  # the reader of the structure reads backslashes as escapes
             return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
     elif token.kind in ("word", "name"):
         following = cursor.peek()
@@ -166,12 +166,12 @@ def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> No
         cursor.skip_group()
         _enforced(cursor)
         definition.checks.append(name)
-    elif cursor.sees("WITH", "SYSTEM", "VERSIONING"):  # on one column it makes the whole table one
+    elif cursor.sees("WITH", "SYSTEM", "VERSIONING"):  # on one column it makes the whole table versioned
         cursor.fail("system-versioned tables are not supported")
     elif cursor.accept("WITHOUT", "SYSTEM", "VERSIONING"):
         pass
     elif cursor.word(1) == "=" and cursor.context.flavor == "mariadb":
-        cursor.at += 2  # an option that the storage engine defines
+        cursor.at += 2  # an option of the storage engine
         cursor.take()
     else:
         cursor.fail("this attribute of a column is not known")
@@ -180,7 +180,7 @@ def _attribute(cursor: Cursor, found: _Attributes, definition: Definition) -> No
 def _text_of(
     data_type: DataType, found: _Attributes, inherited: Collated, cursor: Cursor
 ) -> tuple[str | None, str | None]:
-    """The character set and collation of the column; turns character types with bytes in them into binary types."""
+    """The character set and collation of the column; makes character types of bytes into binary types."""
     if data_type.base == "json":
         if cursor.context.flavor == "mysql":
             return None, None
@@ -209,7 +209,7 @@ def _sized(data_type: DataType, charset: str | None) -> None:
             data_type.length = None
 
 
-# The shortest character of sets whose characters all have several bytes.
+# The shortest character of sets whose characters all take several bytes.
 _WIDTHS: Final = {"ucs2": 2, "utf16": 2, "utf16le": 2, "utf32": 4}
 
 
@@ -238,7 +238,7 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
         _attribute(inner, found, definition)
     charset, collation = _text_of(data_type, found, inherited, inner)
     members = tuple(_member(member, charset) for member in data_type.members)
-    if charset != "binary":  # servers take spaces from a label's end, but not from bytes
+    if charset != "binary":  # servers strip a label's trailing spaces, but not in bytes
         members = tuple(member.rstrip(" ") for member in members)
     _sized(data_type, charset)
     nullable = found.nullable is not False
@@ -277,10 +277,10 @@ def read_definition(name: str, clause: Clause, inherited: Collated, cursor: Curs
 
 
 def with_implicit_timestamps(columns: Sequence[Column], cursor: Cursor) -> list[Column]:
-    """All columns of a table, with the defaults TIMESTAMP has without explicit_defaults_for_timestamp.
+    """All columns of a table, with the defaults that TIMESTAMP has without explicit_defaults_for_timestamp.
 
-    The table's first TIMESTAMP follows the clock, the others are zero (Reference Manual; in the source
-    promote_first_timestamp_column, which stops at the first one whether or not it takes the defaults).
+    The table's first TIMESTAMP is updated automatically, the others default to zero (Reference Manual;
+    promote_first_timestamp_column in the source, which stops at the first one whether or not it takes the defaults).
     """
     if cursor.context.explicit_defaults_for_timestamp:
         return list(columns)

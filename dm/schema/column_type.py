@@ -55,7 +55,7 @@ class DataType:
     serial: bool = False
 
     def to_binary(self) -> None:
-        """What CHARACTER SET binary makes of a character type (Reference Manual, "The CHAR and VARCHAR Types")."""
+        """Apply CHARACTER SET binary to a character type (Reference Manual, "The CHAR and VARCHAR Types")."""
         if self.base in _BINARY_OF:
             self.base, self.charset, self.collation, self.binary = _BINARY_OF[self.base], None, None, False
 
@@ -103,7 +103,7 @@ def _charset_attributes(cursor: Cursor, data_type: DataType) -> None:
             data_type.charset = "binary"
         elif cursor.accept("BINARY"):
             data_type.binary = True
-        elif cursor.accept("COMPRESSED"):  # MariaDB's: how a value is stored, of which its type says nothing
+        elif cursor.accept("COMPRESSED"):  # MariaDB's storage format, without effect on the type
             if cursor.accept("="):
                 cursor.name()
         else:
@@ -115,7 +115,7 @@ def _fraction(cursor: Cursor, base: str) -> DataType:
 
 
 def _character(cursor: Cursor, *, national: bool) -> DataType:
-    """CHAR and VARCHAR in all spellings; the cursor stands behind CHAR or VARCHAR's first word."""
+    """CHAR and VARCHAR in all spellings; the cursor is after their first word."""
     varying = cursor.accept("VARYING")
     data_type = DataType("varchar" if varying else "char", length=_length(cursor))
     if national:
@@ -169,11 +169,11 @@ def _members(cursor: Cursor) -> tuple[str | bytes, ...]:
 
 
 def _bytes(token: Token) -> bytes | None:
-    """What a hexadecimal or binary literal stands for; None where it is none."""
+    """The value of a hexadecimal or binary literal; None for any other token."""
     quoted = token.kind == "literal"
     base, digits = token.text[:1].lower(), token.text[2:-1] if quoted else ""
     if token.kind == "number" and token.text[:1] == "0":
-        base, digits = token.text[1:2], token.text[2:]  # behind 0 both letters are small ones
+        base, digits = token.text[1:2], token.text[2:]  # after 0 both letters are lower case
     if base not in ("x", "b") or not digits:
         return b"" if quoted and base in ("x", "b") else None
     bits = len(digits) * (4 if base == "x" else 1)
@@ -185,7 +185,7 @@ def _read(cursor: Cursor, word: str) -> DataType:
         return DataType(_INTEGERS[word], _length(cursor))
     if word in _WITHOUT_LENGTH:
         if word in _GEOMETRIES and cursor.context.flavor == "mariadb":
-            _lengths(cursor)  # taken and forgotten
+            _lengths(cursor)  # read and ignored
         return DataType(_WITHOUT_LENGTH[word])
     if word in ("BOOL", "BOOLEAN"):
         return DataType("tinyint", 1)
@@ -234,7 +234,7 @@ def _read(cursor: Cursor, word: str) -> DataType:
 
 
 def read_type(cursor: Cursor) -> DataType:
-    """Read a data type with the attributes that belong to it."""
+    """Read a data type with its attributes."""
     data_type = _read(cursor, cursor.take().upper)
     _number_attributes(cursor, data_type)
     _charset_attributes(cursor, data_type)

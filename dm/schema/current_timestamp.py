@@ -1,8 +1,8 @@
-"""CURRENT_TIMESTAMP as a default value: its names, the forms it may have, and the digits that it gives.
+"""CURRENT_TIMESTAMP as a default value: its names, its forms, and its fractional digits.
 
-MySQL demands as many digits of it as the column has. MariaDB fills in the column's where none are asked for, cuts what
-are too many and keeps what are fewer, and takes parentheses around the function for nothing, which in MySQL make it an
-expression with digits of its own. What is stored and printed is the form that came of it.
+MySQL requires as many digits as the column has. MariaDB uses the column's digits if none are written, cuts surplus ones
+and keeps fewer. It also ignores parentheses around the function; in MySQL they make it an expression with its own
+digits. The resulting form is stored and printed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES: Final = ("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP")
 
 
 def digits_of(tokens: Sequence[Token]) -> int | None:
-    """The digits that these tokens ask for; None where they are another value than this function's."""
+    """The digits in these tokens; None if they are not this function."""
     if not tokens or tokens[0].upper not in NAMES:
         return None
     kinds = [token.upper if token.kind == "symbol" else token.kind for token in tokens[1:]]
@@ -46,7 +46,7 @@ def _filled_in(text: str | None, decimals: int, context: SourceContext) -> str |
 
 
 def with_its_digits(column: Column, context: SourceContext) -> Column:
-    """The column with the digits that its server gives the function."""
+    """The column with the digits that its server uses for the function."""
     if context.flavor != "mariadb" or column.base not in MOMENTS:
         return column
     decimals = column.decimals or 0

@@ -1,8 +1,8 @@
-"""A table structure while operations are carried out on it.
+"""A table structure while operations are applied to it.
 
-Operations happen here as the servers carry them out, for what a replicator must know: columns in order, indexes with
-the names that servers choose, what dropping or renaming a column does to indexes. What a server would refuse raises
-`Refused`; whoever applies the operation says what that means.
+Operations act as in the servers, as far as a replicator must know: columns in order, indexes with the names that
+servers choose, what dropping or renaming a column does to indexes. What a server would refuse raises `Refused`; the
+caller says what that means.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dm.schema.index_definition import IndexDefinition, covers
 from dm.schema.table import Column, ForeignKey, Index, TableSchema
 from dm.sql.operation import ColumnPlace
 
-# Engines that read a FOREIGN KEY clause, make the index for it and forget the rest.
+# Engines that parse a FOREIGN KEY clause, create its index and ignore the rest.
 _WITHOUT_FOREIGN_KEYS = frozenset({"myisam", "aria", "memory", "csv", "archive", "blackhole", "mrg_myisam", "rocksdb"})
 
 
@@ -27,7 +27,7 @@ class Refused(Exception):
 
 
 def told(column: Column) -> Column:
-    """A column whose character set nobody told has None."""
+    """A column of unknown character set has None."""
     return replace(column, charset=None, collation=None) if column.charset == "" else column
 
 
@@ -41,8 +41,8 @@ def renamed(schema: TableSchema, name: TableName) -> TableSchema:
 class TableDraft:
     """A table structure that can be changed.
 
-    A lenient one lets indexes and constraints be other than an operation expects. So the tracker follows them: servers
-    make and drop indexes for foreign keys by rules that no structure shows, and rows are read without them.
+    A lenient draft lets indexes and constraints differ from what an operation expects. The tracker uses it: servers
+    create and drop indexes for foreign keys by rules that no structure shows, and reading rows does not need them.
     """
 
     def __init__(self, schema: TableSchema, *, lenient: bool = False) -> None:
@@ -59,7 +59,7 @@ class TableDraft:
         self.charset = schema.charset
         self.collation = schema.collation
         self.engine = schema.engine
-        self.conversion: Collated | None = None  # what CONVERT TO CHARACTER SET asked for
+        self.conversion: Collated | None = None  # of CONVERT TO CHARACTER SET
 
     def freeze(self) -> TableSchema:
         """The structure as it is now."""
@@ -83,7 +83,7 @@ class TableDraft:
         )
 
     def _refuse(self, why: str) -> None:
-        """What only indexes and constraints speak against."""
+        """Refuse for a reason that concerns only indexes and constraints."""
         if not self._lenient:
             raise Refused(why)
 
@@ -93,7 +93,7 @@ class TableDraft:
         return Collated(self.charset or "", self.collation or "")
 
     def position(self, name: str) -> int | None:
-        """Where a column stands."""
+        """The place of a column."""
         wanted = name.lower()
         return next((at for at, column in enumerate(self.columns) if column.name.lower() == wanted), None)
 
@@ -117,7 +117,7 @@ class TableDraft:
         self._insert(column, place, len(self.columns))
 
     def add_attached(self, definition: Definition, flavor: Flavor) -> None:
-        """The indexes and constraints that a column's definition holds."""
+        """Add the indexes and constraints of a column's definition."""
         for index in definition.indexes():
             self.add_index(index)
         if definition.parent is not None:
@@ -126,13 +126,13 @@ class TableDraft:
             self.add_column_check(name, (definition.column.name.lower(),), flavor)
 
     def drop_column(self, name: str, *, keep_indexes: bool = False) -> None:
-        """DROP COLUMN: it leaves its indexes, and an index without columns goes.
+        """DROP COLUMN: the column leaves its indexes, and an index without columns is dropped.
 
-        A column of the same name that the same statement adds takes its place in them.
+        A column of the same name that the same statement adds replaces it in them.
         """
         at = self._at(name)
         gone = self.columns.pop(at).name.lower()
-        # The source ran it, so a CHECK that says this column says no other; it goes with it.
+        # The source accepted it, so a CHECK on this column names no other column and is dropped with it.
         for check in [name for name, words in zip(self.checks, self.check_words, strict=True) if gone in words]:
             self.drop_check(check)
         if keep_indexes:
@@ -145,7 +145,7 @@ class TableDraft:
         self.indexes = kept
 
     def move_column(self, name: str, place: ColumnPlace) -> None:
-        """FIRST or AFTER of a column that is there."""
+        """FIRST or AFTER an existing column."""
         if not place.first and place.after is None:
             return
         at = self._at(name)
@@ -155,7 +155,7 @@ class TableDraft:
         self._insert(column, place, at)
 
     def replace_column(self, column: Column) -> None:
-        """Another definition of a column that stays where it is."""
+        """Another definition of a column that keeps its place."""
         self.columns[self._at(column.name)] = column
 
     def rename_columns(self, names: Sequence[tuple[str, str]]) -> None:
@@ -270,7 +270,7 @@ class TableDraft:
             del self.checks[at], self.check_words[at]
 
     def drop_constraint(self, name: str) -> None:
-        """DROP CONSTRAINT, whatever kind of constraint has the name."""
+        """DROP CONSTRAINT, of whatever kind."""
         if any(key.name.lower() == name.lower() for key in self.foreign_keys):
             self.drop_foreign_key(name)
         elif any(check.lower() == name.lower() for check in self.checks):
@@ -281,7 +281,7 @@ class TableDraft:
             self._refuse(f"there is no constraint {name}")
 
     def has_constraint(self, name: str) -> bool:
-        """Whether something is there that DROP CONSTRAINT of this name drops."""
+        """Whether DROP CONSTRAINT of this name would drop something."""
         wanted = name.lower()
         index = self.index(name)
         return (
@@ -303,7 +303,7 @@ class TableDraft:
             self.indexes[at] = replace(self.indexes[at], name=new)
 
     def hide_index(self, name: str, invisible: bool) -> None:
-        """ALTER INDEX; it changes no rows, so an index that is not known is no reason to refuse."""
+        """ALTER INDEX; it changes no rows, so an unknown index is no reason to refuse."""
         self.indexes = [
             replace(index, invisible=invisible) if index.name.lower() == name.lower() else index
             for index in self.indexes

@@ -1,8 +1,8 @@
 """What a statement will do to the target's structures, and whether it has been done.
 
-Used for intents (structure before and expected after) and for the rule that a DDL whose effect the target already shows
-counts as done. The second never claims more than the structure shows: an operation that can be repeated without harm
-is simply repeated.
+Intents use it (structure before and expected after), and so does the rule that a DDL counts as done if the target
+already shows its effect. That rule never claims more than the structure shows: an operation that can be repeated
+without harm is simply repeated.
 """
 
 from __future__ import annotations
@@ -71,9 +71,9 @@ def _database(tables: Structures, schema: str) -> Collated:
 
 
 def expected_after(tables: Structures, piece: Piece) -> Changes:
-    """The structures of these tables after the piece, all names as they are at the target.
+    """The structures of these tables after the piece, all names as at the target.
 
-    Where the structures do not allow the piece they are returned as they are: the server will say why.
+    If the structures do not allow the piece, they are returned unchanged: the server will report the reason.
     """
     after: Changes = dict(tables)
     try:
@@ -123,7 +123,7 @@ def idempotent(piece: Piece) -> bool:
 
 
 def visible(piece: Piece) -> bool:
-    """Whether the structure shows that the piece was run, as far as it may not be run twice."""
+    """Whether the structure shows that the piece was run, for pieces that may not run twice."""
     for operation in piece.operations:
         if isinstance(operation, ExchangePartition):
             return False
@@ -164,7 +164,7 @@ def _shown_index(schema: TableSchema, operation: AddIndex, cursor: Cursor, sourc
 
 
 def _one_more_index(schema: TableSchema, wanted: tuple[object, ...], source: TableSchema | None) -> bool:
-    # The source may have had one like it before, and made another one with a number in its name.
+    # The source may have had a similar one before, and numbered the new one's name.
     alike = [index for index in schema.indexes if index_form(index, schema) == wanted]
     before = [] if source is None else [one for one in source.indexes if index_form(one, source) == wanted]
     return len(alike) > len(before)
@@ -185,10 +185,10 @@ def _checks_about(schema: TableSchema | None, column: str) -> int:
 def _shown_attached(
     schema: TableSchema, definition: Definition, cursor: Cursor, source: TableSchema | None, *, new: bool
 ) -> bool:
-    """Whether the keys and checks are there that a column's definition brings with it; `new`: the column is."""
+    """Whether the keys and checks of a column's definition exist; `new`: the column is new."""
     context, name = cursor.context, definition.column.name
     if definition.checks and context.flavor == "mariadb" and not new:
-        return False  # they are the column's own there, and not tracked; a MODIFY replaces them by the same ones
+        return False  # they belong to the column there and are not tracked; a MODIFY replaces them by the same ones
     checks = len(definition.checks) if context.flavor == "mysql" else 0
     references = definition.parent is not None and honours_inline_references(context)
     return (
@@ -213,7 +213,7 @@ def _shown_partitions(schema: TableSchema, operation: OtherAlter, cursor: Cursor
 
 
 def _shown(schema: TableSchema, operation: Operation, cursor: Cursor, source: TableSchema | None) -> bool:
-    """Whether the structure is as if this operation had been done."""
+    """Whether the structure looks as after this operation."""
     if isinstance(operation, AddColumn | ModifyColumn | ChangeColumn):
         name = operation.name if isinstance(operation, ChangeColumn) else operation.column
         renamed = isinstance(operation, ChangeColumn) and operation.column.lower() != operation.name.lower()
@@ -265,9 +265,9 @@ def _create_effective(tables: Structures, operation: CreateTable, cursor: Cursor
 
 
 def already_effective(tables: Structures, piece: Piece, source: TableSchema | None = None) -> bool:
-    """Whether the target's structures already are what the piece would make, so that it need not be run.
+    """Whether the target's structures already match the piece's result, so that it need not run.
 
-    `source` is the source's table before the piece, where it is known.
+    `source` is the source's table before the piece, if known.
     """
     cursor = Cursor(Clause(piece.text), piece.context)
     first = piece.operations[0] if piece.operations else None
@@ -281,7 +281,7 @@ def already_effective(tables: Structures, piece: Piece, source: TableSchema | No
         return first.name in tables and tables[first.name] is None
     if isinstance(first, RenameTable) and len(piece.operations) == 1:
         if all(old == new for old, new in first.pairs):
-            return True  # routes merge both names into one
+            return True  # routes map both names to one
         return len(first.pairs) == 1 and all(
             tables.get(old) is None and tables.get(new) is not None for old, new in first.pairs
         )

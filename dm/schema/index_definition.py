@@ -28,17 +28,17 @@ class IndexDefinition:
     parts: tuple[IndexPart, ...]
     hash: bool = False
     invisible: bool = False
-    generated: bool = False  # made for a foreign key: it goes when another index covers the same columns
+    generated: bool = False  # created for a foreign key: it is dropped when another index covers the same columns
 
     def named(self, taken: Iterable[str]) -> Index:
-        """The index, under the name the server gives it if it has none."""
+        """The index, with the name that the server assigns if it has none."""
         if self.kind == "primary":
             return Index("PRIMARY", "primary", self.parts)
         return Index(self.name or _free_name(self.parts, taken), self.kind, self.parts, self.hash, self.invisible)
 
 
 def _free_name(parts: tuple[IndexPart, ...], taken: Iterable[str]) -> str:
-    """The first column's name, or with _2, _3 .. behind it (make_unique_key_name in sql/sql_table.cc of both)."""
+    """The first column's name, or that with _2, _3 .. appended (make_unique_key_name in sql/sql_table.cc of both)."""
     used = {name.lower() for name in taken}
     base = parts[0].column or "functional_index"
     if base.lower() not in used and base.lower() != "primary":
@@ -72,7 +72,7 @@ def _constraint_name(cursor: Cursor) -> str | None:
 
 
 def read_index(clause: Clause, cursor: Cursor) -> IndexDefinition:
-    """Read an index definition as it stands in a table body."""
+    """Read an index definition in a table body."""
     inner = cursor.within(clause)
     symbol = _constraint_name(inner)
     if inner.accept("PRIMARY", "KEY"):
@@ -100,12 +100,12 @@ def read_index(clause: Clause, cursor: Cursor) -> IndexDefinition:
             continue
         invisible = invisible or inner.word() in ("INVISIBLE", "IGNORED")
         inner.take()
-    # The rest (COMMENT, WITH PARSER, ..) changes no structure that a row change depends on.
+    # The rest (COMMENT, WITH PARSER, ..) does not matter for row changes.
     return IndexDefinition(name or symbol, kind, parts, by_hash, invisible)
 
 
 def read_foreign_key(clause: Clause, cursor: Cursor) -> tuple[ForeignKey, IndexDefinition]:
-    """Read a foreign key and the index that goes with it unless another one covers its columns."""
+    """Read a foreign key, and its index unless another one covers its columns."""
     inner = cursor.within(clause)
     symbol = _constraint_name(inner)
     inner.expect("FOREIGN", "KEY")

@@ -1,7 +1,7 @@
-"""CREATE TABLE without a character set takes its schema's default, which the target's schema need not have.
+"""CREATE TABLE without a character set uses its schema's default, which may differ at the target.
 
-It differs where a route leads into a schema that was there with a default of its own. The table would hold other text
-than the source's, or none of it, and find other keys equal. So the source's default is written into the statement.
+It differs if a route leads into an existing schema with another default. The table would then store other text than the
+source's, or none, and treat other keys as equal. So the source's default is written into the statement.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dm.sql.token import tokenize
 
 
 def inherits_charset(piece: Piece) -> bool:
-    """Whether the piece makes a table whose character set only its schema tells."""
+    """Whether the piece creates a table that inherits its character set from its schema."""
     operation = piece.operations[0] if piece.operations else None
     if not isinstance(operation, CreateTable) or operation.like is not None:
         return False
@@ -37,11 +37,11 @@ def with_inherited_charset(
     strict: bool,
     translation: Translation | None = None,
 ) -> Piece:
-    """The piece, which inherits its character set, with the one it has at the source where the target's is another.
+    """The piece, whose table inherits its character set, with the source's one written out if the target's differs.
 
-    `source` and `there` are the defaults of the two schemas, `target` is how a statement is read at the target.
-    `strict`: collations are to be the same, too; else those that are a server's default of one character set count as
-    the same. `translation` gives the target another collation than the source's.
+    `source` and `there` are the defaults of the two schemas, `target` is how a statement is read at the target. With
+    `strict` collations must be the same, too; otherwise two server defaults of one character set count as the same.
+    `translation` maps the source's collation to the target's.
     """
     reader = target
     if piece.context.flavor == target.flavor:  # the session has the same

@@ -1,7 +1,7 @@
-"""What a statement makes of the tables it names.
+"""What a statement does to the tables it names.
 
-One function serves two sides: the tracker follows the source's structures with it, and `effect` asks what the target's
-structures will be. So both sides agree on what a statement does, by construction.
+One function serves two sides: the tracker follows the source's structures with it, and `effect` computes the target's
+structures. So both sides agree by construction.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Changes = dict[TableName, TableSchema | None]
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What a statement finds: tables (a schema is a table without a name) and the character sets of schemas."""
+    """The state before a statement: tables (a schema is a table without a name) and the character sets of schemas."""
 
     table: Callable[[TableName], TableSchema | None]
     database: Callable[[str], Collated]
@@ -44,7 +44,7 @@ class Surroundings:
 
 
 def database_schema(name: TableName, text: Collated) -> TableSchema:
-    """How a schema as a whole stands among tables: a name without a table, no columns."""
+    """A schema as an entry among tables: a name without a table, no columns."""
     return TableSchema(name, (), charset=text.charset, collation=text.collation)
 
 
@@ -99,7 +99,7 @@ def _database(operation: CreateDatabase | AlterDatabase, around: Surroundings, c
     else:
         inherited = around.database(operation.name.schema)
     inner = cursor.within(operation.options)
-    if inner.word() == "READ":  # READ ONLY: what can be written, not how
+    if inner.word() == "READ":  # READ ONLY: whether it can be written, not its structure
         return {operation.name: database_schema(operation.name, inherited)}
     options, _ = options_of(operation.options, cursor)
     return {operation.name: database_schema(operation.name, charset_options(options, inherited, cursor.context))}
@@ -118,7 +118,7 @@ def _alter(piece: Piece, operations: tuple[Operation, ...], around: Surroundings
 
 def interpret(piece: Piece, around: Surroundings) -> Changes:
     """The tables that a piece changes, as they are after it; raises `Refused` or DMError."""
-    cursor = Cursor(Clause(piece.text), piece.context).using(piece.table.schema)  # where unqualified parents are
+    cursor = Cursor(Clause(piece.text), piece.context).using(piece.table.schema)  # the schema of unqualified parents
     first = piece.operations[0] if piece.operations else None
     if isinstance(first, CreateTable):
         return _create(first, around, cursor)

@@ -1,8 +1,8 @@
-"""A moment as a default value: which one a literal of a TIMESTAMP column means, its session's time zone decides.
+"""A time as a default value: the session's time zone decides which moment a literal of a TIMESTAMP column means.
 
-Structures that a server tells were asked for in UTC, so their literals agree where they are spelled alike. One that was
-written in another zone is kept under the word TIMESTAMP, as what nobody spells: it is the same default as any other
-literal when structures are compared, and never the value that another server's literal gives.
+Structures are read from servers in UTC, so equal spellings are equal moments. A literal written in another zone is kept
+with the word TIMESTAMP in front, a form that no server prints. In comparisons of structures it counts as the same
+default as any other literal. It is never the value of another server's literal.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _ZERO = "'0000-00-00"  # is no moment
 
 
 def with_its_zone(column: Column, context: SourceContext) -> Column:
-    """The column, its default told apart from one that was written in UTC."""
+    """The column, with its default marked unless it was written in UTC."""
     text = column.default
     if context.in_utc or column.base != "timestamp" or text is None or text[:1] not in "'\"" or text.startswith(_ZERO):
         return column

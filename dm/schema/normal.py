@@ -1,7 +1,7 @@
-"""When two structures are the same: what servers print differently, or fill in, does not count.
+"""When two structures are the same: differences in how servers print or complete them do not count.
 
 MariaDB prints `int(11)` where MySQL prints `int`; defaults are printed as strings or as numbers; names of foreign keys
-are made up; expressions are printed in a form of the server's own. A character set that is not known (None) equals any.
+are generated; each server prints expressions in its own form. An unknown character set (None) equals any.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def _number(column: Column, text: str) -> str:
 
 
 def _address(text: str) -> str:
-    """An address or UUID as its type stores it, however it is written."""
+    """An address or UUID as its type stores it, however it is spelled."""
     try:
         return str(ip_address(text))
     except ValueError:
@@ -124,7 +124,7 @@ def _default(column: Column) -> str | None:
         while parts and parts[-1] == 0:
             parts.pop()
         if column.base == "timestamp" and parts:
-            return _INSTANT  # written and printed in the time zone of whoever asks
+            return _INSTANT  # written and printed in the session's time zone
         return ("-" if literal.startswith("-") else "") + ":".join(map(str, parts))
     if column.base in FIXED_BYTES:
         return _address(literal)
@@ -162,7 +162,7 @@ def _same_if_known(one: str | None, other: str | None) -> bool:
 
 
 def _longest(index: Index, column: Column, prefix: int | None) -> bool:
-    """Whether the server cut a part of an index down to this: what is too long for a plain index is no error."""
+    """Whether the server shortened an index part to this length: in a plain index, excess length is no error."""
     if prefix is None:
         return False
     if column.base == "point":
@@ -180,25 +180,25 @@ def _parts(index: Index, schema: TableSchema) -> tuple[tuple[str | None, int | N
         prefix = part.prefix
         column = None if part.column is None else schema.column(part.column)
         if column is not None and (prefix == column.length or _longest(index, column, prefix)):
-            prefix = None  # a prefix of the full length is none
+            prefix = None  # a prefix of the full length is no prefix
         found.append((None if part.column is None else part.column.lower(), prefix, part.descending))
     return tuple(found)
 
 
 def index_form(index: Index, schema: TableSchema) -> tuple[object, ...]:
-    """An index but for its name."""
+    """An index without its name."""
     return (index.kind, _parts(index, schema))
 
 
 def key_form(key: ForeignKey) -> tuple[object, ...]:
-    """A foreign key but for its name; NO ACTION is RESTRICT in InnoDB."""
+    """A foreign key without its name; NO ACTION is RESTRICT in InnoDB."""
     actions = tuple(action.replace("no action", "restrict") for action in (key.on_delete, key.on_update))
     columns = tuple(column.lower() for column in key.columns)
     return (columns, key.parent, tuple(column.lower() for column in key.parent_columns), actions)
 
 
 def _indexes(schema: TableSchema) -> dict[str, tuple[object, ...]]:
-    """Indexes by name, without those that servers make and drop for foreign keys as they see fit."""
+    """Indexes by name, without those that servers create and drop for foreign keys."""
     served = {tuple(column.lower() for column in key.columns) for key in schema.foreign_keys}
     return {
         index.name.lower(): index_form(index, schema)
@@ -208,7 +208,7 @@ def _indexes(schema: TableSchema) -> dict[str, tuple[object, ...]]:
 
 
 def same_structure(one: TableSchema, other: TableSchema) -> bool:
-    """Whether two structures are the same but for how servers print them."""
+    """Whether two structures are the same, however servers print them."""
     return (
         one.name == other.name
         and len(one.columns) == len(other.columns)

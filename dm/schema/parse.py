@@ -26,14 +26,14 @@ _ENGINES: Final = frozenset(
 
 
 def server_collation(context: SourceContext) -> Collated:
-    """What a schema has when nothing tells: the session's collation_server, else the servers' default of today."""
+    """A schema's default if unknown: the session's collation_server, else the servers' current default."""
     if context.server_collation is not None:
         return collated(None, context.server_collation, Collated("utf8mb4", ""), context)
     return Collated("utf8mb4", default_collation("utf8mb4", context))
 
 
 def charset_options(options: list[TableOption], inherited: Collated, context: SourceContext) -> Collated:
-    """The character set and collation that a table's or schema's options give."""
+    """The character set and collation in a table's or schema's options."""
     charset = next((option.value for option in options if option.name == "CHARSET"), None)
     collation = next((option.value for option in options if option.name == "COLLATE"), None)
     if charset is not None and charset.lower() == "default":
@@ -42,7 +42,7 @@ def charset_options(options: list[TableOption], inherited: Collated, context: So
 
 
 def options_of(clause: Clause, cursor: Cursor) -> tuple[list[TableOption], Clause]:
-    """The options of a clause, and what is left of it: partitions."""
+    """The options of a clause, and the rest: partitions."""
     inner = cursor.within(clause)
     names: list[NameRef] = []
     options = []
@@ -56,7 +56,7 @@ def options_of(clause: Clause, cursor: Cursor) -> tuple[list[TableOption], Claus
 
 
 def engine_name(name: str) -> str | None:
-    """The engine's own name; None for one that is unknown here, since the server then takes another one."""
+    """The engine's own name; None for one unknown here, since the server then substitutes another one."""
     lowered = name.lower()
     lowered = _ENGINE_ALIASES.get(lowered, lowered)
     return lowered if lowered in _ENGINES else None
@@ -78,7 +78,7 @@ def check_name(element: Clause) -> str | None:
 
 
 def _fill(draft: TableDraft, body: Clause, cursor: Cursor) -> None:
-    """Columns first, then indexes in the order they are written: that is how servers name those without a name."""
+    """Columns first, then indexes in written order: servers name unnamed ones that way."""
     indexes: list[IndexDefinition] = []
     for element in split_at_commas(body):
         inner = cursor.within(element)
@@ -111,7 +111,7 @@ def _fill(draft: TableDraft, body: Clause, cursor: Cursor) -> None:
 
 
 def _covered(wanted: IndexDefinition, number: int, indexes: list[IndexDefinition]) -> bool:
-    """Whether another index makes one for a foreign key unnecessary: an explicit one, or an earlier generated one."""
+    """Whether another index makes a foreign key's own one unnecessary: an explicit or an earlier generated one."""
     columns = tuple(part.column for part in wanted.parts if part.column is not None)
     for at, other in enumerate(indexes):
         if at != number and (not other.generated or at < number) and covers(other.named(()), columns):

@@ -1,6 +1,6 @@
 """Names of a table's partitions, before and after operations on them.
 
-Names are all that is tracked: they show whether an operation on partitions took place, and rows do not depend on more.
+Only names are tracked: they show whether an operation on partitions took place, and rows depend on nothing else.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _names(cursor: Cursor) -> list[str]:
 
 
 def after_operation(partitions: Sequence[str], clause: Clause, cursor: Cursor) -> tuple[str, ...] | None:
-    """Names after an operation on partitions; None where the clause is about something else."""
+    """Names after an operation on partitions; None for any other clause."""
     inner = cursor.within(clause)
     now = list(partitions)
     if inner.sees("PARTITION", "BY"):
@@ -73,7 +73,7 @@ def after_operation(partitions: Sequence[str], clause: Clause, cursor: Cursor) -
         new = _listed(inner.skip_group(), cursor)
         there = {name.lower() for name in now}
         if if_not_exists and any(name.lower() in there for name in new):
-            return tuple(now)  # MariaDB leaves all of them out when one is there
+            return tuple(now)  # MariaDB skips all of them if one exists
         return (*now, *new)
     if verb == "COALESCE":
         return tuple(now[: max(0, len(now) - inner.number())])

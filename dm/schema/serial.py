@@ -18,7 +18,7 @@ def _lean(item: dict[str, Any]) -> dict[str, Any]:
 
 
 def schema_to_json(schema: TableSchema) -> str:
-    """A structure as JSON text; what is empty is left out."""
+    """A structure as JSON text; empty fields are left out."""
     return json.dumps(
         {
             "v": _VERSION,

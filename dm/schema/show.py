@@ -1,7 +1,6 @@
-"""A structure as CREATE TABLE, the inverse of `dm.schema.parse` for all that a structure holds.
+"""A structure as CREATE TABLE, the inverse of `dm.schema.parse` for everything that a structure holds.
 
-Names of checks and partitions are left out, since a structure does not know what is behind them; both change nothing
-about how rows are read.
+Checks and partitions are left out, since a structure only holds their names; neither affects how rows are read.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ _KINDS: Final = {"unique": "UNIQUE KEY", "index": "KEY", "fulltext": "FULLTEXT K
 
 
 def create_table(schema: TableSchema) -> str:
-    """The statement that makes a table of this structure."""
+    """The statement that creates a table of this structure."""
     elements = [column_text(column) for column in schema.columns]
     elements += [_index(index) for index in schema.indexes]
     elements += [_foreign_key(key) for key in schema.foreign_keys]
@@ -54,7 +53,7 @@ def column_text(column: Column) -> str:
     if not column.nullable:
         words.append("NOT NULL")
     elif column.base == "timestamp":
-        words.append("NULL")  # without a word it depends on the server
+        words.append("NULL")  # the default depends on the server
     if column.default is not None:
         words.append(f"DEFAULT {column.default}")
     if column.on_update is not None:
@@ -79,7 +78,7 @@ def _index(index: Index) -> str:
     if index.kind == "primary":
         return f"PRIMARY KEY ({parts})"
     by_hash = " USING HASH" if index.hash else ""
-    hidden = " INVISIBLE" if index.invisible else ""  # also of a MariaDB source, whose own word is IGNORED
+    hidden = " INVISIBLE" if index.invisible else ""  # for a MariaDB source, too, which writes IGNORED
     return f"{_KINDS[index.kind]} {Ident(index.name).sql} ({parts}){by_hash}{hidden}"
 
 

@@ -1,9 +1,9 @@
-"""The text of SHOW CREATE TABLE, taken apart by its lines.
+"""The text of SHOW CREATE TABLE, split by its lines.
 
-A server begins a line with each definition: columns, indexes, constraints, ended by a comma but the last. What is to be
-added to a table again is taken from there as it is, and never made from what was parsed: a structure does not hold all
-that a definition says. Lines that only look like definitions (a CHECK may hold any text) don't count: a name must be
-one of the parsed structure.
+A server begins a line for each definition: columns, indexes, constraints. All but the last end with a comma. A
+definition that is added to a table again is copied from this text, never generated from the parsed structure, which
+does not hold everything. Lines that only look like definitions (a CHECK may hold any text) don't count: a name must be
+in the parsed structure.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from dm.schema.table import TableSchema
 
 _AUTO_INCREMENT: Final = re.compile(r"\bAUTO_INCREMENT=\d+ ?")
 _NAME: Final = r"`((?:[^`]|``)+)`"
-_END: Final = r"(?=,\n  [`A-Z]|\n\) )"  # the next definition, or the options; an expression may have line ends
+_END: Final = r"(?=,\n  [`A-Z]|\n\) )"  # the next definition, or the options; an expression may contain line ends
 _INDEX: Final = re.compile(rf"^  ((?:(?:FULLTEXT|SPATIAL) )?KEY {_NAME} \(.*?){_END}", re.MULTILINE | re.DOTALL)
 _FOREIGN_KEY: Final = re.compile(rf"^  (CONSTRAINT {_NAME} FOREIGN KEY \(.*?){_END}", re.MULTILINE | re.DOTALL)
 
 
 def normal_structure(structure: str) -> str:
-    """A CREATE TABLE text without what inserts change in it."""
+    """A CREATE TABLE text without the parts that inserts change."""
     head, separator, options = structure.rpartition("\n)")
     return head + separator + _AUTO_INCREMENT.sub("", options)
 
 
 @dataclass(frozen=True, slots=True)
 class Definitions:
-    """What can be taken off a table and added again: texts by name, in the table's order."""
+    """What can be dropped from a table and added again: texts by name, in the table's order."""
 
     indexes: Mapping[str, str]
     fulltext: Mapping[str, str]
@@ -41,7 +41,7 @@ class Definitions:
         return bool(self.indexes or self.fulltext or self.foreign_keys)
 
     def has(self, others: Definitions) -> bool:
-        """Whether all of the others are among these, each with the same text."""
+        """Whether these include all of the others, each with the same text."""
         return (
             others.indexes.items() <= self.indexes.items()
             and others.fulltext.items() <= self.fulltext.items()
@@ -50,7 +50,7 @@ class Definitions:
 
 
 def secondary_definitions(structure: str, schema: TableSchema) -> Definitions:
-    """The indexes that admit a key more than once, and the foreign keys, of a text and what it was parsed to."""
+    """The non-unique indexes and the foreign keys of a text and its parsed structure."""
     kinds = {index.name: index.kind for index in schema.indexes if not index.unique}
     indexes = _found(_INDEX, structure, kinds)
     fulltext = {name: text for name, text in indexes.items() if kinds[name] == "fulltext"}
@@ -67,19 +67,19 @@ def _found(pattern: re.Pattern[str], structure: str, names: Collection[str]) -> 
 
 
 def take_off_foreign_keys(schema: TableSchema, definitions: Definitions) -> str | None:
-    """The statement that takes the foreign keys off; None where there are none."""
+    """The statement that drops the foreign keys; None if there are none."""
     parts = [f"DROP FOREIGN KEY {Ident(name).sql}" for name in definitions.foreign_keys]
     return f"ALTER TABLE {schema.name.sql} {', '.join(parts)}" if parts else None
 
 
 def take_off_indexes(schema: TableSchema, definitions: Definitions) -> str | None:
-    """The statement that takes the indexes off; None where there are none."""
+    """The statement that drops the indexes; None if there are none."""
     parts = [f"DROP KEY {Ident(name).sql}" for name in (*definitions.indexes, *definitions.fulltext)]
     return f"ALTER TABLE {schema.name.sql} {', '.join(parts)}" if parts else None
 
 
 def add_indexes(schema: TableSchema, wanted: Definitions, present: Definitions) -> list[str]:
-    """The statements that add what is missing; InnoDB makes one FULLTEXT index at a time without copying the table."""
+    """The statements that add missing indexes; InnoDB builds only one FULLTEXT index at a time without a table copy."""
     plain = [f"ADD {text}" for name, text in wanted.indexes.items() if name not in present.indexes]
     groups = [plain] if plain else []
     groups += [[f"ADD {text}"] for name, text in wanted.fulltext.items() if name not in present.fulltext]
@@ -87,6 +87,6 @@ def add_indexes(schema: TableSchema, wanted: Definitions, present: Definitions) 
 
 
 def add_foreign_keys(schema: TableSchema, wanted: Definitions, present: Definitions) -> list[str]:
-    """The statement that adds what is missing, if anything is; parents without a schema are those of the session's."""
+    """The statement that adds missing foreign keys, if any; parents without a schema are in the session's."""
     parts = [f"ADD {text}" for name, text in wanted.foreign_keys.items() if name not in present.foreign_keys]
     return [f"ALTER TABLE {schema.name.sql} {', '.join(parts)}"] if parts else []

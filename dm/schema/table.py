@@ -51,13 +51,13 @@ class Index:
     kind: IndexKind
     parts: tuple[IndexPart, ...]
     hash: bool = False  # USING HASH was written
-    # INVISIBLE or IGNORED was written: the index works as any other, but no statement may name it. Not compared, since
-    # it changes no rows.
+    # INVISIBLE or IGNORED: the index works as any other, but no statement may name it. Not compared, since it changes
+    # no rows.
     invisible: bool = field(default=False, compare=False)
 
     @property
     def unique(self) -> bool:
-        """Whether the index admits a key once only."""
+        """Whether the index is unique."""
         return self.kind in ("primary", "unique")
 
     @property
@@ -96,9 +96,9 @@ class TableSchema:
     engine: str | None = None
     checks: tuple[str, ...] = ()  # names of CHECK constraints
     partitions: tuple[str, ...] = ()  # names of partitions, in order; empty for a table without
-    # Words of each CHECK, lower case: columns that it may be about. Not compared: servers print expressions their way.
+    # Words of each CHECK, lower case: the columns it may use. Not compared: each server prints expressions its own way.
     check_words: tuple[tuple[str, ...], ...] = field(default=(), compare=False)
-    # Columns, lower case, whose DROP was left out at the target, which has them with their old values.
+    # Columns, lower case, whose DROP the target did not get: it has them with their old values.
     kept: tuple[str, ...] = field(default=(), compare=False)
 
     def column(self, name: str) -> Column | None:
@@ -108,7 +108,7 @@ class TableSchema:
 
     @property
     def has_key(self) -> bool:
-        """Whether a unique index tells all rows apart: one of whole columns that are NOT NULL."""
+        """Whether a unique index identifies all rows: whole columns that are NOT NULL."""
         never_null = {column.name.lower() for column in self.columns if not column.nullable}
         return any(
             all((part.column or "").lower() in never_null and part.prefix is None for part in index.parts)

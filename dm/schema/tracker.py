@@ -1,8 +1,8 @@
-"""The structures of a source's tables at the point of the binlog that is being read.
+"""The structures of a source's tables at the point of the binlog being read.
 
-Every DDL is followed, also one that filters keep from the target: the rows behind it have the new structure. A table
-that is not tracked stays so when it is altered: its structure is found when its first rows come (see the syncer), and a
-guess made here would be taken for knowledge there.
+Every DDL is followed, even one that filters keep from the target: later rows have the new structure. An untracked table
+stays untracked when it is altered. Its structure is found when its first rows come (see the syncer), and a guess made
+here would count as knowledge there.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class SchemaTracker:
         self._context = SourceContext(flavor, 90700 if flavor == "mysql" else 101100, "")
         self._tables: dict[TableName, TableSchema] = {}
         self._databases: dict[str, Collated] = dict(databases or {})
-        self._kept: dict[TableName, tuple[str, ...]] = {}  # of tables that are not tracked yet
+        self._kept: dict[TableName, tuple[str, ...]] = {}  # of tables not tracked yet
 
     def set(self, schema: TableSchema) -> None:
         """Track this structure from now on."""
@@ -38,7 +38,7 @@ class SchemaTracker:
         self.keep_dropped(schema.name, self._kept.pop(schema.name, ()))
 
     def keep_dropped(self, table: TableName, columns: Iterable[str]) -> None:
-        """Remember that the target still has columns that this table has no more."""
+        """Remember that the target still has columns that this table has lost."""
         names = {name.lower() for name in columns}.union(self.kept_columns(table))
         schema = self._tables.get(table)
         if schema is None:
@@ -53,7 +53,7 @@ class SchemaTracker:
         return self._kept.get(table, ()) if schema is None else schema.kept
 
     def forget(self, table: TableName) -> None:
-        """Track the table no more."""
+        """Stop tracking the table."""
         self._tables.pop(table, None)
 
     def get(self, table: TableName) -> TableSchema | None:
@@ -65,15 +65,15 @@ class SchemaTracker:
         return tuple(self._tables)
 
     def set_database(self, schema: str, charset: str | None, collation: str | None) -> None:
-        """Tell the default character set and collation of a schema of the source."""
+        """Set the default character set and collation of a schema of the source."""
         self._databases[schema] = collated(charset, collation, server_collation(self._context), self._context)
 
     def database_charset(self, schema: str) -> Collated:
-        """The default of a schema; the servers' own default where nobody told."""
+        """The default of a schema; the servers' own default if unknown."""
         return self._databases.get(schema, server_collation(self._context))
 
     def told_charset(self, schema: str) -> Collated | None:
-        """The default of a schema; None where nobody told."""
+        """The default of a schema; None if unknown."""
         return self._databases.get(schema)
 
     def drop_schema(self, name: str) -> None:
@@ -83,7 +83,7 @@ class SchemaTracker:
             del self._tables[table]
 
     def apply(self, piece: Piece) -> None:
-        """Follow one statement; raises DMError where the tracked structures do not allow it."""
+        """Follow one statement; raises DMError if the tracked structures do not allow it."""
         operation = piece.operations[0] if piece.operations else None
         if isinstance(operation, DropDatabase):
             self.drop_schema(operation.name.schema)
@@ -96,7 +96,7 @@ class SchemaTracker:
             and operation.if_not_exists
             and operation.name.schema in self._databases
         ):
-            return  # it stands in the binlog as well when there was such a schema, with defaults of its own
+            return  # a new schema has its own statement in the binlog, with its own defaults
         if isinstance(operation, CreateTable):
             if operation.like is not None and operation.like not in self._tables:
                 if not operation.if_not_exists:
@@ -121,7 +121,7 @@ class SchemaTracker:
                 self._follow_parents(one)
 
     def _now(self, name: TableName) -> TableSchema | None:
-        # A schema counts as absent: whether it is there makes no difference to what is tracked.
+        # A schema counts as absent: its existence makes no difference to what is tracked.
         return self._tables.get(name)
 
     def _keep(self, name: TableName, schema: TableSchema | None) -> None:
@@ -135,7 +135,7 @@ class SchemaTracker:
             self._databases[name.schema] = Collated(schema.charset, schema.collation)
 
     def _rename(self, operation: RenameTable) -> None:
-        """RENAME TABLE pair by pair; a table that is not tracked takes the place of one that was."""
+        """RENAME TABLE pair by pair; an untracked table may replace a tracked one."""
         for old, new in operation.pairs:
             if operation.if_exists and old not in self._tables:
                 continue
@@ -146,7 +146,7 @@ class SchemaTracker:
         self._follow_parents(operation)
 
     def _follow_parents(self, operation: RenameTable) -> None:
-        """Foreign keys of other tables go with their parent when it is renamed."""
+        """Foreign keys of other tables follow their parent when it is renamed."""
         for old, new in operation.pairs:
             for name, schema in self._tables.items():
                 if any(key.parent == old for key in schema.foreign_keys):

@@ -1,16 +1,16 @@
-"""`collation-map` and `engine-map`: names that the target gets instead of the source's, in any statement's text.
+"""`collation-map` and `engine-map`: names that the target gets instead of the source's, in the text of any statement.
 
-A collation orders and equates texts, an engine says how rows are kept; neither changes a stored value. So a statement
-may name another one at the target, as long as all statements do: a table that the load made and a column that an ALTER
-adds later have to agree. Three places name a collation without a word: a character set that stands alone has its
-default one, CREATE DATABASE takes the session's, and CREATE TABLE the schema's (`dm.schema.inherited_charset`). Where
-such a collation is to be another one, that is written out.
+A collation orders and equates texts, an engine stores rows; neither changes a stored value. So a statement may name
+another one at the target, as long as all statements do: a table from the load and a column from a later ALTER have to
+agree. Three places imply a collation without naming it: a character set alone has its default one, CREATE DATABASE uses
+the session's, and CREATE TABLE the schema's (`dm.schema.inherited_charset`). If such a collation is mapped to another
+one, that is written out.
 
-MySQL 8 and MariaDB 10.10 have the same collations under different names: `0900` is Unicode's order of version 9
-without padding, `uca1400_nopad` that of version 14. MariaDB itself takes the first for the second since 11.4.5
-(MDEV-20912). These pairs count unless the task says otherwise.
+MySQL 8 and MariaDB 10.10 have the same collations under different names: `0900` is Unicode's order of version 9 without
+padding, `uca1400_nopad` that of version 14. MariaDB itself reads the first as the second since 11.4.5 (MDEV-20912).
+These pairs apply unless the task says otherwise.
 
-Only words are replaced; all else of the text stays as it is.
+Only words are replaced; the rest of the text stays.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _TO_MYSQL: Final = {
     **{f"utf8mb4_uca1400_{pad}{flags}": f"utf8mb4_0900_{flags}" for flags in _FLAGS for pad in ("", "nopad_")},
     "utf8mb4_nopad_bin": "utf8mb4_0900_bin",
 }
-# What only engines without transactions have: row formats that InnoDB refuses, and options that MySQL has no word for.
+# What only engines without transactions have: row formats that InnoDB refuses, and options unknown to MySQL.
 _FOREIGN_ROW_FORMATS: Final = ("FIXED", "PAGE")
 _ENGINE_OPTIONS: Final = ("TRANSACTIONAL", "PAGE_CHECKSUM")
 _SENSITIVITY: Final = re.compile(r"(?<=_)a[is]_c[is](?=_|$)")  # to accents, and to upper and lower case
@@ -51,7 +51,7 @@ _CHARSET_WORDS: Final = frozenset({"CHARSET", "CHARACTER", "CHAR", "COLLATE"})
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """Text that takes the place of a part of a statement, which may be empty."""
+    """Text that replaces a part of a statement, which may be empty."""
 
     start: int
     end: int
@@ -67,14 +67,14 @@ class Translation:
 
     @classmethod
     def of(cls, collations: Mapping[str, str], engines: Mapping[str, str]) -> Translation:
-        """The maps as a task file writes them."""
+        """The maps as in a task file."""
         return cls(
             {name.lower(): other.lower() for name, other in collations.items()},
             {_engine(name): other for name, other in engines.items()},
         )
 
     def collation(self, name: str, source: SourceContext, target: SourceContext) -> str:
-        """The collation that the target gets for one of the source's, the same one where nothing says otherwise."""
+        """The target's collation for one of the source's; by default the same one."""
         named = name.lower()
         if named.startswith("utf8_"):
             named = f"{source.utf8}_{named.removeprefix('utf8_')}"
@@ -82,11 +82,11 @@ class Translation:
         return found or _by_default(source, target).get(named, name)
 
     def engine(self, name: str | None) -> str | None:
-        """The engine that the target gets for one of the source's."""
+        """The target's engine for one of the source's."""
         return name if name is None else self.engines.get(_engine(name), name)
 
     def piece(self, piece: Piece, target: SourceContext) -> Piece:
-        """The piece with the names that the target gets; `target` is how a statement is read there."""
+        """The piece with the target's names; `target` is how a statement is read there."""
         changes = [*self._collations(piece, target), *self._engines(piece)]
         if not changes:
             return piece
@@ -137,9 +137,9 @@ class Translation:
 
 
 def nearest(collation: str, known: Collection[str]) -> str | None:
-    """A collation of those known that orders texts almost as this one does, the best first; None where there is none.
+    """A known collation that orders texts almost as this one does, the best first; None if there is none.
 
-    One that is made for a language becomes the general one.
+    A collation for one language becomes the general one.
     """
     charset, _, rest = collation.lower().partition("_")
     found = _SENSITIVITY.search(rest)
@@ -155,7 +155,7 @@ def nearest(collation: str, known: Collection[str]) -> str | None:
 
 
 def named_collations(piece: Piece) -> Iterator[Token]:
-    """The collations that a statement names, wherever it does."""
+    """The collations that a statement names, in any place."""
     return _values(tokenize(piece.text, piece.context), "COLLATE")
 
 
@@ -172,7 +172,7 @@ def _engine(name: str) -> str:
 
 
 def _values(tokens: Sequence[Token], option: str) -> Iterator[Token]:
-    """The tokens that stand behind a word, with or without an equals sign."""
+    """The tokens after a word, with or without an equals sign."""
     for at, token in enumerate(tokens):
         if token.upper != option:
             continue
@@ -193,7 +193,7 @@ def _options(piece: Piece) -> Iterator[Clause]:
 
 
 def _without_engine_options(clause: Clause) -> Iterator[_Change]:
-    """Take out options that the table's new engine does not have, with the comma before them."""
+    """Remove options that the table's new engine does not have, with the comma before them."""
     for before, token in pairwise(clause.tokens):
         if token.upper not in _ENGINE_OPTIONS:
             continue

@@ -1,8 +1,8 @@
-"""Changes of a column's type that leave every value what it is, on any server.
+"""Changes of a column's type that keep every value, on any server.
 
-Another change converts: it rounds or cuts, reads text as a number or prints a number as text, and the two flavours do
-not do that alike (a fraction of a second is rounded by the one and cut off by the other, DATETIME becomes YEAR by the
-one and zero by the other). Which conversions agree is nowhere written down, so here is only what converts nothing.
+Any other change converts: it rounds or cuts, reads text as a number or prints a number as text. The two flavours differ
+there: one rounds a fraction of a second, the other cuts it off; DATETIME becomes YEAR in one and zero in the other. No
+document says which conversions agree, so only changes without conversion are listed here.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from dm.schema.table import Column
 from dm.type_family import BLOB_BYTES, FRACTIONAL, INTEGERS, INTEGERS_BY_SIZE, LONG_TEXT_BYTES, MEMBERED
 
 _SIZES: Final = LONG_TEXT_BYTES | BLOB_BYTES
-# Whose characters are the same bytes in the other.
+# Character sets whose characters have the same bytes in the other set.
 _PART_OF: Final = frozenset({("ascii", "utf8mb3"), ("ascii", "utf8mb4"), ("utf8mb3", "utf8mb4")})
 
 
 def same_type(before: Column, after: Column) -> bool:
-    """Whether the type is the same; a collation orders values and changes none."""
+    """Whether the type is the same; a collation orders values but changes none."""
     return _type(before) == _type(after)
 
 
 def widens(before: Column, after: Column) -> bool:
-    """Whether each value of the old type is the same value in the new one; NULL is nobody's type."""
+    """Whether each value of the old type is the same value in the new one; NULL has no type."""
     if after.generated is not None or same_type(before, after):
-        return True  # a generated column's values are made anew, whatever they were
+        return True  # a generated column's values are computed again, whatever they were
     of, to = before.base, after.base
     if before.unsigned != after.unsigned or not _same_characters(before, after):
         return False

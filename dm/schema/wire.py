@@ -1,8 +1,8 @@
 """Which columns of a table appear in its row events.
 
-Measured on both servers (MySQL 9.7, MariaDB 10.11): generated columns do, virtual ones too, and invisible ones, MySQL's
-generated primary key among them. The columns behind a functional index of MySQL do not. The columns in which MariaDB
-keeps the hash of a UNIQUE that is too long for an index do, at the end, one for each such index.
+Measured on both servers (MySQL 9.7, MariaDB 10.11): generated columns do, including virtual ones, and so do invisible
+ones, including MySQL's generated primary key. MySQL's columns for functional indexes do not. MariaDB's columns for the
+hash of a UNIQUE that is too long for an index do, at the end, one for each such index.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from dm.schema.charset import bytes_per_character
 from dm.schema.table import Column, Index, TableSchema
 from dm.type_family import BLOB_BYTES, GEOMETRIES, LONG_TEXT_BYTES, MEMBERED
 
-# A name that no target column has: who maps columns knows by it that there is nothing to copy.
+# A name that no target column has: for the column map it means that there is nothing to copy.
 _HIDDEN: Final = "!hidden!DB_ROW_HASH_"
 _LARGEST_KEY: Final = 3072  # bytes of an InnoDB index entry (row formats DYNAMIC and COMPRESSED)
-# A POINT has one: its 25 bytes.
+# A POINT has a key length: its 25 bytes.
 _WITHOUT_LIMIT: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | GEOMETRIES) - {"point"}
 _HASH_ENGINES: Final = frozenset({"memory", "heap"})
 

@@ -1,11 +1,11 @@
 """The operations of an ALTER TABLE.
 
-Each operation is kept with `source`: text that, put after `ALTER TABLE t`, does this operation alone. It is cut out of
-the statement; only `ADD COLUMN (a .., b ..)` gets its leading words repeated. Options that speak of the whole statement
-(ALGORITHM, LOCK, VALIDATION) are no operations: they go with every piece.
+Each operation has a `source`: text that, after `ALTER TABLE t`, does this operation alone. It is cut out of the
+statement; only `ADD COLUMN (a .., b ..)` gets its leading words repeated. Options that concern the whole statement
+(ALGORITHM, LOCK, VALIDATION) are no operations: every piece gets them.
 
-Commas separate operations, with exceptions that both grammars have: ORDER BY takes a list of columns, and what concerns
-partitions stands alone (MySQL sql/sql_yacc.yy, alter_table_stmt; MariaDB the same).
+Commas separate operations, with exceptions in both grammars: ORDER BY takes a list of columns, and an operation on
+partitions must be alone (MySQL sql/sql_yacc.yy, alter_table_stmt; MariaDB the same).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from dm.sql.option import is_table_option, read_table_options
 
 @dataclass(frozen=True, slots=True)
 class Specification:
-    """One operation, the text that does it alone, and the table the statement was about when it came."""
+    """One operation, its own text, and the table that the statement was about at that point."""
 
     operation: AlterOperation | RenameTable
     source: str
@@ -52,11 +52,11 @@ class Specification:
 
 @dataclass(frozen=True, slots=True)
 class Alteration:
-    """All that follows `ALTER TABLE t`."""
+    """Everything after `ALTER TABLE t`."""
 
     specifications: tuple[Specification, ...]
     whole_options: tuple[str, ...]  # ALGORITHM, LOCK, VALIDATION as written
-    partitioned: bool  # a PARTITION BY or REMOVE PARTITIONING trails the operations: they must stay together
+    partitioned: bool  # a PARTITION BY or REMOVE PARTITIONING follows the operations: they must stay together
 
 
 _INDEX_WORDS: Final = ("INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "PRIMARY")
@@ -69,10 +69,10 @@ _PARTITION_VERBS: Final = frozenset(
 
 
 def definition_kind(cursor: Cursor) -> str:
-    """What the element of a table body that comes next is: 'index', 'foreign key', 'check', 'period' or 'column'."""
+    """The kind of the next table element: 'index', 'foreign key', 'check', 'period' or 'column'."""
     ahead = 0
     if cursor.word() == "CONSTRAINT":
-        # The name may be missing: CONSTRAINT CHECK (..), CONSTRAINT UNIQUE (..).
+        # The name is optional: CONSTRAINT CHECK (..), CONSTRAINT UNIQUE (..).
         ahead = 1 if cursor.word(1) in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK") else 2
         if cursor.word(1) == "IF" and cursor.word(2) == "NOT" and cursor.word(3) == "EXISTS":
             ahead = 5  # MariaDB's CONSTRAINT IF NOT EXISTS name
@@ -93,9 +93,9 @@ def _is_primary(cursor: Cursor) -> bool:
 
 
 def _place(definition: Clause) -> tuple[Clause, ColumnPlace]:
-    """Take FIRST or AFTER column off the end of a column definition."""
+    """Remove FIRST or AFTER column from the end of a column definition."""
     tokens = definition.tokens
-    # This comes first: a column may be called first.
+    # This check comes first: a column may be named first.
     if len(tokens) > 2 and tokens[-2].upper == "AFTER" and tokens[-1].kind in ("word", "name"):
         return Clause(definition.text, tokens[:-2]), ColumnPlace(after=tokens[-1].text)
     if len(tokens) > 1 and tokens[-1].upper == "FIRST":
@@ -143,7 +143,7 @@ def _table_element(element: Clause, cursor: Cursor, names: list[NameRef], subjec
 def references(clause: Clause, cursor: Cursor, subject: NameRef) -> list[NameRef]:
     """The parent tables that a clause names; REFERENCES is a reserved word, so nothing else is spelled like it.
 
-    A parent without a schema is in that of the child, whatever schema the session uses (seen in both servers).
+    A parent without a schema is in the child's schema, whatever the session's is (seen in both servers).
     """
     found = []
     inner = cursor.within(clause).using(subject.name.schema)
@@ -154,7 +154,7 @@ def references(clause: Clause, cursor: Cursor, subject: NameRef) -> list[NameRef
 
 
 def _add(cursor: Cursor, names: list[NameRef], subject: NameRef) -> list[Specification]:
-    """What follows ADD; the part of the statement is one operation, or a list of columns in parentheses."""
+    """The text after ADD; the part of the statement is one operation, or a list of columns in parentheses."""
     source = cursor.clause.source
     column_word = cursor.accept("COLUMN")
     start = cursor.at
@@ -202,7 +202,7 @@ def _drop(cursor: Cursor) -> AlterOperation:
     elif word := cursor.accept_any("CONSTRAINT", "CHECK"):
         if_exists = _if_exists(cursor)
         name = cursor.name()
-        # MariaDB and MySQL call the primary key's constraint PRIMARY.
+        # In MariaDB and MySQL the primary key's constraint is named PRIMARY.
         operation = (
             DropPrimaryKey(if_exists) if name.upper() == "PRIMARY" else DropConstraint(name, if_exists, word == "CHECK")
         )
@@ -314,7 +314,7 @@ def _specification(part: Clause, cursor: Cursor, names: list[NameRef], subject: 
 
 
 def _partition_operation(cursor: Cursor, names: list[NameRef]) -> Specification | None:
-    """An operation on partitions, which takes all that is left of the statement."""
+    """An operation on partitions, which takes the rest of the statement."""
     ahead = 1
     if not (cursor.word() in _PARTITION_VERBS and cursor.word(ahead) == "PARTITION"):
         partitioning = cursor.sees("PARTITION", "BY") or cursor.sees("REMOVE", "PARTITIONING")
@@ -346,7 +346,7 @@ def _whole_option(part: Clause) -> bool:
 
 
 def _cut_partitioning(part: Clause) -> tuple[Clause, Clause]:
-    """Cut `PARTITION BY ..` or `REMOVE PARTITIONING` off, which follow the last operation without a comma."""
+    """Remove `PARTITION BY ..` or `REMOVE PARTITIONING`, which follow the last operation without a comma."""
     depth = 0
     for index, token in enumerate(part.tokens[:-1]):
         word, following = token.upper, part.tokens[index + 1].upper
@@ -357,7 +357,7 @@ def _cut_partitioning(part: Clause) -> tuple[Clause, Clause]:
 
 
 def _continues_order(part: Clause) -> bool:
-    """Whether this is one more column of an ORDER BY, not an operation."""
+    """Whether this is one more column of an ORDER BY instead of an operation."""
     tokens = list(part.tokens)
     while len(tokens) > 2 and tokens[0].kind in ("word", "name") and tokens[1].upper == ".":
         del tokens[:2]  # t.column, d.t.column
@@ -371,11 +371,11 @@ def _to_comma(cursor: Cursor) -> Clause:
 
 
 def read_alteration(cursor: Cursor, subject: NameRef, names: list[NameRef]) -> Alteration:
-    """Read what follows `ALTER TABLE t`; tables that it names are added to `names`."""
+    """Read the text after `ALTER TABLE t`; adds the tables that it names to `names`."""
     specifications: list[Specification] = []
     whole: list[str] = []
     partitioned = False
-    # ALGORITHM, LOCK and VALIDATION may stand before an operation on partitions as well.
+    # ALGORITHM, LOCK and VALIDATION may precede an operation on partitions, too.
     while not cursor.done:
         operation = _partition_operation(cursor, names)
         if operation is not None:
@@ -409,6 +409,6 @@ def read_alteration(cursor: Cursor, subject: NameRef, names: list[NameRef]) -> A
     if any(new.schema != subject.name.schema for one in moves for _, new in one.pairs) and any(
         ref.foreign and ref.name.schema == subject.name.schema for ref in names
     ):
-        # MySQL looks for a parent without a schema where the table goes to, MariaDB in one schema or the other.
+        # MySQL looks for a parent without a schema in the table's new schema, MariaDB in one or the other.
         cursor.fail("a table that gets a foreign key and another schema in one statement is not supported")
     return Alteration(tuple(specifications), tuple(whole), partitioned)

@@ -1,4 +1,4 @@
-"""What the meaning of a statement's text depends on besides the text."""
+"""What the meaning of a statement's text depends on, besides the text."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import Final, Literal, Self
 
 from dm.flavor import Flavor
 
-# sql_mode bits as they stand in the binlog's query events, alike in both flavours (sql/sql_class.h).
+# sql_mode bits as in the binlog's query events, equal in both flavours (sql/sql_class.h).
 _REAL_AS_FLOAT: Final = 1
 _ANSI_QUOTES: Final = 4
-_ORACLE: Final = 512  # in MySQL only a name for other modes
+_ORACLE: Final = 512  # in MySQL only an alias of other modes
 _MAXDB: Final = 4096
 _NO_BACKSLASH_ESCAPES: Final = 1 << 20
 
@@ -30,14 +30,14 @@ class SourceContext:
     in_utc: bool = True  # time_zone of the session; a literal of a TIMESTAMP column means another moment elsewhere
     lower_case_names: bool = False  # lower_case_table_names=1: table maps spell every name in lower case
     utf8: Literal["utf8mb3", "utf8mb4"] = "utf8mb3"  # what this alias means (old_mode of MariaDB 10.6)
-    utf8mb4_collation: str | None = None  # default_collation_for_utf8mb4 of the session, where the event tells it
-    # What character_set_collations of the session names (MariaDB 11.2), where the event tells it.
+    utf8mb4_collation: str | None = None  # default_collation_for_utf8mb4 of the session, if the event has it
+    # The session's character_set_collations (MariaDB 11.2), if the event has it.
     charset_collations: tuple[tuple[str, str], ...] | None = None
-    server_collation: str | None = None  # collation_server of the session: CREATE DATABASE takes it
+    server_collation: str | None = None  # collation_server of the session: CREATE DATABASE uses it
 
     @classmethod
     def of_sql_mode(cls, flavor: Flavor, version: int, schema: str, sql_mode: int) -> Self:
-        """The context of a query event, its sql_mode given as the number the event carries."""
+        """The context of a query event, with its sql_mode as the event's number."""
         return cls(
             flavor,
             version,

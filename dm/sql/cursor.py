@@ -1,4 +1,4 @@
-"""Reading tokens in order, and keeping parts of a statement for whoever understands them."""
+"""Reads tokens in order, and keeps parts of a statement for other parsers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Clause:
 
 @dataclass(frozen=True, slots=True)
 class NameRef:
-    """Where a statement names a table or a schema; an empty span stands where the name was left out."""
+    """Where a statement names a table or a schema; an empty span if the name was left out."""
 
     name: TableName
     start: int
@@ -63,7 +63,7 @@ class Cursor:
         return cls(Clause(text, tokenize(text, context)), context, error)
 
     def fail(self, why: str) -> NoReturn:
-        """Give up on this statement, naming the place."""
+        """Reject this statement, naming the place."""
         token = self.peek()
         place = "its end" if token is None else repr(self.clause.text[token.start : token.end])
         raise DMError(self._error, statement=self.clause.text, why=f"{why} at {place}")
@@ -74,7 +74,7 @@ class Cursor:
         return self.at >= len(self._tokens)
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """The next token, or one further ahead; None after the last."""
+        """The next token, or a later one; None after the last."""
         index = self.at + ahead
         return self._tokens[index] if 0 <= index < len(self._tokens) else None
 
@@ -88,14 +88,14 @@ class Cursor:
         return all(self.word(ahead) == word for ahead, word in enumerate(words))
 
     def accept(self, *words: str) -> bool:
-        """Go over these words if they come next."""
+        """Skip these words if they come next."""
         if not self.sees(*words):
             return False
         self.at += len(words)
         return True
 
     def accept_any(self, *words: str) -> str:
-        """Go over the next word if it is one of these, and return it; else return an empty string."""
+        """Skip the next word if it is one of these, and return it; else return an empty string."""
         found = self.word()
         if found not in words:
             return ""
@@ -103,7 +103,7 @@ class Cursor:
         return found
 
     def expect(self, *words: str) -> None:
-        """Go over these words, which must come next."""
+        """Skip these words, which must come next."""
         if not self.accept(*words):
             self.fail(f"expected {' '.join(words)}")
 
@@ -124,7 +124,7 @@ class Cursor:
         return token.text
 
     def string(self) -> str:
-        """A string; neighbouring strings are one."""
+        """A string; adjacent strings are one."""
         token = self.take()
         if token.kind != "string":
             self.at -= 1
@@ -144,7 +144,7 @@ class Cursor:
         return int(token.text)
 
     def table(self, *, foreign: bool = False) -> NameRef:
-        """A table name, the schema filled in from the session where it is left out."""
+        """A table name; a missing schema is filled in from the session."""
         first = self.peek()
         if self.accept("."):  # `.t` is a table of the default schema (an ODBC habit both grammars allow)
             schema, table = self.context.schema, self.name()
@@ -160,7 +160,7 @@ class Cursor:
         return NameRef(TableName(schema, table), first.start, last.end, foreign)
 
     def schema(self) -> NameRef:
-        """A schema name; where it is left out, the session's, with an empty span."""
+        """A schema name; if missing, the session's, with an empty span."""
         token = self.peek()
         if token is None or token.kind not in ("word", "name"):
             self.fail("expected a schema name")
@@ -169,7 +169,7 @@ class Cursor:
         return NameRef(TableName(name, ""), token.start, token.end)
 
     def skip_group(self) -> Clause:
-        """Go over a parenthesised group that comes next; returns what is inside."""
+        """Skip a parenthesised group that comes next; returns its content."""
         self.expect("(")
         start, depth = self.at, 1
         while depth:
@@ -183,11 +183,11 @@ class Cursor:
 
     @property
     def ahead(self) -> Clause:
-        """All that is left; the cursor stays."""
+        """The rest, without moving the cursor."""
         return self.part(self.at, len(self._tokens))
 
     def rest(self) -> Clause:
-        """All that is left, which the cursor goes over."""
+        """The rest; moves the cursor to the end."""
         clause = self.part(self.at, len(self._tokens))
         self.at = len(self._tokens)
         return clause
@@ -197,12 +197,12 @@ class Cursor:
         return Cursor(clause, self.context, self._error)
 
     def using(self, schema: str) -> Cursor:
-        """A cursor over the same, for which names without a schema are in this one."""
+        """A cursor over the same tokens, where names without a schema are in this one."""
         return Cursor(self.clause, replace(self.context, schema=schema), self._error)
 
 
 def split_at_commas(clause: Clause) -> list[Clause]:
-    """The parts of a clause between the commas that stand outside of parentheses."""
+    """The parts of a clause between commas outside parentheses."""
     parts: list[Clause] = []
     depth = start = 0
     for index, token in enumerate(clause.tokens):

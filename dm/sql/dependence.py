@@ -1,13 +1,13 @@
 """Which operations of one ALTER TABLE must stay one statement.
 
-A server carries out an ALTER TABLE as a whole: it drops and changes what is there, then adds, then builds indexes, and
-names in a later operation may mean things from before an earlier one. One operation after another is the same only if
-no operation needs what a later one makes, makes what a later one takes away, or passes through a state that the server
-refuses (a foreign key without its index, AUTO_INCREMENT without a key, no primary key). Where in doubt operations stay
-together: one statement less is no harm, a statement that fails alone is.
+A server carries out an ALTER TABLE as a whole: it drops and changes what exists, then adds, then builds indexes, and
+names in a later operation may mean things from before an earlier one. Separate operations are equivalent only under
+three conditions. No operation needs what a later one makes. None makes what a later one removes. None passes through a
+state that the server refuses (a foreign key without its index, AUTO_INCREMENT without a key, no primary key). In doubt
+operations stay together: one statement less does no harm, a statement that fails alone does.
 
-What only the table's structure can tell (a generated column over a dropped one) is not seen here: such a piece is
-refused by the target, with its own words.
+Dependences that only the table's structure shows (a generated column over a dropped one) are not seen here: the target
+refuses such a piece with its own error.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Effect:
 
 
 def _mentioned(clause: Clause) -> set[tuple[str, str]]:
-    """Every word that could be a column in a clause."""
+    """Every word in a clause that could be a column."""
     return {("column", token.text.lower()) for token in clause.tokens if token.kind in ("word", "name")}
 
 
@@ -150,9 +150,9 @@ def _intermediate_refused(earlier: AlterOperation | RenameTable, later: AlterOpe
     if isinstance(earlier, AddForeignKey) and isinstance(later, AddIndex | DropIndex):
         return True
     if isinstance(earlier, AddIndex | RenameIndex) and isinstance(later, DropColumn):
-        return True  # the column may take with it the index that has this name now
+        return True  # dropping the column may drop the index that has this name now
     if isinstance(earlier, DropIndex | DropPrimaryKey) and isinstance(later, AlterIndex):
-        return True  # a unique index that comes to stand in for the primary key can't be hidden
+        return True  # a unique index that may replace the primary key can't be hidden
     earlier_words, later_words = _words(earlier), _words(later)
     if isinstance(later, AddIndex | _COLUMN_CHANGES) and earlier_words & {"AUTO_INCREMENT", "SERIAL"}:
         return not isinstance(earlier, TableOptions)
@@ -172,22 +172,22 @@ def _depends(
     if earlier.needs & later.makes or earlier.makes & later.removes:
         return True
     if isinstance(operations[one], DropColumn) and isinstance(operations[other], AddColumn):
-        # As one statement the new column takes the old one's place in the indexes; alone, dropping it drops them.
+        # In one statement the new column replaces the old one in the indexes; alone, dropping it drops them.
         return bool(earlier.removes & later.makes)
     if isinstance(operations[one], AddColumn) and later.subject in earlier.makes:
         return True
     if earlier.subject is not None and earlier.subject == later.subject:
-        return True  # a new definition and ALTER COLUMN: which of the two counts is the server's to say
+        return True  # a new definition and ALTER COLUMN: the server decides which of the two counts
     if isinstance(operations[one], AddIndex | AddForeignKey | AddCheck) and later.subject in earlier.needs:
         return True
-    # A name that is gone by then means the old thing, unless an operation in between made it anew.
+    # A dropped name means the old thing, unless an operation in between created it again.
     if later.subject in earlier.removes:
         return not any(later.subject in effect.makes for effect in effects[one:other])
     return _intermediate_refused(operations[one], operations[other])
 
 
 def groups(operations: Sequence[AlterOperation | RenameTable]) -> list[range]:
-    """Cut the operations, in order, into the smallest runs that can be carried out one after another."""
+    """Split the operations, in order, into the smallest runs that can be carried out one after another."""
     effects = [_effect(operation) for operation in operations]
     ends = list(range(1, len(operations) + 1))
     for one in range(len(operations)):

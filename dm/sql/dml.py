@@ -1,9 +1,9 @@
 """Which tables a statement that changes rows writes to, as far as its text tells.
 
-Such a statement stands in the binlog where a session does not write in row format. It can't be replicated exactly, so
-all that matters is whether it concerns a table that is replicated. Only the tables it writes count: INSERT and LOAD
-name theirs at the beginning; UPDATE and DELETE can name several, and all they name are taken. What the text does not
-say (triggers, stored functions) is the caller's concern.
+The binlog has such a statement when a session does not write in row format. It can't be replicated exactly, so all that
+matters is whether it concerns a replicated table. Only the tables it writes count. INSERT and LOAD name theirs at the
+beginning; UPDATE and DELETE can name several, and all of them count. What the text does not say (triggers, stored
+functions) is the caller's concern.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MODIFIERS: Final = ("LOW_PRIORITY", "HIGH_PRIORITY", "DELAYED", "QUICK", "IGNOR
 
 
 def written_tables(text: str, context: SourceContext) -> tuple[TableName, ...] | None:
-    """The tables of an INSERT, REPLACE, LOAD, UPDATE or DELETE; None where they can't be told."""
+    """The tables of an INSERT, REPLACE, LOAD, UPDATE or DELETE; None if they are unknown."""
     try:
         cursor = Cursor.over(text, context)
         if cursor.accept("SET", "STATEMENT"):

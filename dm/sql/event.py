@@ -89,7 +89,7 @@ def _other(clause: Clause) -> str:
 
 
 def events_of(operation: Operation, verb: str) -> tuple[str, ...]:
-    """DM's event names of an operation; what has no name of its own is `alter table`."""
+    """DM's event names of an operation; `alter table` if it has no name of its own."""
     if isinstance(operation, TableOptions):
         words = {token.upper for token in operation.options.tokens}
         return tuple(dict.fromkeys(event for word, event in _OPTIONS if word in words)) or ("alter table",)

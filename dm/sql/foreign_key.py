@@ -1,4 +1,4 @@
-"""What the text of a statement says of foreign keys."""
+"""What the text of a statement says about foreign keys."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _ACTIONS = (("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"))
 
 
 def acts(piece: Piece) -> bool:
-    """Whether a statement brings a foreign key that changes rows by itself.
+    """Whether a statement adds a foreign key that changes rows itself.
 
-    ON DELETE and ON UPDATE with one of these actions stand in no other clause (a column's ON UPDATE has a function).
+    No other clause has ON DELETE or ON UPDATE with one of these actions (a column's ON UPDATE has a function).
     """
     if not piece.references:
         return False

@@ -1,7 +1,7 @@
 """One DDL statement: what it does, and where it names tables.
 
-This is not a grammar of the servers' language but of what the replicator must see in it: operations, and every name
-that routing replaces. The source has accepted the statement, so nothing is checked for its own sake; what does not fit
+This is not a grammar of the servers' language. It covers what the replicator must see: operations, and every name that
+routing replaces. The source has accepted the statement, so nothing is validated for its own sake. What does not match
 is not understood, and the task pauses.
 """
 
@@ -35,13 +35,13 @@ from dm.sql.token import tokens_of
 class Parsed:
     """A statement that was understood."""
 
-    verb: str  # "ALTER TABLE", "DROP TABLE", ...
+    verb: str  # A statement that was understood.
     text: str  # as the source read it, see dm.sql.lexeme
     operations: tuple[Operation, ...]
     names: tuple[NameRef, ...]  # in the order they are written
     specifications: tuple[Specification, ...] = ()  # of an ALTER TABLE
-    head: str = ""  # what stands before the operations of an ALTER TABLE or the names of a DROP TABLE
-    head_at: int = 0  # where it begins
+    head: str = ""  # the text before the operations of an ALTER TABLE or the names of a DROP TABLE
+    head_at: int = 0  # where the head begins
     tail: str = ""  # what follows the names of a DROP TABLE
     whole_options: tuple[str, ...] = ()
     partitioned: bool = False
@@ -97,7 +97,7 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
         cursor.fail("a CREATE TABLE .. SELECT in statement format cannot be replicated")
     if any(option.name == "START TRANSACTION" for option in options):
         # MySQL writes CREATE TABLE .. SELECT as this statement and the rows, one transaction (sql/sql_table.cc). The
-        # target gets the table at once and the rows as rows. Other options and partitions may stand behind these words.
+        # target gets the table at once and the rows as rows. Other options and partitions may follow these words.
         if cursor.context.no_backslash_escapes and "\\" in text:
             cursor.fail("the source wrote this text, with escapes that its sql_mode does not have; rows follow")
         at = next(index for index, token in enumerate(clause.tokens) if token.upper == "START")
@@ -109,7 +109,7 @@ def _create_table(cursor: Cursor, text: str, *, or_replace: bool) -> Parsed:
 
 
 def _create_index(cursor: Cursor, text: str, start: int, *, or_replace: bool) -> Parsed:
-    """CREATE [kind] INDEX name [type] ON t (parts) options: the definition is the same but for name and table."""
+    """CREATE [kind] INDEX name [type] ON t (parts) options: the usual definition except for name and table."""
     kind = cursor.part(start, cursor.at)  # UNIQUE INDEX and so on
     if_not_exists = cursor.accept("IF", "NOT", "EXISTS")
     name = cursor.name()
@@ -234,7 +234,7 @@ def _truncate(cursor: Cursor, text: str) -> Parsed:
 
 
 def skip_set_statement(cursor: Cursor) -> int:
-    """Go over MariaDB's `SET STATEMENT variable = value, .. FOR`; returns where the statement begins, 0 without it."""
+    """Skip MariaDB's `SET STATEMENT variable = value, .. FOR`; returns where the statement begins, 0 without it."""
     if not cursor.accept("SET", "STATEMENT"):
         return 0
     depth = 0
@@ -247,7 +247,7 @@ def skip_set_statement(cursor: Cursor) -> int:
 
 
 def parse(text: str, context: SourceContext) -> Parsed:
-    """Understand one DDL statement, or pause."""
+    """Parse one DDL statement, or pause."""
     lexed = scan(text, context)
     tokens = tokens_of(lexed, context)
     while tokens and tokens[-1].upper == ";":

@@ -1,8 +1,8 @@
-"""REFERENCES behind a column, where the source reads it and forgets it.
+"""REFERENCES after a column, where the source parses and ignores it.
 
 `a INT REFERENCES p (id)` made no foreign key before MySQL 9.0.0 (its release notes) and before MariaDB 10.5 (its
-manual, "Foreign Keys"). A newer target would make one: rows that the source took would be refused, and ON DELETE
-CASCADE would delete rows that the source has kept. So the clause is taken out of the statement before anything else
+manual, "Foreign Keys"). A newer target would make one. It would then refuse rows that the source accepted, and ON
+DELETE CASCADE would delete rows that the source kept. So the clause is removed from the statement before anything else
 reads it.
 """
 
@@ -18,12 +18,12 @@ _EVENTS: Final = ("DELETE", "UPDATE")
 
 
 def honours_inline_references(context: SourceContext) -> bool:
-    """Whether REFERENCES behind a column makes a foreign key at this server."""
+    """Whether REFERENCES after a column makes a foreign key at this server."""
     return context.version >= _HONOURED_FROM[context.flavor]
 
 
 def _clause_end(tokens: tuple[Token, ...], at: int) -> int:
-    """The index behind the clause whose REFERENCES stands at `at`: parent, its columns, MATCH, ON DELETE, ON UPDATE."""
+    """The index after the clause whose REFERENCES is at `at`: parent, its columns, MATCH, ON DELETE, ON UPDATE."""
 
     def word(index: int) -> str:
         return tokens[index].upper if index < len(tokens) else ""
@@ -43,7 +43,7 @@ def _clause_end(tokens: tuple[Token, ...], at: int) -> int:
 
 
 def without_ignored_references(text: str, context: SourceContext) -> str:
-    """The statement without what its source has ignored; raises DMError where it does not fall into tokens."""
+    """The statement without what its source has ignored; raises DMError if it can't be tokenized."""
     if honours_inline_references(context) or "references" not in text.lower():
         return text
     tokens = tokenize(text, context)

@@ -1,13 +1,14 @@
-"""A JSON document as an expression of MySQL whose value it is, types included.
+"""A JSON document as a MySQL expression with the same value, types included.
 
-Text is enough for most documents (see `dm.binlog.json_tree`). Where it is not, the containers on the way to a typed
-leaf become JSON_OBJECT and JSON_ARRAY, the leaf something of its type, and everything else stays CAST('text' AS JSON):
-what the server makes of it is the document that the source stored.
+Text is enough for most documents (see `dm.binlog.json_tree`). Otherwise the containers around a typed leaf become
+JSON_OBJECT and JSON_ARRAY, the leaf becomes an expression of its type, and everything else stays CAST('text' AS JSON).
+The server makes of it the document that the source stored.
 
-Some types only columns have. JSON_TABLE makes columns of any type, and IF and IFNULL take the wider type of their two
-values. Measured on MySQL 9.7, by reading the target's own binlog (tests/live/binlog): the same type and the same bytes,
-except that a DECIMAL may be stored with another number of leading zeros, which no function shows. Nothing makes a value
-of the other types (TINYBLOB is one), so a document with them pauses the task: it can't be written there as it is.
+Only columns have some of the types. JSON_TABLE makes columns of any type, and IF and IFNULL take the wider type of
+their two values. Measured on MySQL 9.7, by reading the target's own binlog (tests/live/binlog): the same type and the
+same bytes, except that a DECIMAL may be stored with another number of leading zeros, which no function shows. No
+expression has one of the other types (TINYBLOB, for example), so a document with them pauses the task: it can't be
+written exactly.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CASTS: Final[dict[int, bytes]] = {
     WireCode.TIME: b"TIME(6)",
     WireCode.DATETIME: b"DATETIME(6)",
 }
-# What an expression must be beside, to be of that type: an argument that is never evaluated.
+# The second argument that gives an expression its type; it is never evaluated.
 _BESIDE: Final[dict[int, bytes]] = {
     WireCode.MEDIUM_BLOB: b"CAST('' AS BINARY(70000))",
     WireCode.LONG_BLOB: b"REPEAT(0x00,17000000)",
@@ -35,7 +36,7 @@ _LARGEST_DECIMAL: Final = 65
 
 
 class _Inexpressible(Exception):
-    """A value of a type that nothing gives."""
+    """A value of a type that no expression has."""
 
     def __init__(self, code: int) -> None:
         super().__init__(f"type {code}")
@@ -43,7 +44,7 @@ class _Inexpressible(Exception):
 
 
 def document_encoder(column: str) -> Encoder:
-    """The encoder of a JSON column of MySQL: text, or an expression where the text does not say everything."""
+    """The encoder of a JSON column of MySQL: text, or an expression if the text loses types."""
 
     def encode(value: Value) -> bytes:
         if value is None:
@@ -58,11 +59,11 @@ def document_encoder(column: str) -> Encoder:
 
 
 def json_expression(tree: Tree, column: str) -> bytes:
-    """The document as an SQL expression; raises DMError where a leaf has a type that no expression has."""
+    """The document as an SQL expression; raises DMError if a leaf has a type that no expression has."""
     try:
         if isinstance(tree, dict | list):
             return _node(tree)
-        # A leaf alone is no document to the server; the element of an array is.
+        # The server accepts a leaf as the element of an array, not alone.
         return b"JSON_EXTRACT(JSON_ARRAY(" + _node(tree) + b"),'$[0]')"
     except _Inexpressible as error:
         raise DMError("json-value-inexpressible", type=error.code, column=column) from error
@@ -109,7 +110,7 @@ def _opaque(value: Opaque) -> bytes:
 
 
 def _column(document: bytes, column_type: bytes, value: bytes = b"v") -> bytes:
-    """The value of a column of that type, which is filled from an array of one element."""
-    # What can't be converted would be NULL, were it not said that it is an error.
+    """The value of a column of that type, filled from an array of one element."""
+    # What can't be converted would be NULL without the ERROR clause.
     column = b"v " + column_type + b" PATH '$' ERROR ON EMPTY ERROR ON ERROR"
     return b"(SELECT " + value + b" FROM JSON_TABLE(" + document + b",'$[*]' COLUMNS(" + column + b")) t)"

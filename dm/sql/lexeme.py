@@ -2,17 +2,17 @@
 
 The text of a DDL event is what the user typed. `/*!50100 PARTITION BY .. */` is code for a server of version 5.1 or
 later and a comment for others, so the same text can mean different things at the source and at the target. Only the
-source's reading counts: its markers are blanked out and what it skipped is blanked out too. Blanks have the length of
-what they replace, so every offset into the result is an offset into the original text, and cutting the result cuts the
-original.
+source's reading counts: its markers are blanked out, and so is what it skipped. Blanks have the length of what they
+replace, so every offset into the result is an offset into the original text, and cutting the result cuts the original.
 
 Rules, from the lexers of both servers (MySQL sql/sql_lex.cc, MariaDB sql/sql_lex.cc, state MY_LEX_LONG_COMMENT):
 - a version is five digits, six if a sixth digit follows; without one the comment is always code;
 - MariaDB also executes `/*M! .. */`, and skips `/*!50700` to `/*!99999`: those versions exist only as MySQL;
 - a skipped comment may hold one level of `/* .. */`, an executed one any number of plain comments;
 - `--` starts a comment only before white space or a control character.
-Plain comments stay in the text (some name another engine: `/*T! .. */`), except the ones that another flavour would
-run.
+
+Plain comments stay in the text (some name another engine: `/*T! .. */`), except those that another flavour would
+execute.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ LexemeKind = Literal["string", "name", "word", "symbol"]
 
 _KINDS: Final[dict[str, LexemeKind]] = {"string": "string", "name": "name", "word": "word", "symbol": "symbol"}
 _MARKER: Final = re.compile(r"/\*(M?)!(\d{5,6})?")
-# Versions in which MariaDB takes `/*!NNNNN` for MySQL's own (MariaDB sql/sql_lex.cc).
+# Versions in which MariaDB treats `/*!NNNNN` as MySQL's own (MariaDB sql/sql_lex.cc).
 _NOT_MARIADB: Final = range(50700, 100000)
 
 
 @dataclass(frozen=True, slots=True)
 class Lexeme:
-    """One piece of code of the statement; comments and white space are none."""
+    """One piece of code of the statement, without comments and white space."""
 
     kind: LexemeKind
     start: int
@@ -96,7 +96,7 @@ def _skipped_end(text: str, at: int) -> int:
 
 
 def scan(text: str, context: SourceContext, limit: int | None = None) -> Lexed:
-    """Read a statement as the source did; with a limit, only about that many lexemes of its beginning."""
+    """Read a statement as the source did; with a limit, only about its first so many lexemes."""
     pattern = _pattern(context.ansi_quotes, context.no_backslash_escapes)
     kept = list(text)
     bare = list(text)

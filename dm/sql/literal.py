@@ -1,8 +1,8 @@
-"""Values into SQL text: the only way there.
+"""Values into SQL text: the only place that does it.
 
-A literal must give back the very bytes that were read, whatever they are. What that rests on:
+A literal must reproduce the very bytes that were read, whatever they are. It relies on these facts:
 
-- The session's character set is utf8mb4 and its sql_mode lacks NO_BACKSLASH_ESCAPES (`dm.downstream` fixes both), so in
+- The session's character set is utf8mb4 and its sql_mode lacks NO_BACKSLASH_ESCAPES (`dm.downstream` sets both), so in
   single quotes only the quote, the backslash and NUL need an escape (Reference Manual, "String Literals"). No byte of a
   multi-byte utf8mb4 character is one of these three.
 - Text of another character set is sent as hexadecimal digits after an introducer: nothing is converted on the way.
@@ -47,7 +47,7 @@ _DECIMAL: Final = re.compile(r"-?(?:\d+(?:\.\d*)?|\.\d+)")
 
 def quoted(raw: bytes) -> bytes:
     """The bytes as a string literal."""
-    # Most values need no escape at all, and three tests are cheaper than three copies.
+    # Most values need no escape, and three tests are cheaper than three copies.
     if b"\\" in raw:
         raw = raw.replace(b"\\", b"\\\\")
     if b"'" in raw:
@@ -58,7 +58,7 @@ def quoted(raw: bytes) -> bytes:
 
 
 def wrong_type(value: object, base: str) -> TypeError:
-    """What an encoder raises for a value that no column of its type holds, ABSENT among them."""
+    """The error of an encoder for a value that no column of its type holds, ABSENT among them."""
     return TypeError(f"a {type(value).__name__} is not a value of a column of type {base}")
 
 
@@ -117,7 +117,7 @@ def _utf8_text(base: str) -> Encoder:
         try:
             value.decode()
         except UnicodeDecodeError:
-            # Older servers let such bytes in; the server that gets them now is the one to judge them.
+            # Older servers accept such bytes; the target judges them.
             return b"_utf8mb4 0x" + value.hex().encode()
         return quoted(value)
 
@@ -140,9 +140,9 @@ def _introducer(charset: str) -> bytes:
 
 
 def _address(base: str, size: int, text: Callable[[bytes], str]) -> Encoder:
-    """MariaDB's UUID, INET6 and INET4, which take their text form from any client.
+    """MariaDB's UUID, INET6 and INET4, which accept their text form from any client.
 
-    Row events hold them as fixed strings of bytes in the order of the text, with zeros at the end left out.
+    Row events hold them as fixed byte strings in the order of the text, without trailing zeros.
     """
 
     def encode(value: Value) -> bytes:
@@ -163,7 +163,7 @@ _ADDRESSES: Final[dict[str, Encoder]] = {
 
 
 def encoder_for(column: LiteralColumn) -> Encoder:
-    """The encoder of the values of one column; make it once, call it per row."""
+    """The encoder of the values of one column; create it once, call it per row."""
     base = column.base
     if base in _AS_INTEGERS:
         return _integer(base)
@@ -183,7 +183,7 @@ def encoder_for(column: LiteralColumn) -> Encoder:
 
 @shared
 class Usual(IntEnum):
-    """What a column's values usually are."""
+    """The usual kind of a column's values."""
 
     CALL = 0
     INTEGER = 1
@@ -198,16 +198,16 @@ class Usual(IntEnum):
 class LiteralStep(NamedTuple):
     """How the compiled encoder writes one column of a row."""
 
-    at: int  # where its value stands
+    at: int  # index of its value
     usual: Usual
     prefix: bytes  # before hexadecimal digits
-    encoder: Encoder  # for whatever is not the usual
+    encoder: Encoder  # for unusual values
 
 
 def usual_of(column: LiteralColumn) -> tuple[Usual, bytes]:
-    """How the compiled encoder writes what the column usually holds, and what stands before hexadecimal digits.
+    """How the compiled encoder writes the column's usual values, and the text before hexadecimal digits.
 
-    Only for columns that have the encoder of `encoder_for`; it is asked for everything else.
+    Only for columns with the encoder of `encoder_for`, which handles everything else.
     """
     base = column.base
     if base in _AS_INTEGERS:

@@ -1,6 +1,6 @@
 """What a statement does, one dataclass per kind of operation.
 
-Definitions of columns, indexes and options stay clauses of the statement: `dm.schema` reads what it tracks out of them.
+Definitions of columns, indexes and options stay clauses of the statement: `dm.schema` extracts what it tracks.
 """
 
 from __future__ import annotations
@@ -197,7 +197,7 @@ class DropForeignKey:
 
 @dataclass(frozen=True, slots=True)
 class DropConstraint:
-    """DROP CONSTRAINT or DROP CHECK; of CONSTRAINT only the structure tells what it is."""
+    """DROP CONSTRAINT or DROP CHECK; for CONSTRAINT only the structure tells the kind."""
 
     name: str
     if_exists: bool

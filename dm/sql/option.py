@@ -17,7 +17,7 @@ _OPTIONS: Final = frozenset(
         "START TRANSACTION", "TRANSACTIONAL", "PAGE_CHECKSUM", "SEQUENCE",
     },
 )  # fmt: skip
-# Words after which a table's options end, or which begin something else (sql_yacc.yy of both servers).
+# Words that end a table's options or begin something else (sql_yacc.yy of both servers).
 _NO_OPTION: Final = frozenset(
     {
         "PARTITION", "REMOVE", "AS", "SELECT", "IGNORE", "REPLACE", "WITH", "TABLE", "VALUES", "LIKE", "(", ")", ",",
@@ -28,7 +28,7 @@ _NO_OPTION: Final = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class TableOption:
-    """One option; the name in upper case, the value as it is meant."""
+    """One option; the name in upper case, the value unquoted."""
 
     name: str
     value: str
@@ -37,7 +37,7 @@ class TableOption:
 def is_table_option(cursor: Cursor) -> bool:
     """Whether an option comes next."""
     token = cursor.peek()
-    if token is not None and token.kind == "name":  # MariaDB's SHOW CREATE TABLE quotes what an engine defines
+    if token is not None and token.kind == "name":  # MariaDB's SHOW CREATE TABLE quotes an engine's own options
         return cursor.word(1) == "="
     return token is not None and token.kind == "word" and token.upper not in _NO_OPTION
 
@@ -57,7 +57,7 @@ def _name(cursor: Cursor) -> str:
 
 
 def read_table_options(cursor: Cursor, names: list[NameRef]) -> list[TableOption]:
-    """Read options up to where they end; tables of a UNION are added to `names`."""
+    """Read options up to their end; adds tables of a UNION to `names`."""
     options = []
     while is_table_option(cursor):
         name = _name(cursor)
@@ -67,7 +67,7 @@ def read_table_options(cursor: Cursor, names: list[NameRef]) -> list[TableOption
         if name == "STORAGE":  # TABLESPACE x STORAGE DISK
             options.append(TableOption(name, cursor.take().text))
             continue
-        # MariaDB's engines define options of their own, always written with an equals sign in SHOW CREATE TABLE.
+        # MariaDB's engines define their own options, always with an equals sign in SHOW CREATE TABLE.
         if not cursor.accept("=") and name not in _OPTIONS:
             cursor.fail(f"{name} is not known as an option of a table")
         if name == "UNION":

@@ -1,9 +1,9 @@
-"""Values that a statement writes into the rows that are there, and that another server would not write.
+"""Values that a statement writes into existing rows, and that another server would not write.
 
-An ALTER TABLE is logged as a statement also where it changes rows. Repeated in the same session it mostly gives the
-same rows, but not always: a new column whose DEFAULT asks for a random number, or for who and where one is, has other
-values on each server. And what is counted or chosen row by row is the same only where the rows are met in the same
-order: the numbers of an AUTO_INCREMENT column, and the duplicates that MariaDB's ALTER IGNORE drops.
+The binlog has an ALTER TABLE as a statement, even if it changes rows. Repeated in the same session it mostly produces
+the same rows, but not always. A new column has other values on each server if its DEFAULT uses a random number, or the
+server's identity or place. And values that are counted or chosen row by row are the same only if the rows are met in
+the same order: the numbers of an AUTO_INCREMENT column, and the duplicates that MariaDB's ALTER IGNORE drops.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from dm.sql.operation import AddColumn, ChangeColumn, ModifyColumn, Operation
 from dm.sql.piece import Piece
 from dm.sql.token import tokenize
 
-# Functions that a DEFAULT may call and whose result is not in the statement and its session. What MySQL refuses to log
-# (UUID), MariaDB logs.
+# Functions that a DEFAULT may call and whose result depends on more than the statement and its session. MariaDB logs
+# what MySQL refuses to log (UUID).
 _FUNCTIONS: Final = frozenset(
     {
         "CONNECTION_ID", "CURRENT_ROLE", "CURRENT_USER", "DATABASE", "ENCRYPT", "LASTVAL", "LAST_INSERT_ID", "NEXTVAL",
@@ -32,16 +32,16 @@ _SEQUENCES: Final = ("NEXT", "PREVIOUS")  # NEXT VALUE FOR s
 
 @dataclass(frozen=True, slots=True)
 class OwnValues:
-    """What a server decides by itself about the rows that are there."""
+    """A server's own decision about existing rows."""
 
     what: str
-    ordered: bool = False  # by the order of the rows, so that one row alone, or the same order, gives the same
-    column: str | None = None  # AUTO_INCREMENT for a column that is there: it numbers only what has no number
-    condition: str = "TRUE"  # of the rows that are concerned
+    ordered: bool = False  # depends on the order of the rows: a single row, or the same order, gives the same result
+    column: str | None = None  # AUTO_INCREMENT for an existing column: it numbers only rows without a number
+    condition: str = "TRUE"  # of the affected rows
 
 
 def own_values(piece: Piece) -> list[OwnValues]:
-    """What the piece writes into rows by the server's own lights; empty for most."""
+    """The values that the server itself determines for existing rows; empty for most pieces."""
     if piece.verb != "ALTER TABLE":
         return []
     found = [one for operation in piece.operations if (one := _of(operation)) is not None]
@@ -51,7 +51,7 @@ def own_values(piece: Piece) -> list[OwnValues]:
 
 
 def numbered(definition: Clause) -> bool:
-    """Whether a column is defined as AUTO_INCREMENT, in one of the three ways to say so."""
+    """Whether a column is defined as AUTO_INCREMENT, in any of its three spellings."""
     words = definition.words
     attribute = ["SERIAL", "DEFAULT", "VALUE"]
     return (
@@ -83,7 +83,7 @@ def _of(operation: Operation) -> OwnValues | None:
 
 
 def _called(definition: Clause, start: int) -> str:
-    """The first thing in a DEFAULT that only the server itself knows; empty where there is none."""
+    """The first element of a DEFAULT that only the server itself knows; empty if there is none."""
     tokens = definition.tokens[start:]
     for at, token in enumerate(tokens):
         following = tokens[at + 1].upper if at + 1 < len(tokens) else ""

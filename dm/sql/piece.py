@@ -1,7 +1,7 @@
-"""The statements that the target is to run: one operation each where that is possible.
+"""The statements for the target: one operation each if possible.
 
-A statement is cut by offsets and never regenerated from what was parsed: a tree does not hold all that a statement
-says. Each part is then read again, from nothing, and must do exactly the operations that it was cut for.
+A statement is cut by offsets and never regenerated from the parsed form: a tree does not hold everything that a
+statement says. Each part is then parsed again from scratch, and must do exactly the operations that it was cut for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dm.sql.token import tokenize
 
 @dataclass(frozen=True)
 class Piece:
-    """One statement with one operation, or with several that are invalid alone."""
+    """A statement with one operation, or with several that are invalid alone."""
 
     text: str
     verb: str
@@ -40,7 +40,7 @@ class Piece:
 
     @property
     def operation(self) -> Operation | None:
-        """The operation, or the first one; None of an ALTER TABLE that does nothing, or only says how."""
+        """The operation, or the first one; None for an ALTER TABLE without operations."""
         return self.operations[0] if self.operations else None
 
     @property
@@ -50,7 +50,7 @@ class Piece:
 
     @cached_property
     def tables(self) -> tuple[TableName, ...]:
-        """All tables the statement names and may change, as the source names them."""
+        """All tables that the statement names and may change, as the source names them."""
         return tuple(dict.fromkeys(ref.name for ref in self.names if not ref.foreign))
 
     @cached_property
@@ -65,7 +65,7 @@ class Piece:
 
     @cached_property
     def made(self) -> frozenset[TableName]:
-        """The tables that it brings into being."""
+        """The tables that it creates."""
         if isinstance(self.operation, CreateTable):
             return frozenset({self.operation.table})
         return frozenset(new for _, new in self.renames)
@@ -74,8 +74,7 @@ class Piece:
     def changed(self) -> tuple[TableName, ...]:
         """The tables that it changes.
 
-        CREATE TABLE .. LIKE only looks at its model, and a name that tables only change places through belongs to none
-        of them, neither before nor afterwards.
+        CREATE TABLE .. LIKE only reads its model. A name used only to swap tables belongs to no table, before or after.
         """
         first = self.operation
         unchanged = {first.like} if isinstance(first, CreateTable) else _between(self.renames)
@@ -93,11 +92,11 @@ class Piece:
         return self.events[0]
 
     def routed(self, mapping: Mapping) -> str:
-        """The text under the target's names, each qualified with its schema."""
+        """The text with the target's names, each qualified with its schema."""
         return self.route(mapping).text
 
     def route(self, mapping: Mapping) -> Piece:
-        """The piece under the target's names; nothing but the names differs, else this fails."""
+        """The piece with the target's names; fails if anything but the names differs."""
         tokens = tokenize(self.text, self.context)
         target_context = replace(
             self.context, schema="", ansi_quotes=False, no_backslash_escapes=False, lower_case_names=False
@@ -114,7 +113,7 @@ class Piece:
 
 
 def _between(renames: Sequence[tuple[TableName, TableName]]) -> set[TableName | None]:
-    """The names that only exist inside a RENAME TABLE: `x` of `a TO x, b TO a, x TO b`."""
+    """The names that exist only inside a RENAME TABLE: `x` of `a TO x, b TO a, x TO b`."""
     made: set[TableName] = set()
     found: set[TableName | None] = set()
     taken: set[TableName] = set()
@@ -126,7 +125,7 @@ def _between(renames: Sequence[tuple[TableName, TableName]]) -> set[TableName | 
 
 
 def _same_operations(found: tuple[Operation, ...], wanted: tuple[AlterOperation | RenameTable, ...]) -> bool:
-    """Whether a statement does what it was cut out for; a RENAME may start from another name by now."""
+    """Whether a statement does what it was cut for; a RENAME may start from another name by now."""
     return len(found) == len(wanted) and all(
         one == other
         or (
@@ -181,7 +180,7 @@ def split(text: str, context: SourceContext) -> list[Piece]:
 
 
 def separate(piece: Piece) -> list[Piece]:
-    """Every operation of a piece alone, for a filter that wants some of them only."""
+    """Each operation of a piece alone, for a filter that wants only some of them."""
     parsed = parse(piece.text, piece.context)
     if parsed.verb != "ALTER TABLE" or len(parsed.specifications) < 2 or parsed.partitioned:
         return [piece]

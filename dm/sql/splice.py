@@ -1,9 +1,8 @@
 """Replacing names in a statement.
 
-Names are replaced by offset, everything else is copied; whoever calls reads the new text again, and its tokens must be
-the old ones but for the names that were meant to change. The new text says the same under any sql_mode: what `"` and a
-backslash mean at the source is resolved where they stand in the text, because the target's session reads them in one
-fixed way.
+Names are replaced by offset; everything else is copied. The caller tokenizes the new text again, and its tokens must be
+the old ones except for the replaced names. The new text means the same under any sql_mode: the source's reading of `"`
+and backslash is resolved in the text, because the target's session reads them in one fixed way.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Mapping = Callable[[TableName], TableName]
 
 
 def _requoted(text: str, token: Token, context: SourceContext) -> str:
-    """A quoted token in the form that a session with neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES reads alike."""
+    """A quoted token in a form that sessions with neither ANSI_QUOTES nor NO_BACKSLASH_ESCAPES read alike."""
     source = text[token.start : token.end]
     if token.kind == "name" and source[0] == '"':
         return Ident(token.text).sql
@@ -44,7 +43,7 @@ def splice(
             expected.append(tokens[index].meaning)
             index += 1
         target = mapping(ref.name)
-        blank = " " if ref.start == ref.end else ""  # a name that was left out stands right behind a keyword
+        blank = " " if ref.start == ref.end else ""  # a missing name is inserted right after a keyword
         out += (text[at : ref.start], blank, target.sql)
         at = ref.end
         expected.append(("name", target.schema))

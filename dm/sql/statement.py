@@ -1,7 +1,7 @@
-"""What kind of statement a query event holds, before anything is parsed.
+"""What kind of statement a query event holds, before any parsing.
 
-The beginning of the text decides. Statements that need no replication are recognised there: bodies of views, routines,
-triggers and events follow grammars that nobody here needs to know, and accounts belong to the target.
+The beginning of the text decides. It identifies statements that need no replication: bodies of views, routines,
+triggers and events have grammars that dm need not know, and accounts belong to the target.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ class Statement:
 
     kind: StatementKind
     text: str
-    tables: tuple[TableName, ...] | None = None  # of a 'dml': what it writes; None where that is not known
+    tables: tuple[TableName, ...] | None = None  # for 'dml': the tables it writes; None if unknown
 
 
 _PLAIN: Final[dict[str, StatementKind]] = {"BEGIN": "begin", "COMMIT": "commit", "ROLLBACK": "rollback"}
 
-# A DEFINER and the like can stand before the word that tells what is created; this many words are always enough.
+# A DEFINER and the like can precede the word for the kind of object; this many words are always enough.
 _HEAD: Final = 40
 
 _WITHOUT_REPLICATION: Final = frozenset(
@@ -87,8 +87,8 @@ def _kind(words: list[str]) -> StatementKind | None:
 
 
 def _object_kind(rest: list[str]) -> StatementKind | None:
-    # DEFINER, ALGORITHM and SQL SECURITY only ever stand before views, routines, triggers and events, and a TEMPORARY
-    # table has no rows in the binlog; so the first word decides in every case but one.
+    # DEFINER, ALGORITHM and SQL SECURITY only precede views, routines, triggers and events, and a TEMPORARY table has
+    # no rows in the binlog. So the first word decides in every case but one.
     first = rest[0] if rest else ""
     if rest[:3] == ["SPATIAL", "REFERENCE", "SYSTEM"]:
         return "skip"

@@ -1,7 +1,7 @@
-"""What a statement is about, where the rest of it is not understood: the tables and sequences that its head names.
+"""What a statement is about if the rest is not understood: the tables and sequences that its head names.
 
-That is enough for a statement on something that nobody wants: whatever it does there, it does nothing to the tables
-that are followed. So a statement that could move a table in or out of its reach has no subjects here.
+That is enough for a statement on an unwanted object: it does nothing to the followed tables. A statement that could
+move a table into or out of the task's scope has no subjects here.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _OF_A_TABLE = ("COLUMN", "INDEX", "KEY")
 
 
 def subjects(text: str, context: SourceContext) -> tuple[TableName, ...]:
-    """The tables and sequences that a CREATE, ALTER or DROP can change; empty where its head does not tell."""
+    """The tables and sequences that a CREATE, ALTER or DROP can change; empty if its head does not tell."""
     try:
         cursor = Cursor.over(text, context)
         skip_set_statement(cursor)

@@ -1,7 +1,7 @@
 """CREATE and DROP of temporary tables: which tables they name.
 
-Nothing else of them matters: a temporary table has no rows in the binlog. MariaDB's temporary sequences share their
-names with tables, and the DROP that ends a session names both as tables.
+Nothing else matters: a temporary table has no rows in the binlog. MariaDB's temporary sequences share their names with
+tables, and the DROP at the end of a session names both as tables.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class TemporaryTableChange:
 
 
 def read_temporary(text: str, context: SourceContext) -> TemporaryTableChange | None:
-    """What a CREATE or DROP TEMPORARY TABLE says; None for any other statement."""
+    """The content of a CREATE or DROP TEMPORARY TABLE; None for any other statement."""
     try:
         cursor = Cursor.over(text, context)
         skip_set_statement(cursor)

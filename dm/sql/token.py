@@ -1,10 +1,10 @@
 """Statement text as tokens with offsets into the original text.
 
-sqlglot's MySQL tokenizer finds the tokens; its keyword table is left out, because it glues words together (`SIGNED
-INTEGER`) and gives meaning to words that are names in MySQL. It has limits of its own: one fixed quoting mode, template
-syntax (`{#`), Unicode white space inside names. So a subclass stands for each quoting mode, comments are blanked out
-before it, and every quoted text and every word it reports must be one that our own scan found: two lexers must agree
-before a statement is cut at their offsets.
+sqlglot's MySQL tokenizer finds the tokens. Its keyword table is left out, because it joins words (`SIGNED INTEGER`) and
+gives meaning to words that are names in MySQL. It has limits: one fixed quoting mode, template syntax (`{#`), Unicode
+white space inside names. So there is a subclass for each quoting mode, comments are blanked out first, and every quoted
+text and every word it reports must be one that our own scan found: two lexers must agree before a statement is cut at
+their offsets.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ TokenKind = Literal["word", "name", "string", "literal", "number", "symbol"]
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """One token; `text` is what it means (a name or string without quotes), the offsets say where it stands."""
+    """One token; `text` is its meaning (a name or string without quotes), the offsets are its place."""
 
     kind: TokenKind
     text: str
@@ -36,12 +36,12 @@ class Token:
 
     @property
     def upper(self) -> str:
-        """The keyword this could be; empty for quoted text, which never is one."""
+        """The keyword this could be; empty for quoted text, which is never a keyword."""
         return self.text.upper() if self.kind in ("word", "symbol") else ""
 
     @property
     def meaning(self) -> tuple[str, str]:
-        """What must not change when a statement is rebuilt around this token."""
+        """What must stay the same when a statement is rebuilt around this token."""
         return (self.kind, self.text)
 
 
@@ -71,14 +71,14 @@ _TOKENIZERS: Final = {
     (True, True): _AnsiNoBackslash,
 }
 
-# Reference Manual, "String Literals", table of escape sequences; any other character stands for itself. `\%` and `\_`
-# keep their backslash outside of patterns.
+# Reference Manual, "String Literals", table of escape sequences; any other character means itself. `\%` and `\_` keep
+# their backslash outside patterns.
 _ESCAPES: Final = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": "\\%", "_": "\\_"}
 _ESCAPED: Final = re.compile(r"\\(.)", re.DOTALL)
 
 
 class _OwnTokenizers(threading.local):
-    """The tokenizers of one thread: each keeps its place in the text it reads, and threads of one process read DDL."""
+    """The tokenizers of one thread: a tokenizer has state, and several threads of a process read DDL."""
 
     def __init__(self) -> None:
         self.of = {modes: kind(dialect="mysql") for modes, kind in _TOKENIZERS.items()}
@@ -112,7 +112,7 @@ def _kind(token_type: TokenType, source: str, *, ansi_quotes: bool) -> TokenKind
 
 
 def _disagreement(text: str, tokens: tuple[Token, ...], lexed: Lexed) -> str | None:
-    """What one lexer sees and the other does not, in the parts where a cut in the wrong place would do harm."""
+    """A difference between the two lexers, in the parts where a wrong cut would do harm."""
     quoted = set()
     for token in tokens:
         if token.kind in ("name", "string", "literal"):

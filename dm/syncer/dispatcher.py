@@ -1,8 +1,8 @@
 """From transactions to the lanes: rows in parts, statements as barriers between them.
 
-A transaction is never decoded whole. Its events are taken a part at a time; the changes of keyed tables go to the lanes
-as they come, and may be committed long before the last part is read. That is allowed because the completion of the
-transaction counts them all, so the checkpoint stays before it, and because each lane's row names the transaction's end:
+A transaction is never decoded whole. Its events are taken a part at a time. The changes of keyed tables go to the lanes
+at once and may be committed long before the last part is read. That is safe for two reasons. The completion of the
+transaction counts all changes, so the checkpoint stays before it. And each lane's row names the transaction's end, so
 the next run finds it in the bound B and replays the transaction in safe mode (I3, I4 of `dm.progress.protocol`).
 """
 
@@ -43,11 +43,11 @@ class Dispatcher:
         self._operators = operators
         self._completions = completions
         self._stopping = stopping
-        self._statement: int | None = None  # where the statement under way begins
+        self._statement: int | None = None  # where the present statement begins
         self._injecting: Operator | None = None
 
     def dispatch(self, transaction: SourceTransaction) -> None:
-        """Hand over everything; raises DMError, or Stopped between two parts when the run is to end."""
+        """Hand over everything; raises DMError, or Stopped between two parts when the run should end."""
         self._statement = self._injecting = None
         try:
             operators = self._operators.of(transaction)
@@ -56,14 +56,14 @@ class Dispatcher:
             self._dispatch(transaction, self._prepare(operators, transaction) if operators else {})
         except DMError as error:
             if not error.retryable and error.name not in OF_THE_RUN:
-                # The start of the event: what `dmctl binlog --binlog-pos` and mysqlbinlog take.
+                # The start of the event: the position for `dmctl binlog --binlog-pos` and mysqlbinlog.
                 place = self._place(transaction)
                 error.place = place.to_json()
                 error.position = str(Position(place.server_uuid, place.file, place.offset))
             raise
 
     def _place(self, transaction: SourceTransaction) -> EventPlace:
-        """Where the event under way begins; of rows, where their transaction does."""
+        """Where the present event begins; for rows, where their transaction does."""
         end, begin = transaction.end, first_byte(transaction)
         if self._injecting is not None:
             statement = any(isinstance(item, StatementItem) for item in transaction.items)
@@ -71,11 +71,11 @@ class Dispatcher:
         start = self._statement
         if start is None:
             return EventPlace(end.server_uuid, end.file, begin)
-        # That of an XA transaction stands somewhere else.
+        # The events of an XA transaction are elsewhere.
         return EventPlace(end.server_uuid, end.file, start if begin <= start < end.offset else begin, statement=True)
 
     def _prepare(self, operators: Sequence[Operator], transaction: SourceTransaction) -> Mapping[int, Operator]:
-        """Do what is to be done before the transaction; gives the other operators by the numbers of their items."""
+        """Do what must precede the transaction; returns the other operators by the numbers of their items."""
         statements = {number: item for number, item in enumerate(transaction.items) if isinstance(item, StatementItem)}
         chosen: dict[int, Operator] = {}
         for operator in operators:
@@ -110,7 +110,7 @@ class Dispatcher:
             items.release()
             return
         given = 0
-        first = 0  # number of the first item behind the last DDL
+        first = 0  # number of the first item after the last DDL
         part: list[RowsItem] = []
         size = 0
         for number, item in enumerate(items):

@@ -1,4 +1,4 @@
-"""What a run consists of when all is wired (`dm.syncer.wiring`): for the loop, and for those who ask it something."""
+"""The parts of a wired run (`dm.syncer.wiring`): for the loop, and for questions about the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a unit owns before its run knows anything of source and target: memory, queue, spool, sessions."""
+"""What a unit owns before its run knows source and target: memory, queue, spool, sessions."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from dm.syncer.stream.transaction_queue import TransactionQueue
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """Of one unit, shared by the parts of its run."""
+    """Resources of one unit, shared by the parts of its run."""
 
     clock: Clock
-    # Half for what was read, a quarter for what is with the lanes, a quarter for the keys of that. One wait must not
-    # depend on the other: the lanes need memory to free the reader's.
+    # Half for what was read, a quarter for the changes in the lanes, a quarter for their keys. The waits must be
+    # independent: the lanes need memory to free the reader's.
     reading: MemoryQuota
     changes: MemoryQuota
     key_bytes: int
@@ -36,7 +36,7 @@ class Resources:
 
     @classmethod
     def of(cls, subtask: SubtaskConfig, work_directory: Path, hold: Hold | None, clock: Clock) -> Resources:
-        """Those that the task file allows."""
+        """The resources that the task file allows."""
         quota = subtask.syncer.memory_quota
         reading = MemoryQuota(quota // 2)
         return cls(
@@ -52,7 +52,7 @@ class Resources:
         )
 
     def stored(self, position: Position) -> None:
-        """Let go of what a checkpoint is behind: rows of decided XA transactions, files of the relay."""
+        """Release what the checkpoint has passed: rows of decided XA transactions, relay files."""
         self.prepared.settled(position)
         if self.hold is not None:
             self.hold.keep_from(position)

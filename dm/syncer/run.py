@@ -1,8 +1,8 @@
 """The loop of a run: parts start, transactions go to the dispatcher, parts end.
 
-What was given to the lanes is committed and stored when the run ends in order: it was told to stop, or an event waits
-for a person. They may act at the target then, so what stands before the event must be there, and must not be done
-again over what they did. Any other failure stores nothing; the next run finds its place.
+If the run ends in order (a stop, or an event that needs a person), everything given to the lanes is committed and
+stored. The person may act at the target, so everything before the event must be there, and must not be replayed over
+their work. Any other failure stores nothing; the next run finds its place.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.undone_changes import undone_changes
 from dm.syncer.parts import Parts
 
-STOP_SECONDS: Final = 8.0  # of the 10 s a unit may take to come to rest
+STOP_SECONDS: Final = 8.0  # of the 10 s in which a unit must stop
 
 
 def follow(parts: Parts, failing: Callable[[], bool]) -> None:
@@ -48,7 +48,7 @@ def follow(parts: Parts, failing: Callable[[], bool]) -> None:
 
 
 def _settle(parts: Parts) -> None:
-    """Commit and store all that was given to the lanes."""
+    """Commit and store everything given to the lanes."""
     parts.lanes.drain_within(STOP_SECONDS)
     parts.progress.stop()
     parts.progress.write()
@@ -65,13 +65,13 @@ def _demand_cut(parts: Parts) -> None:
 
 
 def _end(parts: Parts) -> None:
-    """End all threads; store what was given to the lanes and is surely not done."""
+    """End all threads; store which changes given to the lanes are surely not done."""
     parts.reader.stop()
     parts.monitor.stop()
     parts.lanes.close()
     parts.progress.stop()
     if left := parts.undone.left(parts.progress.stored) | undone_changes(parts.lanes.take_undone()):
-        with suppress(DMError):  # the target is away: that is what ended the run
+        with suppress(DMError):  # the target is away: that ended the run
             parts.progress.write_undone(left)
     parts.schemas.close()
     parts.weights.close()

@@ -1,14 +1,14 @@
-"""What a run finds stored when it begins, as one object that does not change.
+"""What a run finds stored at its start, as one immutable object.
 
-The order in which it is read and written is a part of the crash protocol (`dm.progress.protocol`). The older run is
-ended and its lanes are taken over first, so nothing that is read here moves any more. Then:
+The order of reads and writes is part of the crash protocol (`dm.progress.protocol`). First the older run is ended and
+its lanes are taken over, so nothing changes while it is read. Then:
 
 1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or the first one is written.
 2. The bound B is joined from what all lanes committed, and stored before anything is dispatched.
-3. How far runs have come is stored, before a table can go in order.
-4. Files and rows that L is behind are let go.
-5. The record of undone changes is taken away when all else that may fail at the source is done: a run that dies from
-   there on leaves none.
+3. How far runs have got is stored, before any table can be changed in order.
+4. Files and rows that L has passed are released.
+5. The record of undone changes is deleted after everything else that may fail at the source: a run that dies later
+   leaves none.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from dm.syncer.stream.origin import Origin
 
 @dataclass(frozen=True, slots=True)
 class StateFound:
-    """Where a run begins, and what the runs before it did beyond that place."""
+    """Where a run begins, and what earlier runs did beyond that place."""
 
-    checkpoint: Checkpoint  # L, with B as it is stored now
+    checkpoint: Checkpoint  # L, with B as stored now
     writer: CheckpointWriter  # it holds the control lane
     claims: Mapping[str, LaneClaim]
-    tracker: SchemaTracker  # the source's structures at L; it is led on from there
-    intent: Intent | None  # of the DDL that was under way
-    dumped_until: Position | None  # the end of the dump's window, where no run has passed it
+    tracker: SchemaTracker  # the source's structures at L; the run updates it from there
+    intent: Intent | None  # of the interrupted DDL
+    dumped_until: Position | None  # the end of the dump's window, if no run has passed it
     done: DoneInOrder
     ordered: OrderedRecord
     operators: Sequence[Operator]
@@ -60,7 +60,7 @@ class StateFound:
 
     @property
     def replays_in_order(self) -> bool:
-        """Whether changes beyond L, of tables that go in order, may be done already."""
+        """Whether changes beyond L of tables changed in order may be done already."""
         return self.ordered.reached is not None or self.done.keyless is not None
 
 
@@ -94,7 +94,7 @@ def find_state(
         claims=taken.claims,
         tracker=tracker,
         intent=taken.intent,
-        # After a crash the bound is no further than the last DDL.
+        # After a crash the bound is not beyond the last DDL.
         dumped_until=taken.bound() if taken.checkpoint is not None else None,
         done=DoneInOrder(taken.keyless_done(), taken.atomic_done()),
         ordered=ordered,
@@ -106,7 +106,7 @@ def find_state(
 
 @dataclass(frozen=True, slots=True)
 class FirstCheckpoint:
-    """How a task that never had a checkpoint gets one."""
+    """How a task without a checkpoint gets its first one."""
 
     subtask: SubtaskConfig
     rules: TableRules
@@ -114,7 +114,7 @@ class FirstCheckpoint:
     stop: threading.Event
 
     def make(self, control: TargetConnection, claim: LaneClaim, origin: Origin) -> Checkpoint:
-        """Where `meta` says, else the source's present end; stored. Raises DMError, or Stopped."""
+        """At `meta`'s position, else at the source's present end; stored. Raises DMError, or Stopped."""
         meta = self.subtask.meta
         if meta is not None:
             checkpoint = Checkpoint(origin.start_of(meta))
@@ -125,7 +125,7 @@ class FirstCheckpoint:
             end, structures = present
             checkpoint = Checkpoint(end, tables={table: TablePoint(schema) for table, schema in structures.items()})
         hold = self.resources.hold
-        if hold is not None:  # at no time does a task that has a checkpoint hold files as one that begins
+        if hold is not None:  # a task with a checkpoint must never hold files like one that begins
             hold.keep_from(checkpoint.position)
         write_new(control, claim.key, checkpoint)
         return checkpoint

@@ -1,4 +1,4 @@
-"""What the sync unit says of itself: DM's fields first, then ours."""
+"""The sync unit's status: DM's fields first, then ours."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dm.syncer.time_shares import TimeShares
 from dm.unit import JSON
 
 RECENT_SECONDS = 10.0
-# A frozen server, or one behind a dead firewall, keeps its connections open and says nothing: no error tells of it
-# until the time limit of a read, minutes later. So what has taken this long is said.
+# A frozen server, or one behind a dead firewall, keeps its connections open and is silent: no error shows it until a
+# read times out, minutes later. So an operation that has taken this long is reported.
 LONG_SECONDS = 3.0
 
 
 def _waits(parts: Parts) -> str:
-    """What the run waits for that is not its own."""
+    """An external obstacle that the run waits for."""
     trouble = parts.source.trouble or parts.monitor.trouble
     if trouble is not None:
         return trouble.message
@@ -39,7 +39,7 @@ def _ddl(parts: Parts, now: float) -> dict[str, JSON]:
 
 
 def _doing(parts: Parts) -> dict[str, float]:
-    """What each part of the run does at the moment."""
+    """What each part of the run does now."""
     reader, lanes = parts.reader, parts.lanes
     for_memory = parts.reading.waited_for
     idle, for_lanes, ddl = reader.queue.empty_handed, lanes.waited_for, bool(parts.ddl.execution.running)
@@ -58,7 +58,7 @@ def _doing(parts: Parts) -> dict[str, float]:
 
 
 def _at_rest(parts: Parts) -> bool:
-    """Whether nothing is under way; asked in the order in which work moves on, so that it can't slip past."""
+    """Whether the run is idle; checked in the order in which work moves, so that nothing slips past."""
     reader, lanes = parts.reader, parts.lanes
     if reader.busy or len(reader.queue) or not reader.queue.empty_handed or parts.ddl.execution.running:
         return False
@@ -73,7 +73,7 @@ class SyncStatus:
         self._began = clock.monotonic()
         self._parts: Parts | None = None
         self._waiting = ""
-        self.target_session: Mapping[str, str] = {}  # of a lane, as the server has it
+        self.target_session: Mapping[str, str] = {}  # a lane's variables, as the server has them
         self._samples: deque[tuple[float, ...]] = deque()  # time, transactions, rows, bytes
         self._shares: TimeShares | None = None
 

@@ -1,12 +1,11 @@
-"""Where a run's time goes: what each thread is seen doing, twenty times a second.
+"""Where a run's time goes: the state of each thread, sampled twenty times a second.
 
-Threads say what they do by plain attributes that they set anyway, or set when they begin to wait; nobody reads a clock
-for a row or an event. A sampler counts what it sees; shares of the last seconds are what is reported. They tell which
-part holds the others up: the source, this process, or the target.
+Threads show their state in plain attributes that they set anyway, or set when they begin to wait; no thread reads a
+clock per row or event. A sampler counts the states and reports shares of the last seconds. They tell which part holds
+the others up: the source, this process, or the target.
 
-A run whose source rests would do nothing but be looked at. So when all its parts are seen waiting for the source, the
-sampler sleeps until the reader has an event, and the time in between counts as if it had been looked at all along:
-nothing can change without an event.
+Sampling an idle run would be its only activity. So when all parts wait for the source, the sampler sleeps until the
+reader has an event, and counts the time in between as sampled: nothing can change without an event.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from dm.unit import JSON
 
 INTERVAL_SECONDS: Final = 0.05
 SLICE_SAMPLES: Final = 20
-SLICES: Final = 10  # that are remembered, of a second each
+SLICES: Final = 10  # kept slices, of a second each
 
 Look = Callable[[], Mapping[str, float]]
 """What is the case now: a share from 0 to 1 for each name."""
@@ -44,12 +43,12 @@ class TimeShares:
         self._stop = stop
         self._slices: deque[Counter[str]] = deque(maxlen=SLICES)
         self._samples: deque[int] = deque(maxlen=SLICES)
-        self._resting: tuple[float, Mapping[str, float]] | None = None  # since when, and what is seen all along
+        self._resting: tuple[float, Mapping[str, float]] | None = None  # since when, and the state all along
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._run, name="time-shares", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
+        """Start to sample."""
         self._thread.start()
 
     def _run(self) -> None:
@@ -57,7 +56,7 @@ class TimeShares:
             self.sample()
 
     def sample(self) -> None:
-        """Look once, and sleep if that was enough for now."""
+        """Sample once, and sleep if all parts are idle."""
         seen = self._look()
         with self._lock:
             self._count(seen, 1)
@@ -93,7 +92,7 @@ class TimeShares:
                 self._slices[-1][name] += share * counted  # type: ignore[assignment]  # a Counter counts anything
 
     def report(self) -> dict[str, JSON]:
-        """The share of the last seconds that each name had, from 0 to 1."""
+        """The share of the last seconds for each name, from 0 to 1."""
         with self._lock:
             self._count_rest()
             samples = sum(self._samples)

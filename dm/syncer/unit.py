@@ -1,9 +1,9 @@
 """The sync unit: follows one source's binlog into the target until it is stopped, or is where the task is to end.
 
-Threads, each with one owner and one stop signal: the reader (events to transactions), the dispatcher (this unit's own
+Each thread has one owner and one stop signal: the reader (events to transactions), the dispatcher (this unit's own
 thread: rules, decoding, placing), one per lane (batches to the target), the progress writer, the source monitor. The
-first error of any of them ends the run: nothing is flushed beyond what is committed, the error is raised by `run`, and
-the next run finds its place from what is stored (`dm.progress.protocol`).
+first error in any of them ends the run. Nothing beyond what is committed is flushed, `run` raises the error, and the
+next run finds its place from what is stored (`dm.progress.protocol`).
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class SyncUnit:
         self._subtask = subtask
         self._until = until
         self._relay_directory = relay_directory
-        # `spool` in the work directory is scratch, `prepared` outlives a run.
+        # `spool` in the work directory is scratch, `prepared` survives a run.
         self._resources = Resources.of(subtask, work_directory, hold, clock or SystemClock())
         self._status = SyncStatus(self._resources.clock)
         self._failure: BaseException | None = None
         self._failed_ticket: Ticket | None = None  # the earliest transaction that a lane could not apply
         self._failing = threading.Lock()
-        self._ending = threading.Event()  # something failed, it was asked for, or the run is over
+        self._ending = threading.Event()  # a part failed, a stop was requested, or the run is over
         self._ended = threading.Event()  # the run is over
-        self._claim: LaneClaim | None = None  # of the control lane, once it is ours
+        self._claim: LaneClaim | None = None  # of the control lane, once we hold it
         self._parts: Parts | None = None  # once they are wired
 
     # -- Unit
@@ -92,7 +92,7 @@ class SyncUnit:
             with told(stop, self._ending.set):
                 self._run(stop)
         except Stopped:
-            pass  # a lane was closed under the dispatcher; why is in `_failure`, or it was asked for
+            pass  # a lane was closed under the dispatcher; `_failure` has the reason, or a stop was requested
         except DMError as error:
             if not stop.is_set():
                 self._fail(error)
@@ -104,13 +104,13 @@ class SyncUnit:
             raise self._replaced(self._failure) or self._failure
 
     def _replaced(self, failure: BaseException) -> DMError | None:
-        """The error `fenced` where another run has ended our sessions, or is about to; another where none has.
+        """The error `fenced` if another run has ended our sessions, or is about to; another error otherwise.
 
-        To us that looks like a lost connection, which is tried again: two daemons that have the same task would end
-        each other's runs for ever. The one that was ended rests until a person says otherwise.
+        To us that looks like a lost connection, which is retried: two daemons with the same task would end each other's
+        runs for ever. The ended one pauses until a person decides.
 
-        A target that became an older copy of itself looks the same, with an epoch from before ours and nobody there
-        who holds the lane. What a new run finds there is as true of it as the rows are.
+        A target restored from an older copy looks the same, with an epoch from before ours, and no session holds the
+        lane. A new run can trust what it finds there as much as the rows.
         """
         if not isinstance(failure, DMError) or self._claim is None:
             return None
@@ -133,10 +133,10 @@ class SyncUnit:
         return DMError("target-went-back", epoch=epoch, ours=ours, **found)
 
     def _watch(self) -> None:
-        """Bring the dispatcher to rest when the unit is told to stop or a part failed: gently, then by force.
+        """Stop the dispatcher when the unit is stopped or a part failed: gently, then by force.
 
-        A session that is cut inside a transaction is rolled back by the server; one inside a DDL statement goes on
-        there, and the next run waits for it.
+        The server rolls back a session that is cut inside a transaction. A DDL statement continues there, and the next
+        run waits for it.
         """
         self._ending.wait()
         self._resources.queue.close()
@@ -144,7 +144,7 @@ class SyncUnit:
             self._resources.sessions.cut_off()
 
     def _lane_failed(self, error: BaseException, ticket: Ticket | None) -> None:
-        """Come to rest; where one transaction is to blame, the earliest one of all lanes."""
+        """Stop; if transactions are to blame, raise the error of the earliest one."""
         if ticket is None or self._parts is None:
             self._fail(error)
             return
@@ -164,7 +164,7 @@ class SyncUnit:
             self._failure = error
         self._ending.set()
         self._resources.queue.close()
-        if self._parts is not None:  # the dispatcher may be waiting for room in another lane
+        if self._parts is not None:  # the dispatcher may wait for room in another lane
             self._parts.lanes.give_up()
 
     # -- The run
@@ -173,8 +173,8 @@ class SyncUnit:
         subtask, resources = self._subtask, self._resources
         origin = open_origin(subtask, self._relay_directory, resources.clock)
         sessions = resources.sessions
-        # Where the source logs what foreign keys do, the binlog says all there is to do. Its single rows need not stand
-        # up to a check then: a REPLACE of a parent is a DELETE and an INSERT, with children and no parent in between.
+        # If the source logs cascades, the binlog has all changes. Its single rows may then fail a check: a REPLACE of a
+        # parent is a DELETE and an INSERT, with children and no parent in between.
         sessions.foreign_key_checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
         try:
             connections, taken = self._take_over(stop)

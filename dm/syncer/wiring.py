@@ -1,10 +1,10 @@
-"""What a run is built from, and what each part is given of the others. Nothing is started here.
+"""How a run is built, and what each part gets from the others. Nothing is started here.
 
     reader --- transactions ---> dispatcher --- rows ---> row placing ---> lanes ---> target
                                      '-------- DDL ----> DDL barrier ---> its session
 
-Completions go back from the lanes to the progress writer. Only the DDL session asks the target something while it is
-built; whatever else is to be read was read before (`dm.syncer.state_found`).
+Completions return from the lanes to the progress writer. During the build only the DDL session queries the target;
+everything else was read before (`dm.syncer.state_found`).
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ from dm.upstream.facts import ServerFacts, binlog_end
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Source and target, and what is found stored there."""
+    """Source and target, and their stored state."""
 
     origin: Origin
     connections: Mapping[str, TargetConnection]  # by lane
@@ -76,7 +76,7 @@ class Sides:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a run is told to end, and who is told why a part ended it."""
+    """How a run is told to end, and the callback for an error of a part."""
 
     stop: threading.Event
     failed: Callable[[BaseException], None]
@@ -193,11 +193,11 @@ class Wiring:
         done = self._state.done.atomic if atomic else self._state.done.keyless
 
         def above_checkpoint(end: Position) -> Position:
-            # The set up to `end` without what L holds: the two together are exact, and the row stays small.
+            # The set up to `end` without L's set: the two together are exact, and the row stays small.
             return replace(end, gtid_set=end.gtid_set - self._progress.stored.gtid_set)
 
         def exact(end: Position) -> Position:
-            # After a switch of servers the transactions done may still lie ahead, in another order.
+            # After a switch of servers, done transactions may still be ahead, in another order.
             return above_checkpoint(end if done is None else replace(end, gtid_set=end.gtid_set | done.gtid_set))
 
         def lane(name: str, *, ordered: bool) -> ApplyLane:
@@ -207,7 +207,7 @@ class Wiring:
                 ChangeQueue(max(settings.queue_size, largest)),
                 around,
                 batch=largest,
-                # Whole transactions may share one of the target; keyless rows of many have no gain from it.
+                # Several whole transactions may share one at the target; keyless rows gain nothing from that.
                 ordered=ordered and not atomic,
             )
 
@@ -243,7 +243,7 @@ class Wiring:
 
     def _plan_options(self) -> PlanOptions:
         settings, flavor = self._settings, self._connections[CONTROL].flavor
-        # What a row held in between may be left out, but not where only the target might have refused it.
+        # An intermediate value may be dropped, unless only the target might have refused it.
         same_rules = flavor == self._origin.facts.flavor and "sql_mode" not in self._subtask.target.session
         return PlanOptions(
             flavor=flavor,
@@ -327,12 +327,12 @@ class Wiring:
             self._resources.clock,
             look,
             applied=lambda: self._completions.mark.position,
-            # A relay notices for itself, and what it has stored may still be applied.
+            # A relay notices this itself, and what it has stored may still be applied.
             reset=(lambda _: None) if self._origin.relayed else self._ending.failed,
         )
 
     def _change_operators(self, request: Request) -> Change:
-        """Carry out what a person asks for; raises DMError."""
+        """Carry out a person's request; raises DMError."""
         statements = request.statements
         if request.verb in ("replace", "inject"):
             statements = checked(statements, self._origin.plain_context, self._subtask.task)

@@ -1,13 +1,13 @@
 """Which of a source's addresses is in use.
 
-A source may name a second server of its replication group, `standby`. Whoever pulls the binlog decides between the two:
-the relay, or the reader of a task without relay. It goes to the other address when the one in use fails: at once when
-nobody can be reached there, after three failures with nothing received in between when connections only break, since
-one broken connection is opened again where it was. It goes back to the first address when that has everything and can
-send it (`lineage.can_follow`).
+A source may name a second server of its replication group, `standby`. The program that pulls the binlog decides between
+the two: the relay, or the reader of a task without relay. It switches to the other address when the one in use fails.
+If nothing answers there, it switches at once. If connections only break, it switches after three failures with nothing
+received in between, because a single broken connection is reopened at the same address. It returns to the first address
+when that server has everything and can send what follows (`lineage.can_follow`).
 
-Everybody else who asks the source something follows: what counts is the server whose events are being read, and that is
-known by its uuid. An answer of another server would compare places of two binlogs.
+All other questions go to the server whose events are being read. Its uuid identifies it. An answer of another server
+would compare places of two binlogs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from dm.errors import DMError
 from dm.upstream.connection import PROMPT_SECONDS, Connection, connect
 from dm.upstream.facts import ServerFacts, read_facts
 
-PROBE_SECONDS = 10.0  # how often a source on its standby looks whether the first address is back
+PROBE_SECONDS = 10.0  # how often a source on its standby checks whether the first address is back
 _FAILURES: Final = 3
-# What can be different at the other address. The rest is about us: our disk, our directory.
+# What can differ at the other address. All other errors are about us: our disk, our directory.
 _OF_THE_ADDRESS: Final = frozenset({"connection-failed", "connection-lost", "dump-stream-garbled", "source-behind"})
 
 Opened = tuple[Connection, ServerFacts]
 
 
 class SourceAddresses:
-    """The first address of a source, its standby, and which of them is in use; shared by the threads of a unit."""
+    """The first address of a source, its standby, and which is in use; shared by the threads of a unit."""
 
     def __init__(
         self,
@@ -54,20 +54,20 @@ class SourceAddresses:
 
     @property
     def other(self) -> Endpoint | None:
-        """The address that is not in use; None where there is only one."""
+        """The address not in use; None if there is only one."""
         return self.first if self.on_standby else self._standby
 
     @property
     def on_standby(self) -> bool:
-        """Whether the first address was left."""
+        """Whether the first address was abandoned."""
         return self._current is not self.first
 
     def is_read(self, facts: ServerFacts) -> bool:
-        """Whether events of this server are read; True while that is not known."""
+        """Whether the events read are this server's; True until that is known."""
         return self._reading_from() in ("", facts.server_uuid)
 
     def failed(self, error: DMError) -> None:
-        """The address in use did not serve; decides whether the other one is next."""
+        """The address in use failed; decides whether to switch."""
         with self._lock:
             other = self.other
             if other is None or error.name not in _OF_THE_ADDRESS:
@@ -77,13 +77,13 @@ class SourceAddresses:
                 self._use(other)
 
     def served(self) -> None:
-        """Something came from the address in use."""
+        """Data arrived from the address in use."""
         if self._failures:
             with self._lock:
                 self._failures = 0
 
     def use(self, endpoint: Endpoint) -> None:
-        """Take this address from now on."""
+        """Use this address from now on."""
         with self._lock:
             self._use(endpoint)
 
@@ -94,7 +94,7 @@ class SourceAddresses:
     def open(self, *, any_server: bool = False) -> Opened:
         """A connection to the server whose events are read, and its facts; raises DMError.
 
-        With `any_server`, when that one can't be reached, to another one that can.
+        With `any_server`, a connection to another reachable server if that one can't be reached.
         """
         wanted = self._reading_from()
         reached: Opened | None = None
@@ -125,7 +125,7 @@ class SourceAddresses:
 
 
 def open_at(endpoint: Endpoint) -> Opened:
-    """A connection to this address, and the facts of who answers there; raises DMError."""
+    """A connection to this address, and the facts of the server there; raises DMError."""
     connection = connect(endpoint, read_timeout=PROMPT_SECONDS)
     try:
         return connection, read_facts(connection)

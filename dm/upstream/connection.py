@@ -1,11 +1,12 @@
 """Connections to an upstream server, and the server's errors in our words.
 
-Every session is the same whatever the server's defaults are: utf8mb4, time zone +00:00, answers with all their rows.
+Every session has the same settings, whatever the server's defaults: utf8mb4, time zone +00:00, results with all their
+rows.
 
-Whoever answers at the address may not be the server that was meant, so nothing it says is trusted: LOAD DATA LOCAL is
-refused (a server could ask any client for its files), a password is never sent in clear over a connection without TLS,
-an answer has an end, and what can't be understood is an error like any other. A port that accepts and says nothing is
-given up after the time of a connect, not of a read.
+The server at the address may not be the one that was meant, so its answers are not trusted. LOAD DATA LOCAL is refused,
+because a server could ask any client for its files. A password is never sent in clear over a connection without TLS.
+Answers have a size limit. What can't be understood is an ordinary error. A port that accepts and says nothing is
+abandoned after the connect timeout, not the read timeout.
 """
 
 from __future__ import annotations
@@ -42,18 +43,18 @@ __all__ = [
 Connection: TypeAlias = "pymysql.Connection[Cursor]"
 SqlRow = tuple[Any, ...]
 
-# For who must be able to end within ten seconds although the server neither answers nor refuses.
+# For callers that must end within ten seconds even if the server neither answers nor refuses.
 PROMPT_SECONDS: Final = 8.0
 
 
-# Of one answer that is read as a whole. A row of one byte costs us hundreds, so each read counts more than its bytes.
+# For one answer that is read as a whole. A row of one byte costs us hundreds, so each read counts more than its bytes.
 ANSWER_BYTES: Final = 256 << 20
 _READ_COST: Final = 128
 _ALL_ROWS: Final = (1 << 64) - 1  # for sql_select_limit
-LONGEST_WORDS: Final = 2000  # of what a server says of an error
+LONGEST_WORDS: Final = 2000  # of a server's error message
 
-# What pymysql lets through when the peer does not speak the protocol; RuntimeError is its word for a file it is asked
-# for, and for an authentication method that needs TLS or the `cryptography` package; NameError is a defect of it.
+# What pymysql raises when the peer does not speak the protocol. It raises RuntimeError for a file request, and for an
+# authentication method that needs TLS or the `cryptography` package; NameError is one of its defects.
 GARBLED: Final = (
     ValueError,
     LookupError,
@@ -75,11 +76,11 @@ _LOST = frozenset({1053, 1079, 1158, 1159, 1160, 1161, 1317, 1927, 2006, 2013, 2
 
 
 class AnswerTooLongError(pymysql.err.InternalError):
-    """Raised when an answer goes on beyond any use."""
+    """Raised when an answer exceeds its limit."""
 
 
 class _Session(EncryptedConnection):
-    """A connection that stops reading an answer at a limit; the login is limited, rows that are streamed are not."""
+    """A connection that stops reading an answer at a limit; the login is limited, streamed rows are not."""
 
     answer_left: int | None = ANSWER_BYTES
 
@@ -94,7 +95,7 @@ class _Session(EncryptedConnection):
 
 
 class _NeverInClear:
-    """Answers a server that asks for the password itself."""
+    """Answers a server that asks for the plain password."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -106,7 +107,7 @@ class _NeverInClear:
 
 @contextmanager
 def limited(connection: Connection) -> Iterator[None]:
-    """What is read inside is one answer, which has to end."""
+    """What is read inside is one answer of limited size."""
     session = cast(_Session, connection)
     session.answer_left = ANSWER_BYTES
     try:
@@ -116,7 +117,7 @@ def limited(connection: Connection) -> Iterator[None]:
 
 
 def grantee(connection: Connection) -> Grantee:
-    """Whom the server takes the session for, asked when it has refused something: that has ended its answer."""
+    """The account that the server takes the session for, asked after a refusal, which has ended its answer."""
     try:
         with limited(connection), connection.cursor() as cursor:
             cursor.execute(WHO)
@@ -137,7 +138,7 @@ def server_error(
     connecting: bool = False,
     who: Callable[[], Grantee] = nobody,
 ) -> DMError:
-    """The DMError that says what a driver's exception means; the caller raises it from `error`."""
+    """The DMError for a driver's exception; the caller raises it from `error`."""
     code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
     login = _Login(role, f"{host}:{port}", user)
     found = _server_error(error, code, login, statement=statement, connecting=connecting, who=who)
@@ -145,7 +146,7 @@ def server_error(
 
 
 class _Login(NamedTuple):
-    """Who talks to which server."""
+    """The two ends of a connection."""
 
     role: str
     address: str
@@ -193,7 +194,7 @@ def connect(
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=connect_timeout,
-            read_timeout=connect_timeout,  # of the login; a silent port is one that can't be connected to
+            read_timeout=connect_timeout,  # of the login; a silent port counts as one that can't be reached
             write_timeout=connect_timeout,
             local_infile=False,
             program_name="dm",
@@ -222,7 +223,7 @@ def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
             continue
         if not name.replace("_", "").isalnum():
             raise DMError("statement-failed", role=role, statement=f"SET {name}", cause="not a variable name")
-        # A numeric variable refuses text; everything in the file is text.
+        # A numeric variable refuses text; every value in the file is text.
         number = int(value) if re.fullmatch(r"-?\d{1,19}", str(value)) else None
         try:
             fetch(connection, f"SET SESSION `{name}` = %s", (value if number is None else number,), role=role)
@@ -249,7 +250,7 @@ def fetch(
             return cursor.fetchall() if cursor.description else ()
     except (pymysql.err.Error, OSError, *GARBLED) as error:
         if not isinstance(error, pymysql.err.Error | OSError):
-            cast(Any, connection)._force_close()  # in the middle of an answer: what comes next on it belongs to nothing
+            cast(Any, connection)._force_close()  # in the middle of an answer: the connection is of no further use
         user = connection.user.decode() if isinstance(connection.user, bytes) else connection.user or ""
         host, port, who = connection.host, connection.port, partial(grantee, connection)
         raise server_error(error, role=role, host=host, port=port, user=user, statement=sql, who=who) from error

@@ -1,11 +1,11 @@
 """The stream of binlog events that a source sends to a replica.
 
-mysql-replication knows the words of the conversation (its registration packet is used here); its reader is not used: it
-swallows a lost connection and begins again at the position it was first given, in the middle of a transaction or days
-ago, and drops events it does not know. Here a lost connection is an error of this stream, and only the owner, who
-knows the last complete transaction, opens the next one. Events leave as raw bytes, exactly as in the source's file.
+mysql-replication knows the protocol, and its registration packet is used here. Its reader is not: it hides a lost
+connection and restarts at the position it was first given, in the middle of a transaction or days ago, and it drops
+events that it does not know. Here a lost connection is an error of this stream, and only the owner, which knows the
+last complete transaction, opens the next one. Events leave as raw bytes, exactly as in the source's file.
 
-Before the dump is asked for the session says, in user variables that both servers look for:
+Before it requests the dump, the session sets user variables that both servers read:
   heartbeat period    an idle source sends a heartbeat event, so silence longer than a few periods means it is gone
   checksum            the algorithm of the source's files, so that it sends the bytes unchanged
   replica uuid        MySQL ends the dump of our own predecessor, if its connection still hangs
@@ -50,23 +50,23 @@ from dm.upstream.replica_identity import ReplicaIdentity
 
 DumpStart = tuple[str, int] | GtidSet
 
-_THROUGH_GTID = 0x04  # MySQL: the set in the packet decides where to start
+_THROUGH_GTID = 0x04  # MySQL: the set in the packet decides the start
 _SEND_ANNOTATE = 0x02  # MariaDB: annotate-rows events are part of the file, so we want them
 LARGEST_OFFSET = 0xFFFFFFFF  # COM_BINLOG_DUMP carries 32 bits
 
-# What a server says of bytes that are no event: a length beyond any limit, or one beyond the file's end.
+# A server's error for bytes that are no event: a length beyond any limit, or beyond the file's end.
 _LAST_EVENT = re.compile(r"last event read from '[^']*' at (\d+)")
 _NONSENSE = ("max_allowed_packet", "bogus data", "truncated", "corrupted")
 
 HEARTBEAT_SECONDS = 3.0
-# An honest server says something at once, whatever the heartbeat is; but it may have to look for the place first.
+# An honest server answers at once, whatever the heartbeat is, but it may have to search the place first.
 FIRST_WORD_SECONDS = 10.0
 
 
 def silence_limit(heartbeat_seconds: float) -> float:
-    """How long a source may say nothing before it counts as dead: one heartbeat may come late, two may not.
+    """How long a source may be silent before it counts as dead: one heartbeat may come late, two may not.
 
-    A little less than two, so that it is noticed within two: the clock of a read starts when the read does.
+    A little less than two periods, so that a loss is noticed within two: the read's clock starts with the read.
     """
     return 1.9 * heartbeat_seconds
 
@@ -95,7 +95,7 @@ class DumpStream:
         self._closed = False
 
     def open(self) -> None:
-        """Connect, register and ask for the dump."""
+        """Connect, register and request the dump."""
         connection = connect(self._endpoint, role=self._role, read_timeout=PROMPT_SECONDS)
         raw = cast(Any, connection)  # the stubs leave out what a replica needs: the socket and raw packets
         with self._lock:
@@ -176,7 +176,7 @@ class DumpStream:
         return self._reader
 
     def receive(self) -> bool:
-        """Wait until something has arrived in `packets`; False when the stream was closed. Raises DMError."""
+        """Wait until `packets` has something; False when the stream was closed. Raises DMError."""
         reader = self.packets
         if reader.verdict is not None:
             raise self._refusal(reader.verdict)
@@ -189,7 +189,7 @@ class DumpStream:
         return True
 
     def batches(self) -> Iterator[list[bytes]]:
-        """Events in pieces as they arrive; an empty piece when nothing more is there at the moment."""
+        """Events in pieces as they arrive; an empty piece when no more has arrived yet."""
         reader = self.packets
         while True:
             if reader.verdict is None and not reader.ready():
@@ -201,11 +201,11 @@ class DumpStream:
                 yield events
 
     def close(self) -> None:
-        """End the dump; a read in another thread ends at once. May be called twice and from any thread."""
+        """End the dump; a read in another thread ends at once. Safe to call twice and from any thread."""
         with self._lock:
             self._closed = True
             if self._breaker is not None:
-                with contextlib.suppress(OSError):  # the peer was faster
+                with contextlib.suppress(OSError):  # the peer closed first
                     self._breaker.shutdown(socket.SHUT_RDWR)
                 self._breaker.close()
                 self._breaker = None
@@ -228,7 +228,7 @@ class DumpStream:
 
     @property
     def wanted(self) -> str:
-        """Where the dump was asked to start, for people."""
+        """Where the dump was requested to start, for people."""
         if isinstance(self._start, GtidSet):
             return f"GTID set {str(self._start)!r}"
         return f"({self._start[0]}, {self._start[1]})"
@@ -271,9 +271,9 @@ class DumpStream:
         return DMError("dump-refused", wanted=self.wanted, number=number, cause=words)
 
     def _begins_inside(self, words: str) -> bool:
-        """Whether the server met nonsense at the very place asked for: its file has other bytes there than it had.
+        """Whether the requested place is invalid for the server: its file has other bytes there than before.
 
-        The refusal names the last event that was read: one before that place, or the nonsense there itself.
+        The refusal names the last event that was read: one before that place, or the invalid bytes there.
         """
         if isinstance(self._start, GtidSet) or not any(sign in words for sign in _NONSENSE):
             return False

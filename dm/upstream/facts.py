@@ -25,7 +25,7 @@ _Question = Callable[Concatenate[Connection, _Arguments], _Answer]
 
 
 def _understood(question: _Question[_Arguments, _Answer]) -> _Question[_Arguments, _Answer]:
-    """An answer in another form than a server's is an error of the server."""
+    """A reply in an unexpected form is an error of the server."""
 
     @wraps(question)
     def ask(connection: Connection, /, *args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Answer:
@@ -40,7 +40,7 @@ def _understood(question: _Question[_Arguments, _Answer]) -> _Question[_Argument
 
 @dataclass(frozen=True, slots=True)
 class ServerFacts:
-    """The variables of a server that replication depends on."""
+    """The server variables that replication depends on."""
 
     flavor: Flavor
     version_text: str
@@ -50,25 +50,25 @@ class ServerFacts:
     log_bin: bool
     binlog_format: str
     binlog_row_image: str
-    binlog_row_metadata: str  # "" where the server has no such variable
+    binlog_row_metadata: str  # "" if the server has no such variable
     binlog_checksum: str
     gtid_mode: bool
     gtid_ordered: bool  # numbers only grow, per domain: always on MySQL, where they form sets; MariaDB's strict mode
     lower_case_table_names: int
     time_zone: str
-    system_time_zone: str  # what the server calls the zone that SYSTEM stands for, found when it started
+    system_time_zone: str  # the server's name for the zone SYSTEM, determined at its start
     sql_mode: str
-    utf8_is_utf8mb3: bool  # of its global old_mode; what a session of its own chose is not logged
-    logs_cascades: bool  # what foreign keys do by themselves stands in the binlog
+    utf8_is_utf8mb3: bool  # of its global old_mode; a session's own choice is not logged
+    logs_cascades: bool  # the binlog contains what foreign keys do
 
     @property
     def base_flavor(self) -> str:
-        """The name a person reads."""
+        """The name for people."""
         return "MariaDB" if self.flavor == "mariadb" else "MySQL"
 
 
 def version_number(text: str) -> int:
-    """The number of a version text as executable comments write it: 8.0.36 is 80036, 10.11.19 is 101119."""
+    """A version text as the number in executable comments: 8.0.36 is 80036, 10.11.19 is 101119."""
     match = _VERSION.match(text)
     if match is None:
         raise DMError("server-version-unknown", version=text)
@@ -101,7 +101,7 @@ UTF8_IS_UTF8MB3: Final = "UTF8_IS_UTF8MB3"
 UTF8_CHOSEN_SINCE: Final = 100601
 """The version since which that is so (MDEV-8334)."""
 
-_SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, does what foreign keys demand, and logs it
+_SQL_FOREIGN_KEYS: Final = 90600  # since then MySQL itself, not InnoDB, executes and logs what foreign keys demand
 
 
 def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
@@ -111,7 +111,7 @@ def _variables(connection: Connection, wanted: Iterable[str]) -> dict[str, str]:
 
 
 def _uuid(found: Mapping[str, str]) -> str:
-    """What a server is known by."""
+    """What identifies a server."""
     if flavor_of(found["version"]) == "mariadb":
         # MariaDB 10 has no server uuid. DM names such a server by its domain and server id.
         return f"{int(found['gtid_domain_id'])}-{int(found['server_id'])}"
@@ -123,7 +123,7 @@ def _uuid(found: Mapping[str, str]) -> str:
 
 @_understood
 def read_server_uuid(connection: Connection) -> str:
-    """Ask the server who it is."""
+    """Ask the server for its identity."""
     return _uuid(_variables(connection, ("version", "server_uuid", "server_id", "gtid_domain_id")))
 
 
@@ -162,22 +162,22 @@ def read_facts(connection: Connection) -> ServerFacts:
 
 @_understood
 def collation_names(connection: Connection, facts: ServerFacts) -> dict[int, str]:
-    """The server's collations by the numbers that its binlog names them with."""
+    """The server's collations by their numbers in the binlog."""
     query = collations_query(facts.flavor, facts.version)
     return {int(number): _text(name) for number, name in fetch(connection, query)}
 
 
 @_understood
 def executed_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
-    """The set of everything in the server's binlog, also of what was purged from it."""
-    # Of each domain the highest number. gtid_binlog_pos has the last one, which without strict mode may be lower.
+    """The set of everything in the server's binlog, purged parts included."""
+    # The highest number of each domain. gtid_binlog_pos has the last one, which may be lower without strict mode.
     variable = "@@global.gtid_binlog_state" if facts.flavor == "mariadb" else "@@global.gtid_executed"
     return GtidSet.parse(str(fetch(connection, f"SELECT {variable}")[0][0] or ""), facts.flavor)
 
 
 @_understood
 def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
-    """The set of what the server can not send any more; unknown and empty on MariaDB."""
+    """The set that the server can no longer send; unknown and empty on MariaDB."""
     if facts.flavor == "mariadb":
         return GtidSet.empty("mariadb")
     return GtidSet.parse(str(fetch(connection, "SELECT @@global.gtid_purged")[0][0] or ""), facts.flavor)
@@ -185,7 +185,7 @@ def purged_gtids(connection: Connection, facts: ServerFacts) -> GtidSet:
 
 def binlog_status(connection: Connection, facts: ServerFacts) -> tuple[str, int, str]:
     """File, offset and (MySQL) GTID set of the binlog's end, as one answer of the server."""
-    # SHOW MASTER STATUS went away in MySQL 8.4; the new words came with 8.2.
+    # MySQL 8.4 removed SHOW MASTER STATUS; 8.2 introduced the new words.
     modern = facts.flavor == "mysql" and facts.version >= 80200
     rows = fetch(connection, "SHOW BINARY LOG STATUS" if modern else "SHOW MASTER STATUS")
     if not rows:
@@ -199,7 +199,7 @@ def binlog_end(connection: Connection, facts: ServerFacts | None = None, *, exac
     facts = facts or read_facts(connection)
     file, offset, gtids = binlog_status(connection, facts)
     if facts.flavor == "mysql":
-        # Offset and Executed_Gtid_Set of one row belong together: both are read under the binlog's end-position lock.
+        # Offset and Executed_Gtid_Set of one row are consistent: both are read under the binlog's end-position lock.
         return Position(facts.server_uuid, file, offset, GtidSet.parse(gtids, "mysql"))
     if not exact:
         return Position(facts.server_uuid, file, offset, executed_gtids(connection, facts))
@@ -222,19 +222,19 @@ def read_structure(connection: Connection, table: TableName) -> str:
 
 @_understood
 def show_create_table(connection: Connection, table: TableName) -> str:
-    """The same, in a session that has `sql_quote_show_create` on already."""
+    """The same, in a session that already has `sql_quote_show_create` on."""
     return str(fetch(connection, f"SHOW CREATE TABLE {table.sql}")[0][1])
 
 
 @_understood
 def has_table(connection: Connection, table: TableName) -> bool:
-    """Whether there is a table of this name now, and no view."""
+    """Whether a table of this name, not a view, exists now."""
     return any(kind != "VIEW" for kind in _kinds(connection, table))
 
 
 @_understood
 def has_view(connection: Connection, name: TableName) -> bool:
-    """Whether there is a view of this name now."""
+    """Whether a view of this name exists now."""
     return "VIEW" in _kinds(connection, name)
 
 
@@ -245,8 +245,9 @@ def _kinds(connection: Connection, name: TableName) -> list[str]:
 
 @_understood
 def list_tables(connection: Connection) -> tuple[TableName, ...]:
-    """Every table with rows of its own that the user may see, ordered by name."""
-    # MariaDB has a word of its own for tables with history. They can't be replicated; whoever wants one is to hear it.
+    """Every table with its own rows that the user may see, ordered by name."""
+    # MariaDB has its own type for tables with history. They can't be replicated; a task that lists one must learn of
+    # it.
     rows = fetch(
         connection,
         "SELECT table_schema, table_name FROM information_schema.tables"

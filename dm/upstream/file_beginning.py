@@ -1,4 +1,4 @@
-"""The beginning of a binlog file as the server has it, which tells two files of one name apart."""
+"""The beginning of a binlog file at the server, which tells two files of one name apart."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dm.upstream.replica_identity import ReplicaIdentity
 
 
 def created_in(event: bytes) -> int:
-    """The second in a format description."""
+    """The timestamp of a format description, in seconds."""
     return int.from_bytes(event[:4], "little")
 
 

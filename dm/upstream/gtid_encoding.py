@@ -1,10 +1,10 @@
 """The binary form of a MySQL GTID set in COM_BINLOG_DUMP_GTID.
 
-mysql-replication encodes plain sets; a set with tags (MySQL 8.3 and later) it can not even read, so both are written
-here and the tests compare the plain form with the library's. Layout, from the server's `Gtid_set::encode`: eight
-bytes with the number of sources (for a tagged set the format number 1 stands in the first and the last byte around
-it), then per source the 16 bytes of its uuid, in the tagged form the tag as a variable-length integer and text, and
-the intervals as half-open pairs of 64-bit numbers.
+mysql-replication encodes plain sets but can't even read a set with tags (MySQL 8.3 and later). So this module writes
+both forms, and the tests compare the plain form with the library's. The layout follows the server's `Gtid_set::encode`.
+It begins with eight bytes for the number of sources; in a tagged set the format number 1 is in the first and the last
+of these bytes. Then, per source, come the 16 bytes of its uuid, in the tagged form the tag as a variable-length integer
+and text, and the intervals as half-open pairs of 64-bit numbers.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Sources = dict[tuple[str, str], list[tuple[int, int]]]
 
 
 def sources_of(gtid_set: GtidSet) -> Sources:
-    """(uuid, tag) -> intervals with both ends included, from the set's own text form."""
+    """(uuid, tag) -> intervals with both ends included, from the set's text form."""
     found: Sources = {}
     for part in filter(None, str(gtid_set).split(",")):
         name, *fields = part.split(":")
@@ -33,7 +33,7 @@ def sources_of(gtid_set: GtidSet) -> Sources:
 
 
 def encode(gtid_set: GtidSet) -> bytes:
-    """The bytes the server decodes; plain where no tag occurs, so that older servers understand them."""
+    """The bytes for the server; plain if the set has no tag, so that older servers understand them."""
     sources = sources_of(gtid_set)
     tagged = any(tag for _, tag in sources)
     count = len(sources)

@@ -1,4 +1,4 @@
-"""The GTID set at a file and offset that somebody gave without one."""
+"""The GTID set at a file and offset that were configured without one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _LEADING = frozenset({EventType.FORMAT_DESCRIPTION, EventType.PREVIOUS_GTIDS})
 
 
 def gtids_before(endpoint: Endpoint, identity: ReplicaIdentity, file: str, offset: int, flavor: Flavor) -> GtidSet:
-    """Everything that is complete before this offset: MariaDB is asked, of MySQL the file is read up to there."""
+    """Everything complete before this offset: MariaDB is asked; on MySQL the file is read up to there."""
     if flavor == "mariadb":
         connection = connect(endpoint)
         try:
@@ -32,7 +32,7 @@ def gtids_before(endpoint: Endpoint, identity: ReplicaIdentity, file: str, offse
             for event in batch:
                 in_file = place.advance(event)
                 leading = event[4] in _LEADING
-                # A heartbeat, or another file's name: this file has no more.
+                # A heartbeat, or another file's name: this file has no more events.
                 if place.file != file or event[4] in _HEARTBEATS:
                     return history.gtid_set
                 if not in_file:

@@ -1,9 +1,9 @@
-"""Whether a server has everything that was read before, perhaps from another one.
+"""Whether a server has everything that was read before, perhaps from another server.
 
-A server that lacks transactions we have is never followed: what it writes next would take their place. Three cases look
-alike at first. It is *behind*, and will have them: wait, where there is something to wait for (a standby that still
-replicates). It has *diverged*: it wrote transactions of its own instead, or has lost its own. Or it was *reset*. The
-last two need a person, who needs both GTID sets to decide.
+The reader never follows a server that lacks transactions we have: its next writes would take their place. Three cases
+look alike at first. The server is *behind* and will have them: the reader waits if waiting can help (a standby that
+still replicates). The server has *diverged*: it wrote other transactions instead, or has lost its own. Or it was
+*reset*. The last two need a person, who needs both GTID sets to decide.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from dm.upstream.facts import ServerFacts, executed_gtids, purged_gtids
 from dm.upstream.locate import locate
 from dm.upstream.replica_identity import ReplicaIdentity
 
-# Errors about a source's past, and the detail that ends their message.
+# Errors about a source's past, with the detail that ends their message.
 _ABOUT_THE_PAST: Final = {"source-binlog-purged": "missing", "source-reset": "what", "source-gtid-diverged": "missing"}
 
 
@@ -36,7 +36,7 @@ def expect_all(
     theirs = executed_gtids(connection, facts)
     missing = ours - theirs
     if facts.flavor == "mariadb" and read_from == facts.server_uuid:
-        # A start that a person gave may name domains that this server has replicated and never written.
+        # A start that a person configured may name domains that this server has replicated and never written.
         known = {part.split("-")[0] for part in str(theirs).split(",")}
         missing = GtidSet.parse(",".join(part for part in str(missing).split(",") if part.split("-")[0] in known))
     if not missing:
@@ -47,7 +47,7 @@ def expect_all(
 
 
 def lost_for_ever(facts: ServerFacts, missing: GtidSet, extra: GtidSet) -> bool:
-    """Whether the server has written itself what we do not know, or lacks what it has written itself."""
+    """Whether the server wrote transactions that we don't know, or lost its own."""
     if facts.flavor == "mysql":
         return facts.server_uuid in f"{missing},{extra}"
     domains = {part.split("-")[0] for part in str(missing).split(",")}
@@ -62,7 +62,7 @@ def _both(ours: GtidSet, address: str, facts: ServerFacts, theirs: GtidSet, conn
 
 
 def explained(error: DMError, addresses: SourceAddresses, ours: GtidSet | None) -> DMError:
-    """The error itself; if it is about the source's past, with both GTID sets, or as one that waiting may heal."""
+    """The error itself; an error about the source's past gets both GTID sets, or becomes one that waiting may heal."""
     key = _ABOUT_THE_PAST.get(error.name)
     compared = error.details.get("ours")
     if isinstance(compared, GtidSet):
@@ -88,7 +88,7 @@ def explained(error: DMError, addresses: SourceAddresses, ours: GtidSet | None) 
 
 
 def can_follow(first: Endpoint, current: Endpoint, identity: ReplicaIdentity) -> bool:
-    """Whether the server at `first` has all that the one at `current` has, and can send what comes next."""
+    """Whether the server at `first` has all that the one at `current` has, and can send what follows."""
     try:
         connection, facts = open_at(current)
         with closing(connection):
@@ -97,8 +97,8 @@ def can_follow(first: Endpoint, current: Endpoint, identity: ReplicaIdentity) ->
         with closing(connection):
             if not facts.log_bin or not facts.gtid_mode or not executed_gtids(connection, facts) >= ours:
                 return False
-        # It may have purged what comes next, or have it under other numbers: only to ask for it tells.
+        # It may have purged what follows, or number it differently: only a request tells.
         locate(facts, first, identity, ours)
     except DMError:
-        return False  # not back, whatever the reason; the pull goes on where it is
+        return False  # not back, whatever the reason; the pull continues where it is
     return True

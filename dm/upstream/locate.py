@@ -1,4 +1,4 @@
-"""Where a server's binlog goes on behind a GTID set."""
+"""Where a server's binlog continues after a GTID set."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEARTBEAT_SECONDS = 1.0
 
 
 def locate(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdentity, gtid_set: GtidSet) -> Position:
-    """The start of the file with the first transaction the set lacks: the server finds and names it first."""
+    """The start of the file with the first transaction the set lacks; the server finds and names it."""
     place = StreamPosition()
     with DumpStream(endpoint, identity, gtid_set) as stream:
         for batch in stream.batches():
@@ -28,9 +28,9 @@ def locate(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdentity, gt
 
 
 def place_behind(facts: ServerFacts, endpoint: Endpoint, identity: ReplicaIdentity, gtid_set: GtidSet) -> Position:
-    """The exact place behind the last transaction of a MariaDB set of one domain, which the server finds itself.
+    """The exact place after the last transaction of a MariaDB set of one domain, which the server finds itself.
 
-    The first event it sends begins there; a heartbeat says that nothing is behind it yet.
+    The first event it sends begins there; a heartbeat says that nothing follows it yet.
     """
     place = StreamPosition()
     with DumpStream(endpoint, identity, gtid_set, heartbeat_seconds=_HEARTBEAT_SECONDS) as stream:

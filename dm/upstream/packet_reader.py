@@ -1,16 +1,15 @@
-"""The packets of a running dump, taken from the socket in large pieces.
+"""The packets of a running dump, read from the socket in large pieces.
 
-One `fill` takes as much as the socket has into a buffer that is used again and again (TLS gives 16 KiB at a time, so
-it reads more than once); the packets in it are cut without further calls. A packet of 2^24-1 bytes is continued by the
-next one (MySQL Internals, "Sending More Than 16Mb"); such an event is put together here. The first byte of a payload
-says what it is: 0 an event follows, 0xFF an error, 0xFE the end; after the last two nothing comes, and nothing else may
-come.
+One `fill` reads all that the socket has into a buffer that is reused (TLS delivers 16 KiB at a time, so it reads more
+than once). The packets in it are cut without further calls. A packet of 2^24-1 bytes is continued by the next one
+(MySQL Internals, "Sending More Than 16Mb"); such an event is assembled here. The first byte of a payload is its kind: 0
+for an event, 0xFF for an error, 0xFE for the end. After an error or the end, no more packets may follow.
 
-Who has a quicker way to take usual packets (the relay's writer) takes them from `data` itself, moves `start` and
-`sequence` behind them, and leaves the others to `next`. What lies in front of `start` is its own until the next `fill`.
+A faster consumer of usual packets (the relay's writer) reads them from `data` itself, moves `start` and `sequence` past
+them, and leaves the others to `next`. The bytes before `start` belong to it until the next `fill`.
 
-A peer that is no honest server can't make us hold more than one event of the size that its own header says and no
-server exceeds: an event that goes on beyond that is refused while it arrives.
+A dishonest peer can't make us hold more than one event, of the size that its own header states and no server exceeds. A
+larger event is refused while it arrives.
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from dm.binlog.header import HEADER_SIZE
 from dm.errors import DMError
 
 _FULL = 0xFFFFFF
-# MySQL and MariaDB: max_allowed_packet and slave_max_allowed_packet end at 1 GiB; headers come on top.
+# MySQL and MariaDB limit max_allowed_packet and slave_max_allowed_packet to 1 GiB, headers not counted.
 LARGEST_EVENT = (1 << 30) + (1 << 20)
 _SIZE_AT = 10  # of the event's size in the payload: a status byte, then 9 bytes into the event's header
 _BUFFER = 1 << 18
-_PIECE = 1 << 14  # what TLS gives at once
+_PIECE = 1 << 14  # what TLS delivers at once
 _header = struct.Struct("<I").unpack_from
 _LAST_WORDS = frozenset({0xFF, 0xFE})
-# What a read that must not wait says where it would have to.
+# Raised by a non-blocking read that would have to wait.
 _LATER = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -51,13 +50,13 @@ class PacketReader:
         self._timeout = timeout
         self._patience = timeout if first_timeout is None else first_timeout
         self._view = memoryview(bytearray(_BUFFER))
-        self.data = self._view[:0]  # what arrived, as soon as a packet is complete
+        self.data = self._view[:0]  # what arrived, once a packet is complete
         self.start = 0  # of the first packet in it that is not cut
         self._end = 0  # of what arrived
         self.sequence = first_sequence & 0xFF  # of the first packet that is not cut
-        self._parts: list[bytes] = []  # of a payload that is longer than one packet
-        self._awaited = 0  # bytes that such a payload has yet to bring
-        self._failure: StreamEndedError | None = None  # of a read behind bytes that are not cut yet
+        self._parts: list[bytes] = []  # of a payload longer than one packet
+        self._awaited = 0  # bytes still missing of such a payload
+        self._failure: StreamEndedError | None = None  # of a read after bytes that are not cut yet
         self._poll = select.poll()
         self._poll.register(sock.fileno(), select.POLLIN)
         sock.settimeout(self._patience)
@@ -70,21 +69,21 @@ class PacketReader:
 
     @property
     def inside(self) -> bool:
-        """Whether an event is under way that is longer than one packet."""
+        """Whether an event longer than one packet is being received."""
         return bool(self._parts)
 
     def read(self) -> list[bytes]:
-        """Wait for bytes and return every event that is complete with them; may be none."""
+        """Wait for bytes and return every event that they complete; may be none."""
         self.fill()
         return list(self.events())
 
     def events(self) -> Iterator[bytes]:
-        """The events that are complete in what arrived."""
+        """The complete events in what arrived."""
         while (event := self.next()) is not None:
             yield event
 
     def fill(self) -> None:
-        """Wait for bytes, and take all that are there and have room."""
+        """Wait for bytes, and take all that have arrived and fit."""
         if self._failure is not None:
             raise self._failure
         self._make_room()
@@ -95,7 +94,7 @@ class PacketReader:
         try:
             self._receive_more()
         except StreamEndedError as failure:
-            self._failure = failure  # first what came before it
+            self._failure = failure  # first the events before it
         self.data = self._view[: self._end if self._end >= self._needed() else 0]
 
     def _receive(self) -> None:
@@ -112,7 +111,7 @@ class PacketReader:
         self._end += count
 
     def _receive_more(self) -> None:
-        """Take what is there already: read until that would block, which is cheaper than to ask before each read."""
+        """Read until it would block, which is cheaper than to ask before each read."""
         if len(self._view) - self._end < _PIECE:
             return
         self._sock.settimeout(0)
@@ -137,11 +136,11 @@ class PacketReader:
             self._view = longer
 
     def _needed(self) -> int:
-        """Bytes of the packet at the front, as far as that is known."""
+        """Bytes of the packet at the front, as far as known."""
         return (_header(self._view, 0)[0] & _FULL) + 4 if self._end >= 4 else 4
 
     def next(self) -> bytes | None:
-        """The next event; None when none is complete, or a verdict has come."""
+        """The next event; None when none is complete, or the dump has ended."""
         data, end = self.data, len(self.data)
         while end - self.start >= 4 and self.verdict is None:
             at = self.start + 4
@@ -168,7 +167,7 @@ class PacketReader:
         return None
 
     def _join(self, part: bytes) -> None:
-        """Take a part of a payload that is longer than one packet."""
+        """Add a part of a payload longer than one packet."""
         if not self._parts:
             declared = _header(part, _SIZE_AT)[0]
             if part[0] or declared > LARGEST_EVENT:

@@ -1,4 +1,4 @@
-"""Which XA transactions a server has prepared, in the words of its binlog."""
+"""The XA transactions that a server has prepared, spelled as in its binlog."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dm.upstream.connection import Connection, fetch
 def prepared_xids(connection: Connection, flavor: Flavor) -> frozenset[str]:
     """The xids that `XA RECOVER` lists, as the server spells them in the XA statements it logs; raises DMError.
 
-    MySQL asks for XA_RECOVER_ADMIN, and declares the bytes of an xid as text unless told to convert them. MariaDB gives
-    bytes; what it converts it spells in two ways.
+    MySQL requires XA_RECOVER_ADMIN, and declares the bytes of an xid as text unless told to convert them. MariaDB
+    returns bytes; it spells converted ones in two ways.
     """
     found = set()
     statement = "XA RECOVER" if flavor == "mariadb" else "XA RECOVER CONVERT XID"

@@ -1,18 +1,18 @@
-"""Which privileges the statements of SHOW GRANTS give.
+"""Which privileges the statements of SHOW GRANTS grant.
 
-The server's own words are read, since there is no other way to ask for all levels at once: `GRANT a, b ON *.* TO ..`
-for everything, `` ON `schema`.* `` where the schema's name is a LIKE pattern (`_` and `%` are wildcards unless escaped;
-MySQL Reference Manual, "GRANT Statement"), `` ON `schema`.`table` `` where both are plain names. Privileges on single
-columns do not count: a row is read and written whole. MySQL's partial revokes (`REVOKE .. ON` lines) take away again.
-MariaDB 10.5 renamed some privileges and prints the new names only.
+The server's own text is parsed, since no other question covers all levels at once. `GRANT a, b ON *.* TO ..` covers
+everything. In `` ON `schema`.* `` the schema's name is a LIKE pattern (`_` and `%` are wildcards unless escaped; MySQL
+Reference Manual, "GRANT Statement"). In `` ON `schema`.`table` `` both are plain names. Privileges on single columns do
+not count, because dm reads and writes whole rows. MySQL's partial revokes (`REVOKE .. ON` lines) remove privileges
+again. MariaDB 10.5 renamed some privileges and prints only the new names.
 
-Of several patterns that match a schema one decides, and what the others give does not count: a narrower GRANT can take
-privileges away. A name without a wildcard comes first; among the rest MySQL takes the one whose first wildcard comes
-last (`get_sort`), MariaDB the one that the fewest names match (`get_magic_sort`). Where two are equal, the order of
-their making decides, which nobody shows, so a privilege counts that both give. MariaDB decides so for the account, for
-its roles and for PUBLIC, and unites the three. MySQL with active roles has one list of all: a name without `_` and `%`
-comes first there, else the first match in the order of bytes (9.7; 8.0 unites all that match, which is never less).
-Under `partial_revokes` a pattern is a plain name.
+If several patterns match a schema, one decides and the others do not count: a narrower GRANT can remove privileges. A
+name without a wildcard comes first. Among the rest MySQL uses the pattern whose first wildcard comes last (`get_sort`),
+MariaDB the one that the fewest names match (`get_magic_sort`). Between equal patterns the order of their creation
+decides. No statement shows it, so a privilege counts only if both grant it. MariaDB decides separately for the account,
+its roles and PUBLIC, and unites the three. MySQL with active roles has one list of all: a name without `_` and `%`
+comes first there, else the first match in byte order (9.7; 8.0 unites all that match, which is never less). Under
+`partial_revokes` a pattern is a plain name.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _RENAMED = {
     "BINLOG MONITOR": "REPLICATION CLIENT",
     "ALL": "ALL PRIVILEGES",
 }
-# Of these MySQL and MariaDB know a global level only; ALL PRIVILEGES ON schema.* does not hold them.
+# MySQL and MariaDB have these at the global level only; ALL PRIVILEGES ON schema.* does not include them.
 _GLOBAL_ONLY = frozenset({"RELOAD", "REPLICATION SLAVE", "REPLICATION CLIENT", "SUPER", "PROCESS", "SHOW DATABASES"})
 _LONGEST_NAME: Final = 64
 _MOST_WILDCARDS: Final = 31
@@ -64,7 +64,7 @@ class Grants:
     lines: Sequence[str]
     flavor: Flavor = "mysql"
     united: bool = False  # MySQL with active roles, all in one list
-    literal: bool = False  # MySQL with partial_revokes, where `_` and `%` are themselves
+    literal: bool = False  # MySQL with partial_revokes: `_` and `%` are literal
     _grants: list[_Grant] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -72,7 +72,7 @@ class Grants:
 
     @property
     def restricted(self) -> tuple[str, ...]:
-        """Schemas of which a partial revoke takes privileges: the only ones that a global privilege does not show."""
+        """Schemas with a partial revoke: the only ones that a global privilege does not show."""
         return tuple(grant.schema for grant in self._grants if not grant.given and grant.schema != "*")
 
     def globally(self, privilege: str) -> bool:
@@ -99,7 +99,7 @@ class Grants:
         )
 
     def on_schemas_from(self, privilege: str, beginning: str) -> bool:
-        """Whether a pattern gives the privilege on all schemas whose names begin so, but for narrower patterns."""
+        """Whether a pattern grants the privilege on all schemas with this prefix, narrower patterns aside."""
         return any(
             grant.gives(privilege)
             and grant.given
@@ -110,11 +110,11 @@ class Grants:
         )
 
     def patterns(self, schema: str) -> tuple[str, ...]:
-        """The patterns that a GRANT on the schema has to name, lest it takes away what the account has by another."""
+        """The patterns that a GRANT on the schema must name, lest it removes what another pattern grants."""
         return tuple(self._deciding("account", schema)) or (schema,)
 
     def _deciding(self, whose: str, schema: str) -> dict[str, list[_Grant]]:
-        """The patterns that decide about the schema, or of which one does, and what they give."""
+        """The patterns that may decide about the schema, and what they grant."""
         found: dict[str, list[_Grant]] = {}
         for grant in self._grants:
             of_schemas = grant.given and grant.table == "*" and grant.schema != "*"
@@ -125,11 +125,11 @@ class Grants:
 
     def _matches(self, pattern: str, schema: str) -> bool:
         if self.literal:
-            return pattern == schema  # a backslash is one, too
+            return pattern == schema  # a backslash is literal, too
         return _matches(pattern, schema)
 
     def _order(self, pattern: str) -> tuple[int, bytes]:
-        """The lower, the earlier; patterns of equal order may come either way."""
+        """Lower comes earlier; patterns of equal order may come in either order."""
         if self.literal:
             return 0, b""
         if self.united:
@@ -152,7 +152,7 @@ def read_grants(connection: Connection, facts: ServerFacts, *, role: str = "upst
 
 def _read(line: str) -> _Grant | None:
     match = _LINE.match(line)
-    if match is None:  # roles, PROXY, routines: nothing that is asked for here
+    if match is None:  # roles, PROXY, routines: not needed here
         return None
     words = _COLUMNS.sub("", match["privileges"]).split(",")
     privileges = frozenset(_RENAMED.get(word.strip(), word.strip()) for word in words if word.strip())
@@ -169,7 +169,7 @@ def _unescaped(pattern: str) -> str:
 
 
 def _pieces(pattern: str) -> Iterator[tuple[int, str]]:
-    """The characters of a pattern with their places, an escaped one with its backslash."""
+    """The characters of a pattern with their places; an escaped one keeps its backslash."""
     for match in re.finditer(r"\\?.", pattern, re.DOTALL):
         yield match.start(), match[0]
 
@@ -186,7 +186,7 @@ def _order_of_mysql(pattern: str) -> int:
 
 
 def _order_of_mariadb(pattern: str) -> int:
-    """By how many names match: L characters that `%` may stand for, M wildcards of one, K of any number."""
+    """How many names match: L characters that `%` may stand for, M single wildcards, K multiple ones."""
     shortened = re.sub(r"(?<!\\)%+", "%", pattern)
     pieces = [piece for _, piece in _pieces(shortened)]
     plain = sum(len(piece.removeprefix("\\").encode()) for piece in pieces if piece not in ("%", "_"))
@@ -201,6 +201,6 @@ def _order_of_mariadb(pattern: str) -> int:
 
 
 def _matches(pattern: str, schema: str) -> bool:
-    wild = {"%": b".*", "_": b"."}  # a wildcard of one stands for a byte
+    wild = {"%": b".*", "_": b"."}  # a single wildcard stands for a byte
     expression = b"".join(wild.get(piece) or re.escape(piece[-1].encode()) for _, piece in _pieces(pattern))
     return re.fullmatch(expression, schema.encode(), re.DOTALL) is not None

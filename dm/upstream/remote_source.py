@@ -1,17 +1,17 @@
 """Events straight from the source, for a task without relay.
 
-The contract (`dm.binlog.event_source`) asks for a stream without seams. A lost connection is opened again at the end of
-the last complete transaction, because a server refuses or garbles a start inside one; what was already handed out is
-dropped by its offset. That is sound only for the same file of the same server: its identity is compared (server uuid,
-and the creation time in the format description), and a transaction of which a part was handed out must come again in
-full. Otherwise the reader has to start again from its own checkpoint, and gets an error that says so.
+The contract (`dm.binlog.event_source`) requires a stream without seams. A lost connection is reopened at the end of the
+last complete transaction, because a server refuses or garbles a start inside one. Events that were already delivered
+are dropped by their offset. That is sound only for the same file of the same server. So the identity is compared
+(server uuid, and the creation time in the format description), and a partly delivered transaction must arrive again in
+full. Otherwise the reader gets an error and has to start again from its own checkpoint.
 
-So it is with the two addresses of a source that has a standby: behind them are two servers, and the way from one to the
-other is a new start. Every event is checked against its checksum before it is handed out.
+The same holds for the two addresses of a source with a standby. They are two servers, and a switch between them is a
+new start. Every event's checksum is verified before the event is delivered.
 
-A source whose `log_bin` was changed goes on in files of another name. Where its index has both, its own dump leads
-from one to the other. Where it knows the old ones no more, only the GTID set of a start tells what follows, as behind
-another server. Without GTIDs the places of the two have no order, and the task pauses.
+A source that changes its `log_bin` continues in files of another name. If its index has both, its own dump leads from
+one to the other. If its index no longer has the old files, only the GTID set of a start tells what follows, as with
+another server. Without GTIDs the two places can't be compared, and the task pauses.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from dm.upstream.stream_position import StreamPosition, has_checksum
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
 
-# What can heal, but not inside this stream: its reader has to start again from its checkpoint.
+# What can heal, but not inside this stream: the reader has to start again from its checkpoint.
 _SEAMS = frozenset({"source-switched", "relay-file-shrunk", "binlog-renamed"})
 
 
@@ -71,11 +71,11 @@ class RemoteEventSource:
 
     @property
     def trouble(self) -> DMError | None:
-        """Why the connection is down at the moment."""
+        """Why the connection is down now."""
         return self._trouble
 
     def _facts(self, start: Position) -> tuple[ServerFacts, tuple[str, ...]]:
-        """What the server is, and the names of its binlog files; raises DMError if it lacks what was read."""
+        """The server's identity and its binlog file names; raises DMError if it lacks what was read."""
         connection, facts = self._addresses.open()
         with closing(connection):
             expect_all(
@@ -110,7 +110,7 @@ class RemoteEventSource:
         return start.gtid_set
 
     def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
-        """The same: they come one by one."""
+        """The same: events arrive one by one."""
         return self.events(start, stop)
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
@@ -175,14 +175,14 @@ class RemoteEventSource:
 
 
 class _Run:
-    """What has been handed out, over all connections of one `events` call."""
+    """What has been delivered, over all connections of one `events` call."""
 
     def __init__(self, start: Position) -> None:
         self.resume = start  # the end of the last complete transaction
         self._uuid = ""
         self._place = StreamPosition()
         self._boundary = TransactionBoundary()
-        self._handed = ("", 0)  # file and offset up to where events were handed out
+        self._handed = ("", 0)  # file and offset up to where events were delivered
         self._created: dict[str, bytes] = {}  # the current file's creation time
         self._first = True
         self._gtid_mode = True
@@ -197,7 +197,7 @@ class _Run:
         if self._uuid and facts.server_uuid != self._uuid:
             raise DMError("source-switched", now=facts.server_uuid, before=self._uuid)
         if self.resume.server_uuid not in ("", facts.server_uuid):
-            # The file and the offset are another server's; only the GTID set counts here.
+            # The file and the offset belong to another server; only the GTID set counts here.
             self.resume = replace(self.resume, server_uuid="", file="", offset=MAGIC_SIZE)
         elif files and not any(self._follows(file) for file in files):
             self._renamed(files[-1], facts.gtid_mode)
@@ -208,11 +208,11 @@ class _Run:
         self._boundary.reset()
 
     def _follows(self, file: str) -> bool:
-        """Whether a file of the server has the name, before its number, of the one that was read."""
+        """Whether a file of the server has the same base name as the one that was read."""
         return self.resume.same_files(replace(self.resume, file=file))
 
     def _renamed(self, now: str, gtid_mode: bool) -> None:
-        """Raise DMError unless the GTID set of the start tells what follows."""
+        """Raise DMError unless the start's GTID set tells what follows."""
         resume = self.resume
         if not gtid_mode:
             raise DMError("binlog-renamed-without-gtid", before=resume.file, now=now, position=resume)
@@ -220,7 +220,7 @@ class _Run:
             raise DMError("binlog-renamed", before=resume.file, now=now)
 
     def take(self, raw: bytes) -> SourceEvent | None:
-        """The event to hand out, or None when it was handed out before or belongs to no reader."""
+        """The event to deliver; None if it was delivered before or is not for the reader."""
         place = self._place
         kind = raw[4]
         in_file = place.advance(raw)
@@ -241,7 +241,7 @@ class _Run:
         if handed_file and place.file != handed_file and self._owes():
             raise DMError("relay-file-shrunk", file=handed_file, size=self.resume.offset, offset=handed_offset)
         if place.file == self.resume.file and place.offset <= self.resume.offset:
-            skipping = True  # the start was beyond what the protocol can name
+            skipping = True  # the start was beyond what the protocol can express
         if not skipping:
             self._handed = (place.file, place.offset)
         if between:
@@ -249,7 +249,7 @@ class _Run:
         return None if skipping else self._event(raw, place.offset)
 
     def _owes(self) -> bool:
-        """Whether events of a transaction were handed out whose end never came on this connection."""
+        """Whether events were delivered of a transaction whose end never came on this connection."""
         return self.resume.file == self._handed[0] and self.resume.offset < self._handed[1]
 
     def _format(self, raw: bytes) -> None:

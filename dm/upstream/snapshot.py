@@ -1,25 +1,25 @@
 """Points of the binlog that belong to what a dump reads.
 
-Problem: rows are read from tables, changes come from the binlog, and the two must meet without a gap. A server's
-binlog end can't simply be asked for: it moves when a transaction is *flushed*, before the engine commits and shows
-its rows.
+Problem: rows are read from tables, changes come from the binlog, and the two must meet without a gap. The server's
+binlog end alone does not suffice: it moves when a transaction is *flushed*, before the engine commits and shows its
+rows.
 
-- **Lower bound** (P0): everything up to it is visible to any read that starts later. MySQL with GTIDs:
-  `gtid_executed`, into which a transaction comes after its engine commit; the file is asked for first, and its start
-  is what the syncer reads from. (A transaction that is flushed but not committed is never in an older file: a
-  rotation waits for it.) MariaDB: a consistent snapshot knows its own place (`binlog_snapshot_file`, `_position`).
-  MySQL without GTIDs: the end under a global read lock, held for milliseconds, because commits are kept out by it.
-- **Upper bound** (P1): no read that has ended saw more than this: the binlog end, asked for afterwards.
+- **Lower bound** (P0): everything up to it is visible to any read that starts later. MySQL with GTIDs: `gtid_executed`,
+  which includes a transaction after its engine commit. The file is asked for first, and the syncer reads from its
+  start. (A transaction that is flushed but not committed is never in an older file: a rotation waits for it.) MariaDB:
+  a consistent snapshot knows its own place (`binlog_snapshot_file`, `_position`). MySQL without GTIDs: the end under a
+  global read lock, held for milliseconds, because the lock blocks commits.
+- **Upper bound** (P1): no finished read saw more than this: the binlog end, asked for afterwards.
 - **Exact point** of one table: LOCK TABLES .. READ waits for every transaction that has touched the table, its engine
-  commit included (metadata locks live that long). So under it the binlog end is exact for the table's own changes,
-  and a snapshot opened then sees precisely those. Lock and snapshot need two connections: START TRANSACTION gives up
-  table locks (MySQL Reference Manual, "LOCK TABLES and UNLOCK TABLES Statements").
+  commit included (metadata locks live that long). So under the lock the binlog end is exact for the table's own
+  changes, and a snapshot opened then sees precisely those. Lock and snapshot need two connections: START TRANSACTION
+  releases table locks (MySQL Reference Manual, "LOCK TABLES and UNLOCK TABLES Statements").
 
-A prepared XA transaction breaks the lower bound: its changes are in the binlog before P0, its rows appear after. So
-XA RECOVER must be empty after P0 and before the first read.
+A prepared XA transaction breaks the lower bound: its changes are in the binlog before P0, its rows appear after. So XA
+RECOVER must be empty after P0 and before the first read.
 
-Every lock is asked for with a lock_wait_timeout of one to two seconds, since whoever waits for a lock makes others
-wait behind it; then we step back, and try again.
+Every lock has a lock_wait_timeout of one to two seconds, since a session that waits for a lock blocks those after it.
+On a timeout dm releases the queue and tries again.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Connect = Callable[[], Connection]
 
 
 def _status(connection: Connection, facts: ServerFacts) -> Position:
-    """The binlog end as one answer of the server; its GTID set may lag behind a commit that is under way."""
+    """The binlog end in one answer of the server; its GTID set may lag behind a running commit."""
     file, offset, gtids = binlog_status(connection, facts)
     if facts.flavor == "mariadb":
         return Position(facts.server_uuid, file, offset, _gtids_at(connection, file, offset))
@@ -71,7 +71,7 @@ def _busy(error: DMError) -> bool:
 def _locked(
     connection: Connection, statement: str, what: str, stop: threading.Event | None, seconds: float = LOCK_SECONDS
 ) -> None:
-    """Take a lock; whoever holds it gets time between our attempts."""
+    """Take a lock, with pauses between attempts for its present holder."""
     deadline = time.monotonic() + seconds
     pause = 0.1
     while True:
@@ -85,7 +85,7 @@ def _locked(
             if time.monotonic() > deadline or (stop is not None and stop.is_set()):
                 raise DMError("dump-lock-refused", what=what, seconds=int(seconds), cause=error.cause) from error
         pause = min(pause * 2, 5.0)
-        # Jitter: several tasks that wait for one lock must not come in step.
+        # Jitter: tasks that wait for one lock must not retry in step.
         (stop or threading.Event()).wait(pause * random.uniform(0.5, 1.5))
 
 
@@ -117,7 +117,7 @@ def lower_bound(connect: Connect, facts: ServerFacts, stop: threading.Event | No
 def locked_end(
     connection: Connection, facts: ServerFacts, meanwhile: Callable[[], None], stop: threading.Event | None = None
 ) -> Position:
-    """The binlog end under a global read lock; `meanwhile` is done under it, and sees exactly what is up to there."""
+    """The binlog end under a global read lock; `meanwhile` runs under it and sees exactly what is up to there."""
     _locked(connection, "FLUSH TABLES WITH READ LOCK", "the whole server (FLUSH TABLES WITH READ LOCK)", stop)
     return _end(connection, facts, meanwhile)
 
@@ -129,7 +129,7 @@ def tables_locked_end(
     meanwhile: Callable[[], None],
     stop: threading.Event | None = None,
 ) -> Position:
-    """The same under read locks of some tables: exact for their changes, whatever is written to others meanwhile."""
+    """The same under read locks of some tables: exact for their changes, whatever other tables get meanwhile."""
     if tables:
         lock_tables(connection, tables, stop)
     return _end(connection, facts, meanwhile)
@@ -151,21 +151,21 @@ def _end(connection: Connection, facts: ServerFacts, meanwhile: Callable[[], Non
 
 
 def upper_bound(connection: Connection, facts: ServerFacts) -> Position:
-    """A point that covers whatever a read that has ended may have seen."""
+    """A point that covers whatever a finished read may have seen."""
     return _status(connection, facts)
 
 
 def wait_for_no_prepared_xa(
     connection: Connection, user: str, stop: threading.Event, seconds: float = XA_SECONDS
 ) -> None:
-    """Return when no XA transaction is prepared, or when stopped; DMError when they stay."""
+    """Return when no XA transaction is prepared, or when stopped; DMError if they stay."""
     deadline = time.monotonic() + seconds
     while not stop.is_set():
         try:
             prepared = fetch(connection, "XA RECOVER CONVERT XID")
         except DMError as error:
             if error.name == "privilege-missing" or error.server_errno == _XA_REFUSED:
-                # MySQL answers ER_XAER_RMERR (1401) to who lacks XA_RECOVER_ADMIN; the reason stands in its log only.
+                # Without XA_RECOVER_ADMIN MySQL answers ER_XAER_RMERR (1401); the reason is only in its log.
                 statement = grant(("XA_RECOVER_ADMIN",), "*.*", grantee(connection).account)
                 raise DMError("dump-xa-unknown", user=user, grant=statement, cause=error.cause) from error
             if error.server_errno != _SYNTAX:
@@ -193,8 +193,8 @@ def table_snapshot(
 ) -> Iterator[TableSnapshot]:
     """`reader` on the table as of a point; a table without transactions stays locked until it is read.
 
-    `asker` is a session for questions and locks, whose answers come as text. Both are free again afterwards; after an
-    error they have to be closed.
+    `asker` is a session for questions and locks with text results. Both are free again afterwards; after an error they
+    have to be closed.
     """
     _locked(
         asker if transactional else reader,

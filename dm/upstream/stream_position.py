@@ -1,16 +1,16 @@
-"""Which file of the source each event of a dump stream stands in, and where it ends there.
+"""The file of the source in which each event of a dump stream stands, and its end there.
 
-An event's own log_pos has 32 bits and wraps in files above 4 GiB, so the offset is counted from the last known one and
-log_pos only confirms it. Where the server leaves events out (transactions of the GTID set that the replica named)
-log_pos is ahead, and the count jumps to the next offset that agrees with it.
+An event's own log_pos has 32 bits and wraps in files above 4 GiB. So the offset is counted from the last known one, and
+log_pos only confirms it. If the server leaves events out (transactions of the GTID set that the replica named), log_pos
+is ahead, and the count jumps to the next offset that agrees with it.
 
-In no file stand: rotations with the artificial flag, which announce a file; a format description with log_pos 0,
-which the server repeats at a start inside a file; heartbeats; anything else marked artificial or without log_pos (but
-for an event that ends at a multiple of 4 GiB, whose log_pos is 0 too).
+Some events are in no file: rotations with the artificial flag, which announce a file; a format description with log_pos
+0, which the server repeats at a start inside a file; heartbeats; and anything else marked artificial or without
+log_pos. The exception is an event that ends at a multiple of 4 GiB, whose log_pos is 0, too.
 
-Within one stream files follow each other: a name that goes back, or that comes again and again with nothing in between,
-is no server's. Without the second rule an endless row of names would keep us busy for ever, each of them being new
-bytes. A name of another series is that of a server whose `log_bin` was changed; who reads decides what that means.
+Within one stream the files are consecutive. No server sends a name that goes back, or one that repeats with nothing in
+between. Without the second rule, an endless series of names would keep us busy for ever, because each of them is new
+bytes. A name of another series means that the server's `log_bin` was changed; the reader decides what to do.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dm.binlog.header import (
 )
 from dm.errors import DMError
 
-_CRC_RESIDUE = 0x2144DF1C  # the CRC-32 of any bytes that are followed by their own CRC-32
+_CRC_RESIDUE = 0x2144DF1C  # the CRC-32 of any bytes followed by their own CRC-32
 _FILE_NAME = re.compile(r"^[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}$")
-# A server names a file when the dump starts, and when it is at its end; in between stands at least its first event.
+# A server names a file when the dump starts, and at its end; at least its first event is in between.
 _EMPTY_ROTATIONS = 3
 _NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
 
@@ -43,7 +43,7 @@ def has_checksum(event: bytes) -> bool:
 def rotate_target(event: bytes) -> tuple[str, int]:
     """File and offset that a rotation names; refuses names that are no binlog file names."""
     offset = int.from_bytes(event[HEADER_SIZE : HEADER_SIZE + 8], "little")
-    # A fake rotation comes before the format description that would tell whether there are checksums: look at it.
+    # A fake rotation precedes the format description that would tell whether there are checksums: check it.
     name = event[HEADER_SIZE + 8 : -CHECKSUM_SIZE if has_checksum(event) else None]
     text = name.decode("utf-8", "backslashreplace")
     if not _FILE_NAME.match(text) or text.startswith("."):
@@ -58,11 +58,11 @@ class StreamPosition:
         self.file = ""
         self.offset = 0
         self.hole = 0  # bytes that were left out before the event of the last `advance`
-        self._named_at = ("", 0)  # where the last rotation has put us
+        self._named_at = ("", 0)  # where the last rotation set the place
         self._empty_rotations = 0
 
     def advance(self, event: bytes) -> bool:
-        """Take the next event; True when it stands in the file, and then `offset` is its end."""
+        """Take the next event; True if it is in the file, then `offset` is its end."""
         if len(event) < HEADER_SIZE:
             raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes")
         _, kind, _, size, end, flags = HEADER.unpack_from(event)

@@ -1,9 +1,9 @@
 """The place in a server's binlog where a time begins.
 
-The file is found by binary search with one short dump each; then it is read until the time has come. MySQL's first
-transaction of a file says when it was committed, by a clock that no session sets; what stands in the files before was
-committed earlier. MariaDB and MySQL 5.7 only have the file's first event, with the clock of the session that began the
-file.
+A binary search finds the file, with one short dump per step. Then the file is read until the time is reached. On MySQL
+the first transaction of a file has its commit time, from a clock that no session sets; everything in earlier files was
+committed earlier. On MariaDB and MySQL 5.7 there is only the file's first event, with the clock of the session that
+began the file.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NEVER: Final = 1 << 62  # later than any time
 
 
 def find_time(endpoint: Endpoint, identity: ReplicaIdentity, time: int) -> TimePlace | None:
-    """The place of a time, in seconds since the epoch; None when nothing there is as late."""
+    """The place of a time, in seconds since the epoch; None if nothing there is as late."""
     connection = connect(endpoint)
     try:
         facts = read_facts(connection)
@@ -39,7 +39,7 @@ def find_time(endpoint: Endpoint, identity: ReplicaIdentity, time: int) -> TimeP
         end = binlog_end(connection, facts, exact=False)
     finally:
         connection.close()
-    # The last file that began before the time: a file of the same second may follow transactions of that second.
+    # The last file that began before the time: transactions of one second may be in two files.
     number = bisect_left(range(len(files)), time, key=lambda one: _began(endpoint, identity, files[one], end))
     start = files[max(0, number - 1)]
     found = _behind_older(endpoint, identity, start, end, time)
@@ -52,7 +52,7 @@ def find_time(endpoint: Endpoint, identity: ReplicaIdentity, time: int) -> TimeP
 
 
 def _began(endpoint: Endpoint, identity: ReplicaIdentity, file: str, end: Position) -> int:
-    """No transaction of an earlier file is later; where nothing is written from this file on, later than any time."""
+    """No transaction of an earlier file is later; later than any time if nothing is written from this file on."""
     place, created = StreamPosition(), 0
     with DumpStream(endpoint, identity, (file, MAGIC_SIZE)) as stream:
         for batch in stream.batches():
@@ -71,7 +71,7 @@ def _began(endpoint: Endpoint, identity: ReplicaIdentity, file: str, end: Positi
 
 
 def _committed(event: bytes) -> int:
-    """The second of a transaction's commit at this server, by its GTID event; 0 where that does not say it."""
+    """The second of a transaction's commit at this server, by its GTID event; 0 if the event lacks it."""
     end = len(event) - (CHECKSUM_SIZE if has_checksum(event) else 0)
     if event[4] == EventType.GTID_TAGGED:
         found = parse_gtid_tagged(ByteCursor(event, HEADER_SIZE, end))
@@ -83,7 +83,7 @@ def _committed(event: bytes) -> int:
 def _behind_older(
     endpoint: Endpoint, identity: ReplicaIdentity, start: str, end: Position, time: int
 ) -> TimeBoundary | None:
-    """Behind the last older transaction; None at the end of the binlog."""
+    """The place after the last older transaction; None at the end of the binlog."""
     place, boundary = StreamPosition(), TimeBoundary(time, start, MAGIC_SIZE)
     with DumpStream(endpoint, identity, (start, MAGIC_SIZE)) as stream:
         for batch in stream.batches():

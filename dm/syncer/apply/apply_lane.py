@@ -27,9 +27,9 @@ from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.operators import EventPlace
 
-# A deadlock or a lock wait ended the transaction on the server; it is tried again, from the second time on alone. What
-# is still in the way then belongs to somebody else (another subtask on the same table, a stranger): that is waited for
-# a while, and then it is an error that says so, and auto-resume goes on.
+# A deadlock or a lock wait ended the transaction on the server. It is retried, alone from the second time on. Whatever
+# still blocks it then belongs to somebody else (another subtask on the same table, a stranger). The lane waits a while,
+# then raises an error that says so, and auto-resume retries.
 RETRY_FOR_SECONDS = 120.0
 RETRY_SECONDS = 0.02
 LONGEST_RETRY_SECONDS = 1.0
@@ -37,7 +37,7 @@ LONGEST_RETRY_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class LaneSession:
-    """The session of a lane, the row that it holds, and the form of a position in that row."""
+    """The session of a lane, its row, and the form of a position in that row."""
 
     connection: TargetConnection
     claim: LaneClaim
@@ -50,11 +50,11 @@ class LaneSurroundings:
 
     completions: CompletionTracker
     gate: Gate
-    memory: MemoryQuota  # of the changes that are with the lanes
+    memory: MemoryQuota  # of the changes in the lanes
     missing: MissingRows
     clock: Clock
     failed: Callable[[BaseException, Ticket | None], None]  # called once with the error that ended a lane
-    ended: Callable[[], None]  # called behind every batch
+    ended: Callable[[], None]  # called after every batch
 
 
 class ApplyLane:
@@ -84,39 +84,39 @@ class ApplyLane:
         self._failed = around.failed
         self._ended = around.ended
         self._chance = random.Random(claim.lane)
-        self._began: float | None = None  # the batch under way
+        self._began: float | None = None  # the present batch
         self._failed_change: RowChange | None = None
-        self._blamed: Ticket | None = None  # the transaction that a lasting error is about
+        self._blamed: Ticket | None = None  # the transaction that caused a lasting error
         self._taken: list[LaneJob] = []  # of the batch, what is not committed
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"lane-{claim.lane}", daemon=True)
 
     @property
     def batch_seconds(self) -> float:
-        """How long the batch under way has taken so far; 0 when there is none."""
+        """How long the present batch has taken so far; 0 when there is none."""
         began = self._began
         return 0.0 if began is None else self._clock.monotonic() - began
 
     def start(self) -> None:
-        """Begin to take batches."""
+        """Start to take batches."""
         self._thread.start()
 
     def end_before(self, ticket: Ticket) -> None:
-        """Begin nothing more but what the source committed before this transaction."""
+        """Begin no batch except for what the source committed before this transaction."""
         self.queue.close(ticket.number)
 
     def give_up(self) -> None:
-        """Begin nothing more; a batch under way may end."""
+        """Begin no batch; a running one may end."""
         self._stop.set()
         self.queue.close()
 
     def wait_ended(self, seconds: float) -> None:
-        """Wait for the batch under way, but not longer."""
+        """Wait for the running batch, at most this long."""
         if self._thread.ident is not None:
             self._thread.join(timeout=seconds)
 
     def cut_off(self) -> None:
-        """End a statement that still runs, with its session."""
+        """End a running statement, with its session."""
         if self._thread.is_alive():
             self._connection.abort()
 
@@ -128,7 +128,7 @@ class ApplyLane:
 
     @property
     def undone(self) -> list[LaneJob]:
-        """When the thread has ended: what was put and is surely not committed, in order."""
+        """After the thread has ended: what was put and is surely not committed, in order."""
         return [*self._taken, *self.queue.left]
 
     def _run(self) -> None:
@@ -140,7 +140,7 @@ class ApplyLane:
                 self._began = None
                 self.queue.finished()
                 self._ended()
-        except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+        except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
             self._end(error)
             if not self._stop.is_set():
                 self._failed(error, self._blamed)
@@ -150,19 +150,19 @@ class ApplyLane:
         if isinstance(error, DMError) and (not error.retryable or error.name == "transaction-aborted"):
             return
         for job in self._taken:
-            job.ticket.begun = True  # whether it was committed is not known
+            job.ticket.begun = True  # whether it was committed is unknown
         self._taken = []
 
     def _apply(self, jobs: list[LaneJob]) -> None:
         try:
             self._commit(jobs)
         except DMError as error:
-            # Where no one change is to blame, it is this transaction, or one behind it to be committed with it.
+            # If no single change is to blame, it is this transaction, or a later one that is committed with it.
             culprit = self._culprit(jobs)
             ticket, begin = culprit.ticket, culprit.ticket.begin
             if not error.retryable:
                 before = list(takewhile(lambda job: job is not culprit, jobs))
-                if before:  # it is a part of what a person will decide by, and of what L is to be behind
+                if before:  # a person will decide by this transaction, and L must pass its earlier part
                     self._apply(before)
                 self._blamed = ticket
                 if begin is not None:
@@ -182,14 +182,14 @@ class ApplyLane:
 
     def _commit(self, jobs: list[LaneJob]) -> None:
         changes = [change for job in jobs for change in job.changes]
-        stream = jobs[0].stream  # it comes alone
+        stream = jobs[0].stream  # it is a batch of its own
         first = _LaneRow(self._claim, self._connection, self._position_of(jobs[-1].end))
 
         def last() -> None:
             faults.hit("syncer.before_commit")
             self.committing = True
 
-        counted = TableCounters()  # of a stream, which is gone afterwards
+        counted = TableCounters()  # counts a stream, which is gone afterwards
         give_up = self._clock.monotonic() + RETRY_FOR_SECONDS
         tries = 0
         while True:
@@ -225,7 +225,7 @@ class ApplyLane:
 
 @dataclass(frozen=True, slots=True)
 class _LaneRow:
-    """How each transaction of a batch opens: with the lane's own row (I1)."""
+    """How each transaction of a batch begins: with the lane's own row (I1)."""
 
     claim: LaneClaim
     connection: TargetConnection
@@ -236,6 +236,6 @@ class _LaneRow:
         return self.claim.advancing(self.connection, self.position)
 
     def opened(self, affected: int) -> None:
-        """The row was ours, or not: raises DMError `fenced`."""
+        """Check that the row was ours: raises DMError `fenced`."""
         self.claim.advanced(affected)
         faults.hit("syncer.after_lane_row")

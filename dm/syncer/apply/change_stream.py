@@ -1,8 +1,8 @@
 """The keyless changes of one large source transaction, decoded part by part while they are applied.
 
-They are one target transaction, because the lane's row says of a whole source transaction that it was done. So they
-can't be handed over in parts as those of keyed tables can; what is handed over is this: where they stand, and how to
-decode them. They are read once more from the start when the target rolled the transaction back.
+They are one target transaction, because the lane's row records whole source transactions. So they can't be handed over
+in parts as those of keyed tables can. Instead the lane gets their place and their decoder. If the target rolls the
+transaction back, the lane reads them again from the start.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ PART_COST = 2 << 20
 
 @dataclass(slots=True)
 class OrderedRows:
-    """What of a transaction goes to the ordered lane: its changes, and where they stand when they are too many."""
+    """The part of a transaction for the ordered lane: its changes, or their place when they are too many."""
 
     changes: list[RowChange] = field(default_factory=list)  # empty once they cost more than PART_COST
     cost: int = 0
     tables: dict[int, SourceTable] = field(default_factory=dict)  # by their table maps' ids
-    begins: dict[int, int] = field(default_factory=dict)  # of each, the number of the first row event that goes there
+    begins: dict[int, int] = field(default_factory=dict)  # per table: its first row event in the ordered lane
 
     @property
     def too_many(self) -> bool:
@@ -35,7 +35,7 @@ class OrderedRows:
 
 
 class ChangeStream:
-    """Changes of the items between two numbers; `release` gives the items back."""
+    """Changes of the items between two numbers; `release` returns the items."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ChangeStream:
         self._items.hold()
 
     def parts(self) -> Iterator[list[RowChange]]:
-        """The changes in order, in lists of bounded size; a list is given up when the next one is asked for."""
+        """The changes in order, in lists of bounded size; each list is dropped when the next one is requested."""
         part: list[RowChange] = []
         cost = 0
         rows = (item for item in islice(self._items, self._first, self._last) if isinstance(item, RowsItem))
@@ -74,7 +74,7 @@ class ChangeStream:
             yield from self._lent(part, cost)
 
     def _lent(self, part: list[RowChange], cost: int) -> Iterator[list[RowChange]]:
-        # Not waited for: other lanes may hold all there is and wait for this one to leave the gate.
+        # Never waits: other lanes may hold all the memory and wait for this one to leave the gate.
         self._memory.force_acquire(cost)
         try:
             yield part

@@ -1,7 +1,7 @@
-"""What the syncer has the compiled loop do (`dm.changes.native_changes`), with or without a count of memory.
+"""The syncer's uses of the compiled loop (`dm.changes.native_changes`), with or without a count of memory.
 
-The loop makes changes of row events, and counts what they take until they are applied. It also spreads changes over
-lanes. Who only spreads makes none, so there is nothing to count.
+The loop makes changes of row events and counts the memory that they take until they are applied. It also spreads
+changes over lanes; that makes no changes, so there is nothing to count.
 """
 
 from __future__ import annotations
@@ -16,5 +16,5 @@ def changes_of_events() -> ChangeMaker | None:
 
 
 def spreader() -> ChangeMaker | None:
-    """The loop for who only spreads changes over lanes; None without the accelerator."""
+    """The loop that only spreads changes over lanes; None without the accelerator."""
     return change_maker(0, 0)

@@ -1,8 +1,8 @@
 """How far everything is committed: the low-water mark over transactions that finish in any order.
 
 The dispatcher opens one ticket per transaction, in source order, and closes it with the number of changes it gave to
-the lanes; the lanes count them down as their batches commit, in any order and possibly before the ticket is closed.
-The mark stands at the end of the last transaction before which every ticket is finished. It is the only source of L.
+the lanes. The lanes count down as their batches commit, in any order, possibly before the ticket is closed. The mark is
+at the end of the last transaction up to which every ticket is finished. It is the only source of L.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ from dm.position import Position
 
 @dataclass(slots=True)
 class Ticket:
-    """One transaction under way."""
+    """One open transaction."""
 
     end: Position
     timestamp: int
     begin: Position | None = None
-    number: int = 0  # in the order of the source
+    number: int = 0  # in source order
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
-    begun: bool = False  # something of it is committed, or may be
+    begun: bool = False  # a part of it is, or may be, committed
     divided: bool = False  # changes of one row may have gone to the lanes at two times
 
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """Everything up to `position` is committed; `timestamp` is the source's time of the last transaction in it."""
+    """Everything up to `position` is committed; `timestamp` is the source's time of its last transaction."""
 
     position: Position
     timestamp: int
 
 
 class CompletionTracker:
-    """Tickets in source order and the mark behind the finished ones."""
+    """Tickets in source order, and the mark after the finished ones."""
 
     def __init__(self, start: Position) -> None:
         self._lock = threading.Lock()
@@ -56,14 +56,14 @@ class CompletionTracker:
         return ticket
 
     def close(self, ticket: Ticket, given: int) -> None:
-        """All changes of the transaction, `given` in number, are with the lanes."""
+        """All changes of the transaction, `given` in number, are in the lanes."""
         with self._lock:
             ticket.open += given
             ticket.closed = True
             self._advance()
 
     def committed(self, counts: Iterable[tuple[Ticket, int]]) -> None:
-        """One target transaction committed; `counts`: tickets, each any number of times, with changes of theirs."""
+        """One target transaction committed; `counts`: tickets, each repeatable, with their numbers of changes."""
         with self._lock:
             for ticket, count in counts:
                 ticket.open -= count
@@ -86,5 +86,5 @@ class CompletionTracker:
 
     @property
     def under_way(self) -> int:
-        """Transactions opened and not behind the mark."""
+        """Transactions opened and not covered by the mark."""
         return len(self._under_way)

@@ -1,10 +1,10 @@
-"""Which worker a change must go to so that changes with a key in common keep their order.
+"""Which worker a change must go to, so that changes with a common key keep their order.
 
-Every key remembers the worker it was last given to; one worker applies what it gets in order. A change none of whose
-keys is held may go to any worker, one whose keys are all held by the same worker must go there. If two workers hold
-keys of it, neither may have it before the other is done: that is a conflict, and the caller waits until all workers
-are idle, calls `clear` and places the change again. Since the map knows keys and not whether their change is still
-waiting, it only grows; at `limit` keys it reports a conflict too, which empties it.
+Every key is mapped to the worker that got it last; a worker applies its changes in order. A change without a mapped key
+may go to any worker. A change whose keys all map to one worker must go there. If its keys map to two workers, neither
+may have the change before the other is done. That is a conflict: the caller waits until all workers are idle, calls
+`clear` and places the change again. The map does not know whether a key's change is still waiting, so it only grows. At
+`limit` keys it also reports a conflict, which empties it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class ConflictDetector:
         self._turn = -1
         self._maker = spreader()
         self._holder: dict[Key, int] = {}
-        self._alone = False  # a change with an unknown key is out: nothing may be placed beside it
+        self._alone = False  # a change with an unknown key is out: no change may run beside it
         self.conflicts = 0
         self.overflows = 0
 
@@ -74,9 +74,9 @@ class ConflictDetector:
         return worker
 
     def place_all(self, changes: list[RowChange], at: int, room: Room) -> tuple[Sequence[Part], int]:
-        """The changes from a place on by worker, and the place of the first that needs `place`, or has no room.
+        """The changes from a place on by worker, and the place of the first one that needs `place` or has no room.
 
-        For changes of the compiled loop: their keys are known, and none is unknown.
+        For changes of the compiled loop: their keys are all known.
         """
         if self._maker is None or self._alone:
             return (), at

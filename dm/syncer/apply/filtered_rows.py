@@ -1,8 +1,8 @@
-"""The rows that expression filters leave of a part of a transaction, asked for together.
+"""The rows that expression filters keep of a part of a transaction, asked for together.
 
-A filter that the target evaluates costs a way there and back. A transaction of many small statements has as many
-row events, so what is asked about the first of a table is asked about all of the part that are alike: the same table,
-kind and second. Their rows are kept until the place of each has come: the lanes get them in the source's order.
+A filter that the target evaluates costs a round trip. A transaction of many small statements has as many row events. So
+one question covers all alike events of the part: the same table, kind and second. Their rows are kept until their turn,
+so the lanes get them in the source's order.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 
 
 class FilteredRows:
-    """Of one part at a time; belongs to the dispatcher."""
+    """For one part at a time; belongs to the dispatcher."""
 
     def __init__(self) -> None:
         self._items: Sequence[RowsItem] = ()
         self._known: dict[int, tuple[SourceTable, list[RowPair]]] = {}  # by the number of the event
 
     def begin(self, items: Sequence[RowsItem]) -> None:
-        """Another part."""
+        """Start another part."""
         self._items = items
         self._known.clear()
 
     def pairs(self, at: int, table: SourceTable, transaction: SourceTransaction, *, safe: bool) -> list[RowPair]:
-        """The rows of an event before and after, without those that are left out; raises DMError."""
+        """The rows of an event before and after, without those filtered out; raises DMError."""
         row_filter = table.row_filter
         if row_filter is None or not row_filter.asks:
             return table.wanted(self._items[at : at + 1], transaction, safe=safe)[0]
         owner, pairs = self._known.pop(at, (None, []))
         if owner is table:
             return pairs
-        # Not known yet, or the table was learned anew in between.
+        # Unknown so far, or the table was learned again in between.
         alike = [at, *self._alike(at)]
         wanted = table.wanted([self._items[number] for number in alike], transaction, safe=safe)
         for number, kept in zip(alike[1:], wanted[1:], strict=True):

@@ -1,8 +1,8 @@
-"""Who may have a target transaction open: normally all lanes, after a deadlock one alone.
+"""Which lanes may have an open target transaction: normally all, after a deadlock one alone.
 
-Lanes hold disjoint keys, yet InnoDB locks more than keys: a REPLACE on a table with a second unique key locks gaps
-beside the rows, so two lanes can deadlock again and again on rows that have nothing in common. A transaction that was
-rolled back that way is tried again alone, when the others have finished theirs; then nothing of ours is in its way.
+Lanes hold disjoint keys, yet InnoDB locks more than keys. A REPLACE on a table with a second unique key locks gaps
+beside the rows, so two lanes can deadlock again and again on unrelated rows. A transaction that was rolled back that
+way is retried alone, when the others have finished. Then nothing of ours blocks it.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 
 
 class Gate:
-    """A lock that many hold together or one holds alone; who wants it alone goes before newcomers."""
+    """A lock that many hold together or one holds alone; a thread that wants it alone precedes newcomers."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._inside = 0
         self._alone = False
-        self.waiting_alone = 0  # who wants it alone and does not have it yet
+        self.waiting_alone = 0  # threads that want it alone and do not have it yet
         self.times_alone = 0
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""How much memory the conflict detector's keys take, by samples: a key may be a number or a text of kilobytes."""
+"""The memory of the conflict detector's keys, estimated by samples: a key may be a number or kilobytes of text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KeyMemory:
         return self.used > self._limit
 
     def placed(self, sample: RowChange, count: int) -> None:
-        """Count so many changes like the sample."""
+        """Count so many changes of the sample's size."""
         self._since += count
         if self._since >= _SAMPLE_CHANGES:
             self._since = 0

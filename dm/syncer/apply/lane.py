@@ -1,9 +1,9 @@
 """A lane: one target session with its bounded queue, applied in order by one thread.
 
-The queue is bounded by changes, all queues together by the memory quota; a full queue makes the dispatcher wait, so a
-slow target holds the reader back and memory stays where the configuration put it. A batch is whatever is waiting when
-the session is free, at most so many changes: a single change leaves at once, a backlog leaves in full batches, and no
-timer is involved. (What is waiting here was put together before: see `dm.syncer.apply.placement`.)
+Changes bound each queue, and the memory quota bounds all queues together. A full queue blocks the dispatcher. So a slow
+target holds the reader back, and memory stays within the configuration. A batch is whatever is waiting when the session
+is free, up to a limit: a single change is sent at once, a backlog in full batches, without a timer. (Waiting changes
+were grouped before: see `dm.syncer.apply.placement`.)
 """
 
 from __future__ import annotations
@@ -25,47 +25,47 @@ class LaneJob:
     changes: list[RowChange]
     ticket: Ticket
     end: Position
-    cost: int = 0  # of memory, given back when they are committed
-    stream: ChangeStream | None = None  # instead of changes, where those are too many to be held
+    cost: int = 0  # memory, returned when they are committed
+    stream: ChangeStream | None = None  # instead of changes, if those are too many to hold
 
     @property
     def count(self) -> int:
-        """How many changes it counts as."""
+        """The number of changes it counts as."""
         return len(self.changes) or 1
 
 
 class ChangeQueue:
-    """What one lane still has to do."""
+    """The pending work of one lane."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._jobs: deque[LaneJob] = deque()
-        self._refused: list[LaneJob] = []  # put when it was closed
+        self._refused: list[LaneJob] = []  # put after it was closed
         self._waiting = 0  # changes in the queue
-        self._running = 0  # changes in the batch under way
+        self._running = 0  # changes in the running batch
         self._changed = threading.Condition()
         self._closed = False
-        self._last = 0  # when closed: what was in the source before the transaction of this number is still given out
+        self._last = 0  # when closed: what precedes this transaction in the source is still applied
         self._more = False  # when closed: the dispatcher may still hold some of that
-        self.waited_for = False  # somebody wants to put a job and there is no room
+        self.waited_for = False  # a thread waits for room
 
     @property
     def closed(self) -> bool:
-        """Whether the lane takes nothing more."""
+        """Whether the lane is closed."""
         return self._closed
 
     @property
     def load(self) -> int:
-        """Changes waiting or under way."""
+        """Changes waiting or being applied."""
         return self._waiting + self._running
 
     @property
     def busy(self) -> bool:
-        """Whether a batch is under way."""
+        """Whether a batch is running."""
         return self._running > 0
 
     def put(self, *jobs: LaneJob) -> bool:
-        """Add jobs, waiting for room; False when the lane was closed and does not end with all of these."""
+        """Add jobs, waiting for room; False when the lane is closed and refuses some of these."""
         with self._changed:
             while self._waiting >= self._capacity and not self._closed:
                 self.waited_for = True
@@ -79,10 +79,10 @@ class ChangeQueue:
             return len(taken) == len(jobs)
 
     def take(self, limit: int, *, whole_jobs: bool) -> list[LaneJob]:
-        """Wait for work and take up to `limit` changes; empty when the lane is closed and has nothing to end with.
+        """Wait for work and take up to `limit` changes; empty when the lane is closed and has no work left.
 
-        A job is never divided: what the source committed at once stays together where all of it is one job. With
-        `whole_jobs` none is joined with another either; a stream never is.
+        A job is never divided: if a source transaction is one job, it stays together. With `whole_jobs` jobs are not
+        joined either; a stream never is.
         """
         with self._changed:
             while not self._jobs and (not self._closed or self._more):
@@ -116,14 +116,14 @@ class ChangeQueue:
             self._changed.notify_all()
 
     def wait_idle(self, timeout: float) -> bool:
-        """Wait until nothing is waiting or under way; False on time-out or when closed with work left."""
+        """Wait until nothing is waiting or running; False on time-out or when closed with work left."""
         with self._changed:
             return self._changed.wait_for(lambda: self.load == 0 or self._closed, timeout) and self.load == 0
 
     def close(self, before: int = 0) -> None:
-        """Give up what is waiting, but for transactions of the source before number `before`, and wake everybody.
+        """Drop waiting jobs, except for transactions of the source before number `before`, and wake all threads.
 
-        Of those, the dispatcher may still put what it holds, until it says `end`.
+        Of those, the dispatcher may still put what it holds, until it calls `end`.
         """
         with self._changed:
             self._more = before > 0 and (self._more or not self._closed)

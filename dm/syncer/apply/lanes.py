@@ -1,7 +1,7 @@
 """All lanes of a run: where a change goes, and how to wait until everything given is committed.
 
-Order (design, "Order"): changes that share a key go to the same lane; where that is impossible, because their keys are
-held by two lanes, everything is drained first. Changes of tables without a usable key go to the one ordered lane.
+Order (design, "Order"): changes that share a key go to the same lane. If that is impossible, because two lanes hold
+their keys, everything is drained first. Changes of tables without a usable key go to the one ordered lane.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.rest import Rest
 
-# While one in so many lanes is at work, nothing is handed over that is no full batch.
+# While one in so many lanes is busy, only full batches are handed over.
 _LANES_PER_SMALL_BATCH = 8
-# Parts of the memory that all lanes share: what a batch may grow to, and what may be held back for all of them.
+# Shares of the lanes' common memory: the limit of a batch, and of all that is held back.
 _BATCH_SHARE = 16
 _HELD_SHARE = 4
 _LEAST_HELD = 2 << 20
 _LAST_BATCH_SECONDS = 0.5
-# How long the lanes may take for what lies before a transaction that failed.
+# How long the lanes may take for what precedes a failed transaction.
 _BEFORE_FAILURE_SECONDS = 5.0
 
 
@@ -42,15 +42,15 @@ class Stopped(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BatchSizes:
-    """How much is collected before something is done about it."""
+    """Limits for collected changes."""
 
-    batch: int  # changes that make a batch
-    largest: int  # changes that a batch may grow to in a backlog
-    key_bytes: int  # memory of the keys that the conflict detector knows
+    batch: int  # changes in a batch
+    largest: int  # changes in a batch during a backlog, at most
+    key_bytes: int  # memory of the conflict detector's keys
 
 
 class Lanes:
-    """Places changes on worker lanes and the keyless lane; has what is held back handed over when the source rests."""
+    """Places changes on worker lanes and the keyless lane; sends what is held back when the source rests."""
 
     def __init__(
         self,
@@ -74,10 +74,10 @@ class Lanes:
         self._detector = ConflictDetector(len(self._workers) or 1, choose=lambda: placement.filling)
         self._few = max(1, len(self._workers) // _LANES_PER_SMALL_BATCH)
         self._rest = rest
-        self.memory = memory  # of the changes that are with the lanes; of those held back as `unfinished`
+        self.memory = memory  # of the changes in the lanes; those held back count as `unfinished`
         self._keys = KeyMemory(sizes.key_bytes)
         self.conflicts = 0
-        self.draining = False  # the dispatcher waits for what the lanes have
+        self.draining = False  # the dispatcher waits for the lanes' work
         self._ends_before = False
 
     def start(self) -> None:
@@ -86,7 +86,7 @@ class Lanes:
             lane.start()
 
     def place(self, change: RowChange, cost: int, ticket: Ticket, end: Position) -> None:
-        """Give one change of a keyed table to the lane its keys demand; `cost` is the memory it takes."""
+        """Give one change of a keyed table to the lane that its keys require; `cost` is its memory."""
         self._reserve(cost)
         self._place(change, cost, ticket, end)
 
@@ -103,9 +103,9 @@ class Lanes:
             self._forget_keys(ticket)
 
     def place_all(self, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> None:
-        """Give changes of the compiled loop to the lanes their keys demand; each takes so much memory.
+        """Give changes of the compiled loop to the lanes that their keys require; each takes so much memory.
 
-        Behind each hand-over they are asked about anew: it may have been one that forgets all keys.
+        After each hand-over the lanes are computed again: it may have cleared all keys.
         """
         at, count = 0, len(changes)
         self._reserve(cost * count)
@@ -126,7 +126,7 @@ class Lanes:
                 self._forget_keys(ticket)
 
     def source_rests(self) -> None:
-        """Hand over what is held back, unless enough lanes are at work: see `dm.syncer.stream.rest`."""
+        """Hand over what is held back, unless enough lanes are busy: see `dm.syncer.stream.rest`."""
         waiting = self._placement.waiting
         if not waiting:
             self._rest.feed()
@@ -157,13 +157,13 @@ class Lanes:
             raise Stopped
 
     def _reserve(self, cost: int) -> None:
-        # What the lanes have comes back as they commit, what is held back only if they get it.
+        # The lanes' memory comes back as they commit; memory held back does so only after a hand-over.
         if not self.memory.block_acquire(cost, unfinished=True):
             self._hand_over_all()
             self._acquire(cost, unfinished=True)
 
     def _acquire(self, cost: int, *, unfinished: bool = False) -> None:
-        # When the lanes have nothing, nobody can be waited for.
+        # When the lanes have no work, there is nothing to wait for.
         if not self.memory.block_acquire(cost, unfinished=unfinished):
             if self.memory.closed:
                 raise Stopped
@@ -176,7 +176,7 @@ class Lanes:
             raise Stopped
 
     def stream_keyless(self, stream: ChangeStream, ticket: Ticket, end: Position) -> None:
-        """Have the ordered lane decode and apply the keyless changes of one transaction, as one target transaction."""
+        """Have the ordered lane decode and apply one transaction's keyless changes, as one target transaction."""
         if not self._keyless.queue.put(LaneJob([], ticket, end, stream=stream)):
             raise Stopped
 
@@ -202,17 +202,17 @@ class Lanes:
         self.draining = False
 
     def drain_within(self, seconds: float) -> None:
-        """Wait for everything given, but not longer; raises DMError `lane-stalled`."""
+        """Wait for everything given, at most this long; raises DMError `lane-stalled`."""
         self._hand_over_all()
         for lane in (*self._workers, self._keyless):
             if not lane.queue.wait_idle(timeout=seconds):
                 raise DMError("lane-stalled", seconds=seconds)
 
     def end_before(self, ticket: Ticket) -> None:
-        """Begin nothing more but what the source committed before this transaction, which cannot be applied.
+        """Begin nothing except what the source committed before this transaction, which can't be applied.
 
-        Lanes run apart from each other, so an earlier transaction may fail too, and later. That is the one to tell the
-        user: a way out of the other one would lead to this one.
+        Lanes run independently, so an earlier transaction may also fail, and later. The user must learn of that one:
+        fixing the other one would only lead to it.
         """
         self._ends_before = True
         self.memory.close()
@@ -220,13 +220,13 @@ class Lanes:
             lane.end_before(ticket)
 
     def give_up(self) -> None:
-        """Begin nothing more in any lane, and wake whoever waits for one."""
+        """Begin nothing more in any lane, and wake all threads that wait for one."""
         self.memory.close()
         for lane in (*self._workers, self._keyless):
             lane.give_up()
 
     def close(self) -> None:
-        """End all lanes, giving up what is not committed."""
+        """End all lanes, dropping what is not committed."""
         lanes = (*self._workers, self._keyless)
         if self._ends_before:
             for number in self._placement.waiting:
@@ -243,7 +243,7 @@ class Lanes:
             lane.close()
 
     def take_undone(self) -> list[LaneJob]:
-        """When closed: what was meant for the workers and is surely not committed."""
+        """When closed: what was given to the workers and is surely not committed."""
         held = [job for number in self._placement.waiting for job in self._placement.take(number)]
         return [*(job for lane in self._workers for job in lane.undone), *held]
 
@@ -254,12 +254,12 @@ class Lanes:
 
     @property
     def memory_used(self) -> int:
-        """What the changes take that are with the lanes or held back for them, and the keys the detector knows."""
+        """Memory of the changes in the lanes or held back for them, and of the detector's keys."""
         return self.memory.used + self._keys.used
 
     @property
     def batch_seconds(self) -> float:
-        """How long the oldest batch under way has taken so far; 0 when there is none."""
+        """How long the oldest running batch has taken so far; 0 when there is none."""
         return max(lane.batch_seconds for lane in (*self._workers, self._keyless))
 
     @property
@@ -277,14 +277,14 @@ class Lanes:
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Which part of the worker lanes has a batch under way, and which is inside its COMMIT; the busiest at least.
+        """The share of the worker lanes with a running batch, and inside its COMMIT; at least the busiest lane's.
 
-        The ordered lane counts as all of them while it is the only one that works, since others may wait for it.
+        The ordered lane counts as all of them while it works alone, since others may wait for it.
         """
         lanes = [lane for lane in self._workers if lane.queue.busy]
         if self._keyless.queue.busy and not lanes:
             return 1.0, float(self._keyless.committing)
-        count = len(self._workers) or 1  # none where transactions are kept whole
+        count = len(self._workers) or 1  # none if transactions are kept whole
         return len(lanes) / count, sum(lane.committing for lane in lanes) / count
 
     @property
@@ -300,7 +300,7 @@ class Lanes:
 
     @property
     def compacted(self) -> int:
-        """Of these, changes that a later one of the same row stood for (`compact`)."""
+        """Of these, changes replaced by a later change of the same row (`compact`)."""
         return sum(lane.compacted for lane in (*self._workers, self._keyless))
 
     @property
@@ -310,5 +310,5 @@ class Lanes:
 
     @property
     def retries(self) -> int:
-        """Target transactions that the server rolled back (deadlocks, lock waits) and that were tried again."""
+        """Target transactions that the server rolled back (deadlocks, lock waits) and that were retried."""
         return sum(lane.retries for lane in (*self._workers, self._keyless))

@@ -1,11 +1,11 @@
 """What is known of each table map's table: learned from both sides once, kept until a DDL.
 
-All that depends only on the table and on its structure is worked out here: whether which kinds of events are wanted,
+Everything that depends only on the table and its structure is computed here: whether which kinds of events are wanted,
 the decoder, the plan of the conversion, the row filter.
 
-Source tables that are merged into one must agree in what their keys are read from (`dm.changes.shared_keys`). They are
-learned one by one, so one of them may show that the plans of the others don't do. Everything placed is then awaited,
-as before a DDL, and those are learned again.
+Source tables that are merged into one must agree on the columns of their keys (`dm.changes.shared_keys`). They are
+learned one by one, so one of them may show that the plans of the others are not usable. Then everything placed is
+awaited, as before a DDL, and those are learned again.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SourceSide:
 
 @dataclass(frozen=True, slots=True)
 class TargetSide:
-    """What is known of the target's tables, and whom expression filters ask."""
+    """What is known of the target's tables, and the evaluator of expression filters."""
 
     schemas: TargetSchemas
     names: TargetNames
@@ -82,12 +82,12 @@ class LearnedTables:
         self._lanes = lanes
         self.forms = forms
         self.known: dict[int, SourceTable] = {}
-        self.direct: dict[int, DirectTable] = {}  # of these, those that the compiled loop takes
-        self._same: dict[bytes, SourceTable] = {}  # the same by what their table maps say behind the table's id
-        self._shared: dict[TableName, SharedKeys] = {}  # by target table, of all plans made since a DDL
+        self.direct: dict[int, DirectTable] = {}  # of these, those for the compiled loop
+        self._same: dict[bytes, SourceTable] = {}  # the same, by their table maps after the table's id
+        self._shared: dict[TableName, SharedKeys] = {}  # by target table, of all plans since the last DDL
 
     def forget(self) -> None:
-        """Drop everything derived from structures; called behind every DDL, which has waited for everything placed."""
+        """Drop everything derived from structures; called after every DDL, which has awaited everything placed."""
         self._clear()
         self._shared.clear()
         self._target.names.forget()
@@ -98,18 +98,18 @@ class LearnedTables:
         self.direct.clear()
 
     def learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
-        """The table of a table map that is not `known`; None where these rows are not wanted. Raises DMError."""
+        """The table of a table map that is not `known`; None if these rows are unwanted. Raises DMError."""
         name, position = TableName(table_map.schema, table_map.table), transaction.end
         point = self._points.get(name)
         if point is not None and point.has_processed(transaction.gtid, position):
-            # Rows from before the table's own point may still have the structure from before a DDL in that window, and
-            # a table that vanished in it has no structure any more. Both end before the point.
+            # Rows before the table's own point may still have the structure from before a DDL in that window. A table
+            # that vanished in it has no structure any more. Both cases end before the point.
             return None
         if point is not None and transaction.begin.is_behind(point):
-            point = None  # it was passed
+            point = None  # it is passed
         known = self._same.get(table_map.behind_id)
         if known is not None:
-            # The source has opened it again. Its old id does not come any more, or else it is learned anew.
+            # The source has opened it again. Its old id does not return, or is then learned again.
             del self.known[id(known.table_map)]
             self.direct.pop(id(known.table_map), None)
             return self._keep(replace(known, table_map=table_map))
@@ -161,7 +161,7 @@ class LearnedTables:
         before = shared.size
         plan = build_plan(schema, wire, target, self._target.options, constants, shared)
         if shared.size > before and shared.plans > 1:
-            # What was placed has keys that those of this plan don't meet, or went to other lanes.
+            # Placed changes have keys that the keys of this plan don't meet, or are in other lanes.
             self._lanes.drain(ticket)
             for table in [table for table in self.known.values() if table.plan.target == name]:
                 del self.known[id(table.table_map)], self._same[table.table_map.behind_id]

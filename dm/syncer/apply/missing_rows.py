@@ -1,4 +1,4 @@
-"""Rows that an UPDATE or DELETE did not find, where the task file says to go on: counted, shown and logged."""
+"""Rows that an UPDATE or DELETE did not find while the task file says to continue: counted, shown and logged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class MissingRows:
         self._last = ""
 
     def add(self, changes: Sequence[RowChange], end: Position) -> None:
-        """Count changes of one committed target transaction; `end`: of its last source transaction."""
+        """Count changes of one committed target transaction; `end` is that of its last source transaction."""
         if not changes:
             return
         change = changes[-1]
@@ -37,7 +37,7 @@ class MissingRows:
 
     @property
     def total(self) -> int:
-        """All of this run."""
+        """All counts of this run."""
         with self._lock:
             return sum(self._tables.values())
 

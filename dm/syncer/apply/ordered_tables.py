@@ -1,4 +1,4 @@
-"""Which way the changes of a target table go in this run, where runs before have gone one (`dm.progress`)."""
+"""How the changes of a target table are routed in this run, given the routes of earlier runs (`dm.progress`)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ Store = Callable[[TableName, OrderedSince], None]
 
 
 class OrderedTables:
-    """What is stored of them, and kept up to date; belongs to the dispatcher.
+    """The stored routes, kept up to date; belongs to the dispatcher.
 
-    `replays`: something beyond the checkpoint may be done already. `whole`: nothing of a
-    transaction is done before all of it.
+    `replays`: something beyond the checkpoint may be done already. `whole`: no transaction is done in part.
     """
 
     def __init__(
@@ -30,18 +29,18 @@ class OrderedTables:
         self._reached = record.reached if record.kept else None
         self._done = record.done
         self._taken_again = record.taken_again
-        self._by_key: set[TableName] = set()  # what this run has, before it was past `done`
+        self._by_key: set[TableName] = set()  # what this run changed by key, before it was past `done`
         self._replays = replays
         self._whole = whole
         self._store = store
 
     def settle(self) -> None:
-        """A DDL has waited for everything; tables may go another way behind it."""
+        """A DDL has waited for everything; tables may change their route after it."""
         self._replays = False
         self._ahead.clear()
 
     def stored(self, table: TableName) -> bool:
-        """Whether the table has to go in order, whatever it is like now."""
+        """Whether the table has to be changed in order, whatever its structure is now."""
         return self._replays and table in self._tables
 
     def exact(self, table: TableName) -> bool:
@@ -49,9 +48,9 @@ class OrderedTables:
         return table in self._exact
 
     def is_done(self, table: TablePlan, transaction: SourceTransaction, number: int, *, lost_key: bool) -> bool:
-        """Whether these rows came before the table was changed in order; raises DMError.
+        """Whether these rows precede the table's switch to the ordered lane; raises DMError.
 
-        Where they begin to be, this is stored. `lost_key`: the table has no key at all, unlike the source's.
+        If they are the first to switch, this is stored. `lost_key`: unlike the source's, the table has no key at all.
         """
         if table.target not in self._tables:
             return self._begin(table, transaction, number, lost_key=lost_key)
@@ -65,7 +64,7 @@ class OrderedTables:
         return _within(transaction, since.begin)
 
     def learned(self, plan: TablePlan, begin: Position) -> None:
-        """The table is as the plan says from this transaction on; what came before is committed. Raises DMError."""
+        """The table follows the plan from this transaction on; earlier changes are committed. Raises DMError."""
         if plan.ordered:
             return
         if self._done is not None and not begin.covers(self._done):
@@ -83,8 +82,8 @@ class OrderedTables:
             self._store(plan.target, since)
             return True
         reached = self._reached
-        # Of the transaction that earlier runs have reached last, they may not have come to these rows. Then the table
-        # never had a key, or it has one by which a row that is there twice is refused.
+        # Earlier runs may not have reached these rows of their last transaction. Then the table never had a key, or its
+        # key refuses a row that exists twice.
         if reached is not None and _within(transaction, reached) and (lost_key or not _ends_at(transaction, reached)):
             raise _out_of_order(plan, reached, transaction)
         gtid = "" if transaction.gtid is None else str(transaction.gtid)

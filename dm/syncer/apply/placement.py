@@ -1,24 +1,24 @@
-"""What was placed on the worker lanes and not handed over to them yet: how batches come to be.
+"""Changes placed on the worker lanes and not handed over yet: how batches form.
 
-A target transaction costs two round trips and a commit, whatever it holds, and each of them wakes a thread here and one
-there. So a change that is followed by others shall wait for them, and one that is not shall wait for nothing. Nobody
-can know what the source does next, but two things can be seen: whether the reader has more, and whether lanes are at
-work.
+A target transaction costs two round trips and a commit, whatever its size, and each round trip wakes a thread here and
+one there. So a change with followers should wait for them, and a change without followers should not wait. The source's
+next step is unknown, but two things are visible: whether the reader has more, and whether lanes are busy.
 
-- One lane is filled after the other, up to a batch: the changes of a small transaction stay together, and a backlog
-  leaves in full batches. (Only changes that share a key with earlier ones go where those went.)
-- The next one to fill is one that has nothing to do: one that something is held back for, which would wait for company
-  otherwise, else the first; and where all have to do, the one behind. So there are no more lanes at work than
-  it takes to keep the target busy, and changes of one row, or of one transaction, meet in one of them more often: fewer
-  jobs, and more that one statement says. A target far away keeps lanes waiting, so more of them are filled.
-- The longer the source does not rest, the larger is a batch: an eighth of what has come since, within limits. That much
-  later than with small ones the last lane is done, and round trips, commits and statements become few. Rests undo it.
-- When the reader has nothing more, what there is leaves at once, as long as few lanes are at work. When they are, it
-  waits for one of them to end: what arrives meanwhile goes with it. So a single transaction goes out as it comes, and
-  batches grow by themselves with the rate, before there is any backlog.
+- One lane is filled after another, up to a batch. So the changes of a small transaction stay together, and a backlog is
+  sent in full batches. (Only changes that share a key with earlier ones follow those.)
+- The next lane to fill is an idle one: preferably one with held-back changes, which would otherwise wait for more; if
+  all lanes are busy, the next in turn. So only as many lanes are busy as the target needs, and changes of one row, or
+  of one transaction, meet in one lane more often. That makes fewer jobs, and one statement covers more changes. A
+  distant target keeps lanes waiting, so more of them are filled.
+- The longer the source does not rest, the larger a batch is: an eighth of what has arrived since, within limits. The
+  last lane finishes that much later than with small batches; in return round trips, commits and statements become few.
+  Rests undo this.
+- When the reader has no more and few lanes are busy, partial batches are sent at once. If many are busy, they wait
+  until a lane ends its batch, and later arrivals join them. So a single transaction is sent as it comes, and batches
+  grow with the rate, before there is any backlog.
 
-What waits here counts against the memory of the lanes. It comes back only if it is handed over, so it is a part of it
-that leaves the lanes enough to work with.
+Held-back changes count against the memory of the lanes. This memory comes back only after a hand-over, so its limit is
+a part that leaves the lanes enough to work with.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ _PARTS: Final = 8
 
 
 class Placement:
-    """The jobs in the making, one list for each worker lane; belongs to the dispatcher.
+    """The unfinished jobs, one list for each worker lane; belongs to the dispatcher.
 
-    A batch has `batch` changes at least, and in a backlog up to `largest` of them or `share` bytes of memory. All that
-    is held back takes `most` bytes at most.
+    A batch has at least `batch` changes, and in a backlog up to `largest` of them or `share` bytes of memory.
+    Everything held back takes at most `most` bytes.
     """
 
     def __init__(
         self, lanes: int, batch: int, *, largest: int, share: int, most: int, idle: Callable[[int], bool]
     ) -> None:
         self._jobs: list[list[LaneJob]] = [[] for _ in range(lanes)]
-        self._left: list[Ticket | None] = [None] * lanes  # whose changes each lane was handed last
+        self._left: list[Ticket | None] = [None] * lanes  # the transaction of the last change handed to each lane
         self._counts = [0] * lanes
         self._costs = [0] * lanes
         self._batch = self._full = batch
-        self._taken = 0  # since the source rested, and half of what was before
+        self._taken = 0  # since the source rested, plus half of what was before
         self._largest = largest
         self._share = share
         self._most = most
@@ -61,12 +61,12 @@ class Placement:
         """The lane that takes what may go to any."""
 
     def room(self, cost: int) -> Room:
-        """How much the lanes take of changes that need so much memory each, until one is `ready`."""
+        """How many changes of so much memory the lanes take, until one is `ready`."""
         most = max(1, -(-(self._most - self.cost) // max(cost, 1)))
         return Room(self._counts, self._costs, cost, self._batch, self._full, self._share, most)
 
     def add(self, lane: int, changes: list[RowChange], cost: int, ticket: Ticket, end: Position) -> bool:
-        """Put changes, of so much memory together, into the lane's job of their transaction; whether one is `ready`."""
+        """Add changes, of so much memory together, to the lane's job of their transaction; whether one is `ready`."""
         jobs = self._jobs[lane]
         if jobs and jobs[-1].ticket is ticket:
             job = jobs[-1]
@@ -83,7 +83,7 @@ class Placement:
 
     @property
     def ready(self) -> list[int]:
-        """The lanes to hand over to: those with a full batch, that of most memory when all together take too much."""
+        """The lanes to hand over to: those with a full batch; if all together take too much, the largest."""
         if self.cost >= self._most:
             return [max(range(len(self._costs)), key=self._costs.__getitem__)]
         return [
@@ -93,9 +93,9 @@ class Placement:
         ]
 
     def rested(self) -> None:
-        """The source has nothing more for now, and nothing is held back: the next batches are smaller.
+        """The source has no more for now, and nothing is held back: the next batches are smaller.
 
-        But not small at once: a reader that is about as fast as the dispatcher rests for a moment now and then.
+        But not small at once: a reader about as fast as the dispatcher rests for a moment now and then.
         """
         self._taken //= 2
         self._full = self._grown()
@@ -105,19 +105,19 @@ class Placement:
 
     @property
     def waiting(self) -> list[int]:
-        """The lanes that something is held back for."""
+        """The lanes with held-back changes."""
         return [lane for lane, count in enumerate(self._counts) if count]
 
     def cost_of(self, lane: int) -> int:
-        """What is held back for the lane takes so much memory."""
+        """The memory of the lane's held-back changes."""
         return self._costs[lane]
 
     def count_of(self, lane: int) -> int:
-        """So many changes are held back for the lane."""
+        """The number of the lane's held-back changes."""
         return self._counts[lane]
 
     def take(self, lane: int) -> list[LaneJob]:
-        """The lane's jobs, no longer held here; another lane is filled from now on if it was this one's turn."""
+        """Take the lane's jobs; if it was being filled, another lane is filled from now on."""
         self.cost -= self._costs[lane]
         self.held -= self._counts[lane]
         self._taken += self._counts[lane]

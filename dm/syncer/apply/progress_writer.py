@@ -37,7 +37,7 @@ FRESH_SECONDS = 3 * ASK_SECONDS  # a word that is older proves nothing about now
 
 @dataclass(frozen=True, slots=True)
 class CheckpointSources:
-    """What a checkpoint is made of."""
+    """The parts of a checkpoint."""
 
     completions: CompletionTracker
     safe_mode: SafeModeWindow
@@ -47,11 +47,11 @@ class CheckpointSources:
 
 @dataclass(frozen=True, slots=True)
 class AroundCheckpoints:
-    """Who is told of the position of a checkpoint, and when."""
+    """Callbacks with the position of a checkpoint."""
 
-    storing: Callable[[Position], None]  # before it is written; raises DMError where it must not be
-    stored: Callable[[Position], None]  # when it is written
-    regularly: Callable[[Position], None]  # at each turn of the timer, of the one that is stored
+    storing: Callable[[Position], None]  # before it is written; raises DMError to prevent that
+    stored: Callable[[Position], None]  # after it is written
+    regularly: Callable[[Position], None]  # at each turn of the timer, with the stored one
 
 
 class ProgressWriter:
@@ -104,16 +104,16 @@ class ProgressWriter:
 
     @property
     def write_seconds(self) -> float:
-        """How long the write under way has taken so far; 0 when there is none."""
+        """How long the running write has taken so far; 0 when there is none."""
         began = self._began
         return 0.0 if began is None else self._clock.monotonic() - began
 
     def start(self) -> None:
-        """Begin to write on the timer."""
+        """Start to write on the timer."""
         self._thread.start()
 
     def stop(self) -> None:
-        """End the timer; a write under way is finished first."""
+        """End the timer; a running write is finished first."""
         self._stop.set()
         self._wake.set()
         with self._heard:
@@ -154,18 +154,18 @@ class ProgressWriter:
                 if self.silent_seconds >= ASK_SECONDS or self._heard_at < self._wanted_at:
                     self.verify()
                 self._regularly(self._stored)
-        except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+        except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
             self._failed(error)
 
     def write(self) -> None:
         """Store the mark if it moved, or if more is known of its file."""
         with self._lock:
             position = self._completions.mark.position
-            # Behind a DDL the stored point is ahead of the mark for a moment; it must never go back.
+            # After a DDL the stored point is ahead of the mark for a moment; it must never go back.
             if not self._stored.covers(position):
                 self._store(position, {}, (), clear_intent=False)
             elif self._births.of(self._stored) != self._stored_birth:
-                self._store(self._stored, {}, (), clear_intent=False)  # its file was not read before
+                self._store(self._stored, {}, (), clear_intent=False)  # its file was unknown before
 
     def write_structures(
         self,
@@ -175,9 +175,9 @@ class ProgressWriter:
         injected: Operator | None = None,
         online: Mapping[TableName, OnlineRecord | None] | None = None,
     ) -> None:
-        """Store the point behind a DDL, the structures and records it left and the end of its intent.
+        """Store the point after a DDL, its structures and records, and the end of its intent.
 
-        With `injected` it was no event's but an operator's, which is done now.
+        With `injected` the statements are an operator's instead of an event's, and are done now.
         """
         with self._lock:
             self._executed()
@@ -185,7 +185,7 @@ class ProgressWriter:
             self._store(position, tables, gone, clear_intent=True, injected=done, online=online)
 
     def write_undone(self, transactions: Mapping[TransactionKey, UndoneKeys]) -> None:
-        """Store what the run leaves behind undone, and the mark before it."""
+        """Store what the run leaves undone, and the mark before it."""
         self.write()
         with self._lock:
             store_undone(self._writer.connection, self._writer.claim, transactions)
@@ -196,7 +196,7 @@ class ProgressWriter:
             store_ordered(self._writer.connection, self._writer.claim, table, since)
 
     def write_found(self, table: TableName, point: TablePoint) -> None:
-        """Store a structure that was found on the way; it is the one at L too, since a DDL moves L behind itself."""
+        """Store a structure found by the reader; it is also the one at L, since each DDL moves L past itself."""
         with self._lock:
             self._store(self._stored, {table: point}, (), clear_intent=False)
 
@@ -209,18 +209,18 @@ class ProgressWriter:
             self._announced = intent.changed
 
     def write_refusal(self) -> None:
-        """Store that the target refused what was announced."""
+        """Store that the target refused the announced piece."""
         with self._lock:
             self._announced = ()
             write_refusal(self._writer.connection, self._writer.claim)
 
     def _executed(self) -> None:
-        """What was announced last is done."""
+        """The last announced piece is done."""
         self.tables.add_ddl(self._announced)
         self._announced = ()
 
     def change_operators(self, request: Request) -> Change:
-        """Carry out what a person asks for, while the run goes on; raises DMError."""
+        """Carry out a person's request while the run continues; raises DMError."""
 
         def store(change: Change) -> None:
             claim = self._writer.claim

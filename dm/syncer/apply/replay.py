@@ -1,14 +1,14 @@
-"""How the changes of a transaction are applied, by what earlier runs may have done of it.
+"""How the changes of a transaction are applied, given what earlier runs may have done of it.
 
-A change is applied strictly, so that the target refuses what does not fit (a row that is there twice, a row that is not
-there), or in safe mode, which settles that in silence. There are three cases:
+A change is applied strictly, so that the target refuses what does not match (a duplicate row, a missing row), or in
+safe mode, which settles that silently. There are three cases:
 
-    FIRST_TIME    no earlier run has come to it, or none has done anything of it: strictly.
+    FIRST_TIME    no earlier run has reached it, or none has done any of it: strictly.
     AGAIN         earlier runs may have done any of it: in safe mode.
     in parts      earlier runs may have done all but certain changes, known by their keys (`dm.progress.undone`): those
                   strictly, the others in safe mode.
 
-Where the task file asks for safe mode, everything is AGAIN.
+If the task file asks for safe mode, everything is AGAIN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dm.syncer.stream.transaction import SourceTransaction
 
 @dataclass(frozen=True, slots=True)
 class Repetition:
-    """Whether changes are applied in safe mode; of those that are, which are strict all the same."""
+    """Whether changes are applied in safe mode; if so, which are still strict."""
 
     safe: bool
     but_for: UndoneKeys | None = None
@@ -34,7 +34,7 @@ AGAIN: Final = Repetition(safe=True)
 
 
 class Replay:
-    """Asked of each transaction in order; belongs to the dispatcher."""
+    """Asked about each transaction in order; belongs to the dispatcher."""
 
     def __init__(self, safe_mode: SafeModeWindow, undone: Undone) -> None:
         self.safe_mode = safe_mode
@@ -42,7 +42,7 @@ class Replay:
         self._known = bool(undone.transactions)  # the record of earlier runs does not grow
 
     def of(self, transaction: SourceTransaction) -> Repetition:
-        """How the transaction's changes are applied; from now on this run has come to it."""
+        """How the transaction's changes are applied; it counts as reached from now on."""
         safe_mode = self.safe_mode
         again = safe_mode.covers_change(transaction.begin)
         if not self._known:

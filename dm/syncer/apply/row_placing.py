@@ -1,4 +1,4 @@
-"""The way of row events: table -> what is known of it -> decode -> convert -> lanes."""
+"""From row events to lanes: look up the table, decode, convert, place."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from dm.syncer.stream.transaction import RowsItem, SourceTransaction
 
 @dataclass(frozen=True, slots=True)
 class DoneInOrder:
-    """What the ordered lanes of earlier runs have done beyond L; exactly that is not done again."""
+    """What the ordered lanes of earlier runs have done beyond L; exactly that is skipped."""
 
-    keyless: Position | None  # of the tables that go in order
-    atomic: Position | None  # of all tables, by a run that kept transactions whole
+    keyless: Position | None  # for tables changed in order
+    atomic: Position | None  # for all tables, by a run that kept transactions whole
 
 
 class RowPlacing:
@@ -53,23 +53,23 @@ class RowPlacing:
         self._atomic = atomic  # every table goes to the ordered lane
         self._maker = None if atomic else changes_of_events()
         self._filtered = FilteredRows()
-        # Of the transaction under way, behind its last DDL.
+        # Of the present transaction, after its last DDL.
         self._taken = 0  # row events
         self._collected = OrderedRows()
 
     def forget(self) -> None:
-        """Drop everything derived from structures; called behind every DDL."""
+        """Drop everything derived from structures; called after every DDL."""
         self._tables.forget()
         self._ordered.settle()
 
     def take(self, items: list[RowsItem], ticket: Ticket, transaction: SourceTransaction) -> int:
-        """Place the changes that go to any lane among these row events, collect those of the ordered one.
+        """Place the changes of these row events on worker lanes, and collect those for the ordered lane.
 
-        Gives how many were placed.
+        Returns how many were placed.
         """
         gtid, end = transaction.gtid, transaction.end
         if self._atomic_done is not None and self._atomic_done.has_processed(gtid, end):
-            return 0  # I9: neither by this way nor by the other
+            return 0  # I9: done already, on either route
         how = self._replay.of(transaction)
         safe, maker = how.safe, self._maker if how.but_for is None else None
         given = at = 0
@@ -120,8 +120,8 @@ class RowPlacing:
     def _collect(
         self, table: SourceTable, item: RowsItem, number: int, transaction: SourceTransaction, *, safe: bool
     ) -> None:
-        # The lane's row names what it has done exactly (I5): not again, and not one row less. After a switch of servers
-        # the same transactions may come in another order, so each one is asked about.
+        # The lane's row names exactly what it has done (I5): skip that, and not one row more. After a switch of servers
+        # the same transactions may come in another order, so each one is checked.
         ordered = table.plan.ordered
         if ordered and self._ordered.is_done(table.plan, transaction, number, lost_key=table.lost_key):
             return
@@ -139,9 +139,9 @@ class RowPlacing:
             collected.changes.clear()
 
     def finish(self, first: int, last: int, ticket: Ticket, transaction: SourceTransaction) -> int:
-        """Give what was collected from the items between these numbers to the keyless lane; gives how many jobs' worth.
+        """Give the changes collected between these items to the keyless lane; returns how many jobs they count as.
 
-        All of it is one target transaction.
+        They are one target transaction.
         """
         self._taken = 0
         collected = self._collected

@@ -1,6 +1,6 @@
 """When changes are applied idempotently: by position, from L until what is processed covers the bound B.
 
-DM's timer (`safe-mode-duration`) and its permanent switch (`safe-mode`) work on top, when the task file sets them.
+DM's timer (`safe-mode-duration`) and its permanent switch (`safe-mode`) add to this, if the task file sets them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dm.position import Position
 
 
 class SafeModeWindow:
-    """The reasons for safe mode that are in force; the dispatcher, the progress writer and the status share it."""
+    """The present reasons for safe mode; the dispatcher, the progress writer and the status share it."""
 
     def __init__(self, bound: Position | None, *, always: bool, seconds: float, clock: Clock) -> None:
         self._bound = bound
@@ -23,16 +23,16 @@ class SafeModeWindow:
         """Whether the transaction that begins at `begin` may have been applied already, in part or whole."""
         if self.wanted:
             return True
-        bound = self._bound  # another thread drops it
+        bound = self._bound  # another thread resets it
         return bound is not None and not begin.covers(bound)
 
     @property
     def wanted(self) -> bool:
-        """Whether it is on because the task file says so, whatever was applied already."""
+        """Whether the task file turns it on, whatever was applied already."""
         return self._always or (self._until is not None and self._clock.monotonic() < self._until)
 
     def bound_behind(self, position: Position) -> Position | None:
-        """The bound as it is to be stored with checkpoint `position`: None once the checkpoint covers it."""
+        """The bound to store with checkpoint `position`: None once the checkpoint covers it."""
         bound = self._bound
         if bound is not None and position.covers(bound):
             bound = self._bound = None

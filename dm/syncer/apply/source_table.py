@@ -1,4 +1,4 @@
-"""What is known of one table map's table: worked out once, kept until a DDL."""
+"""What is known of one table map's table: computed once, kept until a DDL."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ class SourceTable:
     wanted_kinds: dict[RowEvent, bool]
     row_filter: RowFilter | None
     point: Position | None
-    exact: bool = False  # it goes to the ordered lane, and did so in the runs before
+    exact: bool = False  # it is changed in order, and was so in earlier runs
     lost_key: bool = False  # the source's table has a key (`has_key`), and the target's has none
 
     def direct(self) -> DirectTable | None:
-        """The table for the compiled loop; None where it can't take it."""
+        """The table for the compiled loop; None if the loop can't take it."""
         if self.row_filter is not None or self.point is not None:
             return None
         kinds = {kind: KINDS[kind] if wanted else None for kind, wanted in self.wanted_kinds.items()}
@@ -65,7 +65,7 @@ class SourceTable:
             raise
 
     def wanted(self, items: Sequence[RowsItem], transaction: SourceTransaction, *, safe: bool) -> list[list[RowPair]]:
-        """Of events of one kind and second, the rows of each that no expression filter leaves out; raises DMError."""
+        """For events of one kind and second, the rows of each that expression filters keep; raises DMError."""
         pairs = [self.pairs(item, transaction, safe=safe) for item in items]
         if self.row_filter is None:
             return pairs
@@ -84,7 +84,7 @@ class SourceTable:
         return [_NOT_RAW] * count if found is None else found
 
     def ordered_changes(self, item: RowsItem, transaction: SourceTransaction, *, safe: bool) -> list[RowChange]:
-        """The wanted changes of an event of a table that goes to the ordered lane; what must not, is never `safe`."""
+        """The wanted changes of an event of a table in the ordered lane, never `safe` if that is forbidden."""
         kind = KINDS[item.rows.kind]
         safe = safe and self.plan.keyed and not (self.plan.cascades or self.exact)
         unchecked = self.unchecked(item, safe=safe)
@@ -96,7 +96,7 @@ class SourceTable:
         ]
 
     def unchecked(self, item: RowsItem, *, safe: bool) -> bool:
-        """Whether foreign keys are left out of account: the source did so, or rows of two times may stand together."""
+        """Whether foreign keys are not checked: the source did not, or rows of two moments may exist together."""
         return self.plan.linked and (safe or item.rows.foreign_keys_unchecked)
 
     def for_another_thread(self) -> SourceTable:

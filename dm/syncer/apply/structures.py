@@ -1,10 +1,10 @@
-"""Which structure a table had at the point of the binlog we read: found once, then followed through every DDL.
+"""Which structure a table had at the point of the binlog being read: found once, then followed through every DDL.
 
-The checkpoint holds the structures at L. A table that is not there yet (a task that starts from a position without a
-full load) has no witness of that moment, so two of today are asked and must agree: the source's present structure has
-to fit the table map exactly, and every column it names has to stand in the target's table, in the same order. Where
-the source logs FULL metadata the map itself names the columns and is the third witness. Anything else pauses; it is
-never guessed.
+The checkpoint holds the structures at L. If a table is not there yet (a task that starts from a position without a full
+load), nothing shows that moment's structure. So two present structures are read and must agree. The source's must match
+the table map exactly, and the target's table must have each of its columns, in the same order. If the source logs FULL
+metadata, the map itself names the columns and is the third witness. Anything else pauses. The structure is never
+guessed.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Structures:
         *,
         loaded: bool = False,
     ) -> None:
-        # A full load brings each table it reads to the target, and a DDL of the binlog every one that comes later.
+        # A full load creates each table it reads at the target, and a DDL of the binlog each later one.
         self.unread = (
             "; the full load of this task did not read it, or it was dropped since: the rows that it had before are"
             " missing at the target, and only a load brings them"
@@ -43,19 +43,19 @@ class Structures:
             else ""
         )
         self.tracker = tracker
-        self.flavor: Flavor = flavor  # of the source
+        self.flavor: Flavor = flavor  # the source's
         self._read_source = read_source
         self._read_target = read_target
         self._found = found
 
     def at(self, table_map: TableMap, position: Position) -> TableSchema:
-        """The structure behind a table map; raises DMError where it does not fit or is not known."""
+        """The structure of a table map's table; raises DMError when it does not match or is unknown."""
         table = TableName(table_map.schema, table_map.table)
         tracked = self.tracker.get(table)
         if tracked is None:
             tracked = self._find(table, table_map, position)
             self.tracker.set(tracked)
-            tracked = self.tracker.get(table) or tracked  # it may know of columns that the target kept
+            tracked = self.tracker.get(table) or tracked  # it may know columns that the target kept
             self._found(tracked)
             return tracked
         why = mismatch(table_map, wire_columns(tracked, self.flavor))
@@ -106,7 +106,7 @@ def _same_names(source: TableSchema, target: TableSchema) -> bool:
 
 
 def alike(source: TableSchema, target: TableSchema) -> bool:
-    """Whether rows of the one, read by the other's columns, would be the same rows."""
+    """Whether rows of the one, read with the other's columns, would be the same rows."""
     return _same_names(source, target) and all(
         one.base in ("json", "longtext")  # one type in MariaDB
         or (one.base, one.unsigned, one.charset, one.members)

@@ -1,7 +1,7 @@
 """What was done per target table: rows committed by kind, DDL pieces executed.
 
-One for each thread that counts, added up when somebody asks. Rows are counted in runs of one table, so that a row costs
-a few comparisons. Memory is bounded: tables beyond a number are counted together.
+Each counting thread has its own counters; a question adds them up. Rows are counted in runs of one table, so a row
+costs only a few comparisons. Memory is bounded: beyond a number of tables, the others are counted together.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class TableCounters:
             self._of(table)[_DDL] += 1
 
     def merge(self, other: TableCounters) -> None:
-        """Add the counters of another one."""
+        """Add another thread's counters."""
         for table, counts in list(other._counts.items()):
             mine = self._of(table)
             for number, count in enumerate(counts):
                 mine[number] += count
 
     def counting(self, parts: Parts) -> Parts:
-        """The same parts, counted. Who reads them again has rolled back what was counted before."""
+        """The same parts, counted. A second reading means that the first was rolled back, so its count is dropped."""
 
         def counted() -> Iterator[Sequence[RowChange]]:
             self._counts.clear()

@@ -1,4 +1,4 @@
-"""Whether the tables that are followed stay apart at a target that folds their names (`dm.rules.folded_names`)."""
+"""Whether the followed tables stay distinct at a target that folds their names (`dm.rules.folded_names`)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from dm.sql.piece import Piece
 
 
 class TargetNames:
-    """Asked of each table before its first row and of each statement; belongs to the unit's own thread."""
+    """Asked about each table before its first row, and each statement; belongs to the unit's own thread."""
 
     def __init__(self, tracker: SchemaTracker, rules: TableRules, *, folded: bool) -> None:
         self._tracker = tracker
         self._rules = rules
-        self._folded = folded  # the target does not tell upper from lower case
-        self._known: FoldedNames | None = None  # until a statement changes what there is
+        self._folded = folded  # the target ignores case in names
+        self._known: FoldedNames | None = None  # until a statement changes the set of tables
 
     def forget(self) -> None:
-        """Tables came or went."""
+        """Tables were created or removed."""
         self._known = None
 
     def demand_own(self, table: TableName, position: Position) -> None:
-        """Raise DMError where another followed table is the same one to the target."""
+        """Raise DMError if another followed table is the same one to the target."""
         if not self._folded:
             return
         if self._known is None:
@@ -38,7 +38,7 @@ class TargetNames:
         self._demand(self._known, [table], position)
 
     def demand_apart(self, tables: Collection[TableName], made: Collection[TableName], position: Position) -> None:
-        """The same of a statement that names these tables and leaves behind those that it made."""
+        """The same for a statement that names these tables and leaves those it created."""
         if not self._folded:
             return
         others = [table for table in self._wanted() if table not in tables]
@@ -46,7 +46,7 @@ class TargetNames:
         self._demand(FoldedNames(others, self._rules.route), tables, position)
 
     def only_respelt(self, piece: Piece) -> bool:
-        """Whether all that the piece does is to give a table a name that is the same one to the target."""
+        """Whether the piece only gives a table a name that is the same one to the target."""
         operation = piece.operations[0] if len(piece.operations) == 1 else None
         if not self._folded or not isinstance(operation, RenameTable):
             return False

@@ -1,11 +1,10 @@
 """The sessions of one run at the target: one for each lane, and those that read structures and weights.
 
-A login takes the server and us some milliseconds each, most of it in TLS, and a run has some twenty. So they are opened
-several at a time, behind the first one: what is wrong with the address or the password is found by one session, and the
-others don't lock the account by trying it again.
+A login takes the server and us some milliseconds each, most of it for TLS, and a run has some twenty sessions. So
+several are opened at a time, after the first one. If the address or the password is wrong, one session finds out, and
+the others don't lock the account by trying again.
 
-A unit that has to end by force cuts all of them off. One that is being opened meanwhile is cut off as soon as it is
-there.
+A unit that has to end by force cuts all of them off. A session being opened at that moment is cut off once it exists.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _OPENED_TOGETHER = 4
 
 
 class TargetSessions:
-    """Opens the run's sessions, and knows all of them; `cut_off` comes from another thread."""
+    """Opens the run's sessions and knows all of them; `cut_off` comes from another thread."""
 
     def __init__(self, target: Endpoint, *, row_events: bool = False) -> None:
         self.foreign_key_checks = False
@@ -47,7 +46,7 @@ class TargetSessions:
                 spare, self._spare = self._spare, None
             if spare is not None and spare.alive and not self._were_cut:
                 return spare
-        silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table says nothing for hours
+        silence = None if lane == DDL else READ_TIMEOUT  # an ALTER of a large table is silent for hours
         rows = lane not in (CONTROL, DDL)
         connection = TargetConnection(
             self._target, foreign_key_checks=self.foreign_key_checks, read_timeout=silence, several=rows
@@ -59,16 +58,16 @@ class TargetSessions:
             connection.close()
             raise Stopped
         if rows:
-            # Rows give way to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits
-            # for, and wait for a row lock that it holds (MariaDB locks the tables of a foreign key on both sides). No
-            # server sees that deadlock, so the transaction is rolled back after a moment and tried again.
+            # Rows yield to DDL: an ALTER of another subtask may hold the metadata lock that our transaction waits for,
+            # and wait for a row lock of ours (MariaDB locks the tables of a foreign key on both sides). No server
+            # detects that deadlock, so the transaction is rolled back after a moment and retried.
             connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
             if lane != FILTERS and not self.no_row_events:
                 self.no_row_events = take_row_events(connection) or self.no_row_events
         return connection
 
     def open_all(self, lanes: Sequence[str], meanwhile: Callable[[], None]) -> Mapping[str, TargetConnection]:
-        """A session for each lane, while something else is done in this thread; raises what the first failure was."""
+        """Open a session for each lane while this thread does something else; raises the first failure."""
         with ThreadPoolExecutor(_OPENED_TOGETHER, thread_name_prefix="login") as pool:
             opening = [pool.submit(self.open, lane) for lane in lanes]
             one_more = pool.submit(self.open)
@@ -84,11 +83,11 @@ class TargetSessions:
 
     @property
     def were_cut(self) -> bool:
-        """Whether they were cut off on purpose: what they report is no failure."""
+        """Whether they were cut off on purpose: their errors are no failures."""
         return self._were_cut
 
     def cut_off(self) -> None:
-        """Break all sessions, and let no more be opened."""
+        """Break all sessions, and refuse new ones."""
         with self._lock:
             self._were_cut = True
             opened = list(self._opened)

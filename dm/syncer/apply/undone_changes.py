@@ -1,4 +1,4 @@
-"""Of what lanes were given and did not commit, what the next run is to know (`dm.progress.undone`)."""
+"""What the next run must know of changes that lanes got and did not commit (`dm.progress.undone`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dm.syncer.apply.lane import LaneJob
 def undone_changes(jobs: Iterable[LaneJob]) -> dict[TransactionKey, UndoneKeys]:
     """The changes of these jobs by transaction, in the source's order.
 
-    A change that was to be applied in safe mode may have been done by a run before: it is left out.
+    A change for safe mode is left out: an earlier run may have done it.
     """
     held: dict[int, tuple[Ticket, set[str]]] = {}
     replayed: set[int] = set()

@@ -1,17 +1,17 @@
 """From events to transactions.
 
-The assembler knows where transactions begin and end; everything behind it works on whole ones, so a position can only
-ever stand between two of them, and a connection that breaks inside one costs nothing but reading it again.
+The assembler knows where transactions begin and end. All later stages work on whole transactions, so a position is
+always between two of them, and a connection that breaks inside one costs only reading it again.
 
-MySQL:    GTID or ANONYMOUS_GTID, then QUERY(BEGIN) .. XID | QUERY(COMMIT) | QUERY(ROLLBACK) | XA_PREPARE,
-          or one QUERY with a DDL. CREATE TABLE .. SELECT is a QUERY inside BEGIN .. XID (atomic DDL).
-          TRANSACTION_PAYLOAD holds the events from BEGIN to XID, compressed.
-MariaDB:  GTID begins the group by itself (no BEGIN follows); flag FL_STANDALONE says that one QUERY is the whole group.
-XA:       MySQL has QUERY(XA START) for BEGIN; both have QUERY(XA END), XA_PREPARE at the end. A later group is one
-          QUERY(XA COMMIT | XA ROLLBACK). COMMIT ONE PHASE is an XA_PREPARE with a flag in MySQL, an XID in MariaDB;
-          what has changed nothing, or was rolled back unprepared, is not logged. See `prepared.py`.
+  MySQL:    GTID or ANONYMOUS_GTID, then QUERY(BEGIN) .. XID | QUERY(COMMIT) | QUERY(ROLLBACK) | XA_PREPARE,
+            or one QUERY with a DDL. CREATE TABLE .. SELECT is a QUERY inside BEGIN .. XID (atomic DDL).
+            TRANSACTION_PAYLOAD holds the events from BEGIN to XID, compressed.
+  MariaDB:  GTID begins the group (no BEGIN follows); flag FL_STANDALONE says that one QUERY is the whole group.
+  XA:       MySQL has QUERY(XA START) for BEGIN; both have QUERY(XA END), XA_PREPARE at the end. A later group is one
+            QUERY(XA COMMIT | XA ROLLBACK). COMMIT ONE PHASE is an XA_PREPARE with a flag in MySQL, an XID in MariaDB.
+            An XA transaction without changes, or rolled back unprepared, is not logged. See `prepared.py`.
 
-Rows of tables nobody wants are dropped here, by their table map, before they cost memory.
+Rows of unwanted tables are dropped here, by their table map, before they cost memory.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from dm.syncer.stream.prepared import PreparedItems, PreparedTransactions
 from dm.syncer.stream.transaction import RowsItem, SourceTransaction, StatementItem
 
 _BEGIN = (b"BEGIN", b"begin")
-QUOTA_BYTES = 64 << 20  # where none is given
-# A table has another id each time the source opens it, so ids come without end. Between transactions none is needed.
+QUOTA_BYTES = 64 << 20  # the default
+# A table gets another id each time the source opens it, so ids are endless. Between transactions none is needed.
 MAPS_KEPT = 16384
 
 
 class TransactionAssembler:
-    """Feeds on events in order, gives transactions; remembers the position behind the last complete one."""
+    """Takes events in order, yields transactions; remembers the position after the last complete one."""
 
     def __init__(
         self,
@@ -75,18 +75,18 @@ class TransactionAssembler:
         self._parser = EventParser()
         self._gtids_known = bool(start.gtid_set) or start.offset <= MAGIC_SIZE
         self._adopt_gtids = not start.gtid_set and start.offset <= MAGIC_SIZE
-        self._maps: dict[int, TableMap | None] = {}  # None: not wanted
+        self._maps: dict[int, TableMap | None] = {}  # None: unwanted
         self._gtid: Gtid | None = None
         self._announced_only = False
         self._in_transaction = False
-        self._open = False  # events of a transaction were read whose end was not
+        self._open = False  # the end of an open transaction is not read yet
         self._items = OpenItems(MemoryQuota(QUOTA_BYTES), None) if items is None else items
         self._size = 0
         self._prepared = prepared
         self._births = births or FileBirths()
-        self._xid = ""  # as XA END spells it: the transaction under way is an XA transaction
+        self._xid = ""  # as XA END spells it: the open transaction is an XA transaction
         self._left_out: set[TableName] = set()
-        self._starts = 0  # of the server, as its files tell
+        self._starts = 0  # starts of the server, as seen in its files
 
     @property
     def position(self) -> Position:
@@ -94,7 +94,7 @@ class TransactionAssembler:
         return self._position
 
     def restart(self) -> None:
-        """Forget the transaction under way: the events behind `position` come again, from its first."""
+        """Drop the open transaction: the events after `position` come again, from its first."""
         self._maps.clear()
         self._gtid = None
         self._announced_only = False
@@ -105,14 +105,14 @@ class TransactionAssembler:
         self._left_out.clear()
 
     def feed(self, event: SourceEvent) -> SourceTransaction | None:
-        """Take the next event; gives a transaction when the event completes one that is not processed yet."""
+        """Take the next event; returns a transaction when the event completes one that is not processed yet."""
         raw = event.raw
         if not self._gtids_ordered and self._position.file and event.server_uuid != self._position.server_uuid:
-            # Numbers don't tell what this server repeats; the next run asks it for the place to go on.
+            # Numbers don't tell what this server repeats; the next run asks it where to continue.
             raise DMError("source-switched", now=event.server_uuid, before=self._position.server_uuid)
         self._size += len(raw.data)
         parsed = self._parse(raw, event)
-        # Nearly all events are rows, or a table map that was there before.
+        # Nearly all events are rows, or a known table map.
         if type(parsed) is Rows:
             self._rows(parsed, event)
             return None
@@ -126,7 +126,7 @@ class TransactionAssembler:
         return self._take(parsed, event, raw.header.timestamp)
 
     def feed_run(self, run: SourceRun) -> Iterator[SourceTransaction]:
-        """Take events that stand one behind the other; gives the transactions they complete, each as soon as it is."""
+        """Take consecutive events; yields the transactions they complete, each as soon as it is complete."""
         events, uuid, file, offset, _ = run
         at = 0
         while at < len(events):
@@ -191,8 +191,8 @@ class TransactionAssembler:
             return self._between(at, timestamp)
         elif isinstance(event, FormatDescription):
             new = self._births.seen(FileBirth(at.server_uuid, at.file, timestamp))
-            self._maps.clear()  # a new server life may use the numbers again
-            if new and event.created:  # a lost connection brings the same file once more
+            self._maps.clear()  # a restarted server may reuse the numbers
+            if new and event.created:  # a lost connection sends the same file again
                 self._starts += 1
         return None
 
@@ -200,7 +200,7 @@ class TransactionAssembler:
         self._gtid = event.gtid
         if self._gtid is not None and not self._gtids_ordered:
             self._gtid = self._gtid._replace(ordered=False)
-        # MariaDB, binlog_alter_two_phase: a statement is logged when it starts and again when it ends; the end counts.
+        # MariaDB, binlog_alter_two_phase: a statement is logged at its start and at its end; the end counts.
         self._announced_only = event.alter_phase in ("start", "rollback")
         self._items.discard()
         mariadb = self._gtid is not None and self._gtid.flavor == "mariadb"
@@ -217,7 +217,7 @@ class TransactionAssembler:
             self._adopt_gtids = False
 
     def _expect_open(self, at: SourceEvent) -> None:
-        """Raise DMError where the start lies inside a transaction: the rest of it alone is never applied."""
+        """Raise DMError if the start is inside a transaction: the rest of it alone is never applied."""
         if not self._open:
             place = f"({at.file}, {at.end_offset - at.raw.header.size})"
             raise DMError("event-outside-transaction", place=place, start=self._position, position=self._position)
@@ -272,7 +272,7 @@ class TransactionAssembler:
         end = self._end_at(at)
         if event.one_phase or self._position.has_processed(self._gtid, end):
             return self._end(at, timestamp)
-        # The event has 32 bits of the format id, and the statements all of it.
+        # The event has 32 bits of the format id, the statements have all of it.
         xid = self._xid or event.xid
         items = self._items.finish(end, timestamp)
         left_out = frozenset(self._left_out)
@@ -298,15 +298,15 @@ class TransactionAssembler:
 
     def _rotate(self, event: Rotate, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         if event.artificial:
-            # Sent at the start of every stream, and only says which file follows (timestamp 0, no place in a file).
+            # Sent at the start of every stream; it only names the next file (timestamp 0, no place in a file).
             return None
         if self._open:
-            self.restart()  # the file of a server that died inside a transaction, which nobody has committed
+            self.restart()  # a server died inside a transaction in the last file; it was never committed
         end = Position(at.server_uuid, event.next_file, event.next_offset, self._position.gtid_set)
         return self._moved(end, timestamp)
 
     def _between(self, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
-        """Move behind an event that is no transaction's: the end of an idle server's binlog stands behind it."""
+        """Move past an event outside any transaction: an idle server's binlog ends after it."""
         header = at.raw.header
         if self._open or not header.end or header.flags & LOG_EVENT_ARTIFICIAL_F:
             return None
@@ -328,7 +328,7 @@ class TransactionAssembler:
         return self._complete(self._end_at(at), self._gtid, timestamp)
 
     def _whole(self, plain: PlainTransaction[RowsItem], uuid: str, file: str, offset: int) -> SourceTransaction | None:
-        """What `feed` gives for the events of the transaction."""
+        """What `feed` returns for the events of the transaction."""
         gtid, gtids = plain.gtid, self._position.gtid_set
         self._announced_only, self._xid = False, ""
         self._left_out.clear()
@@ -345,10 +345,10 @@ class TransactionAssembler:
         self._in_transaction = self._open = False
         if len(self._maps) > MAPS_KEPT:
             self._maps.clear()
-        # A transaction of the GTID set we started with was processed, at this place or on another server; all before it
-        # too, since the stream is in order. So nothing is applied, and the position moves behind it.
-        # What is no transaction (a file's start) stands where the stream has led us, also where the source's `log_bin`
-        # was changed, and places alone have no order.
+        # A transaction in the starting GTID set was processed, at this place or on another server, and so was
+        # everything before it, since the stream is in order. So nothing is applied, and the position moves past it. An
+        # event outside transactions (a file's start) is at the place where the stream is, even if the source's
+        # `log_bin` was changed and places alone can't be compared.
         nothing = gtid is None and not len(self._items) and not (plain and plain.items) and bool(begin.gtid_set)
         known = not nothing and begin.has_processed(gtid, end)
         behind = begin.reaches(end)

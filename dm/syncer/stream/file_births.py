@@ -1,4 +1,4 @@
-"""Whether the binlog files that are read are the ones that were read before: see `dm.progress.file_birth`."""
+"""Whether the binlog files being read are the ones that were read before: see `dm.progress.file_birth`."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from dm.progress.file_birth import FileBirth, made_again
 
 
 class FileBirths:
-    """The files of a run from the one in which L stands; the reader adds them, the progress writer asks."""
+    """The files of a run, from L's file on; the reader adds them, the progress writer asks."""
 
     def __init__(self, stored: FileBirth | None = None) -> None:
         self._lock = threading.Lock()
-        self._births = [] if stored is None else [stored]  # in the order of the stream
+        self._births = [] if stored is None else [stored]  # in stream order
 
     def seen(self, birth: FileBirth) -> bool:
-        """A file is being read: whether it was not before. Raises DMError if another one of the same name was."""
+        """Note the file being read; returns whether it is new. Raises DMError if it replaced another of its name."""
         with self._lock:
             for known in self._births:
                 if (known.server_uuid, known.file) == (birth.server_uuid, birth.file):
@@ -28,7 +28,7 @@ class FileBirths:
             return True
 
     def of(self, position: Position) -> FileBirth | None:
-        """The file in which L stands; None while it is not known. Those before it are forgotten."""
+        """L's file; None until it is known. Earlier files are forgotten."""
         with self._lock:
             for at, birth in enumerate(self._births):
                 if birth.is_of(position):

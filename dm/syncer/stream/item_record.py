@@ -1,11 +1,11 @@
 """Items of a transaction as records of a spool file, and back.
 
-    M   number, flavour, the table map's body as the source wrote it; stands before the first rows that refer to it
-    E   kind, flags, number of the table map, time, bitmaps, row images as they stand in the event, decompressed
+    M   number, flavour, the table map's body as the source wrote it; precedes the first rows that refer to it
+    E   kind, flags, number of the table map, time, bitmaps, row images as in the event, decompressed
     S   a statement: its session, schema and text
-    T   the same, where tables of it are temporary ones
+    T   the same, for a statement on temporary tables
 
-Rows are not decoded here: an image takes a ninth of what its values take.
+Rows are not decoded here: an image takes a ninth of the memory of its values.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _KINDS: Final[tuple[RowsKind, ...]] = ("insert", "update", "delete")
 
 
 class ItemWriter:
-    """Writes the items of one transaction; its table maps stay, so that who reads them again gets the same objects."""
+    """Writes the items of one transaction; keeps its table maps, so that a reader gets the same objects."""
 
     def __init__(self, writer: SpoolWriter) -> None:
         self.start = writer.end
@@ -74,7 +74,7 @@ class ItemWriter:
 
 
 def read_maps(records: Iterable[bytes]) -> list[TableMap]:
-    """The table maps of one transaction, for a reader that needs the same objects each time it reads the items."""
+    """The table maps of one transaction, for a reader that needs the same objects at each reading."""
     return [
         parse_table_map(ByteCursor(record, _MAP.size), FLAVORS[_MAP.unpack_from(record)[2]])
         for record in records
@@ -83,7 +83,7 @@ def read_maps(records: Iterable[bytes]) -> list[TableMap]:
 
 
 def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> Iterator[Item]:
-    """The items of one transaction, in order; with the writer's own table maps where they are still there."""
+    """The items of one transaction, in order; with the writer's own table maps if they still exist."""
     known = [] if maps is None else maps
     sessions: dict[bytes, QuerySession] = {}
     for record in records:

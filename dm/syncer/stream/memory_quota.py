@@ -1,18 +1,18 @@
-"""How much memory what is under way may take, and what happens when it is used up.
+"""How much memory pending work may take, and what happens when it is used up.
 
-Three ways to ask, chosen by what the asker could do without the memory (TiCDC's discipline):
+There are three ways to ask. They depend on what the caller could do without the memory (TiCDC's discipline):
 
-    try      take it if there is room: whoever has another way, such as a file, asks so
-    block    wait for room: whoever comes after others, who give theirs back without his doing
-    force    take it in any case: whoever holds what the others wait for
+    try      take it if there is room: for a caller with an alternative, such as a file
+    block    wait for room: for a caller that follows others, which return their memory without its help
+    force    take it in any case: for a caller that holds what the others wait for
 
-The danger is that all wait for each other. A transaction whose end is not read yet can't be applied, so what it holds
-comes back to nobody; two of them, each larger than half of the quota, would wait for ever. So what they hold is counted
-as `unfinished`, and `block` waits only as long as there is something else out: that is on its way to the target and
-comes back. Where nothing comes back, `block` says no, and the asker takes its other way (spills), or forces.
+The danger is a deadlock. A transaction whose end is not read yet can't be applied, so its memory does not come back.
+Two of them, each larger than half of the quota, would wait for ever. So their memory is counted as `unfinished`, and
+`block` waits only while other memory is out: that memory belongs to changes on their way to the target and comes back.
+If none comes back, `block` returns False, and the caller spills to disk or forces.
 
-So the quota is exceeded by what was forced alone: the last piece of a transaction, or one event that is larger than
-everything. Sizes are estimates of memory, not bytes of binlog; see the constants where they are made.
+So only forced memory exceeds the quota: the last piece of a transaction, or one event that is larger than everything.
+Sizes are estimates of memory, not bytes of binlog; see the constants at their definitions.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-# What a decoded change takes until it is applied: its values, their literals, its statement, the packet. 95 bytes of a
-# row in the binlog were 840 (measured), a blob is sent as hexadecimal digits: 9 for 1. Then, per change, what does not
-# depend on its size.
+# The memory of a decoded change until it is applied: its values, their literals, its statement, the packet. 95 bytes of
+# a row in the binlog took 840 (measured). A blob is sent as hexadecimal digits: 9 bytes for 1. Then, per change, the
+# part that does not depend on its size.
 DECODED_FACTOR: Final = 9
 CHANGE_COST: Final = 400
-# A raw event beside its bytes, a transaction beside its events, each member of the GTID set that its position has.
+# A raw event without its bytes, a transaction without its events, each member of its position's GTID set.
 ITEM_COST: Final = 480
 TRANSACTION_COST: Final = 1024
 SOURCE_COST: Final = 100
 
 
 class MemoryQuota:
-    """Memory shared by those who ask for it; thread-safe."""
+    """Memory shared by several callers; thread-safe."""
 
     def __init__(self, total: int) -> None:
         self.total = total
         self._used = 0
         self._unfinished = 0
         self._peak = 0
-        self._lock = threading.Lock()  # taken for every transaction: the plain one is the quickest
+        self._lock = threading.Lock()  # taken for every transaction: a plain lock is the fastest
         self._changed = threading.Condition(self._lock)
         self._waiting = 0
         self._closed = False
@@ -49,26 +49,26 @@ class MemoryQuota:
 
     @property
     def used(self) -> int:
-        """What is out."""
+        """The memory in use."""
         return self._used
 
     @property
     def peak(self) -> int:
-        """The most that was ever out."""
+        """The most memory ever in use."""
         return self._peak
 
     @property
     def waited_for(self) -> bool:
-        """Whether somebody waits for room."""
+        """Whether a caller waits for room."""
         return self._waiting > 0
 
     @property
     def closed(self) -> bool:
-        """Whether nobody waits any more."""
+        """Whether the quota is closed."""
         return self._closed
 
     def block_acquire(self, size: int, *, unfinished: bool = False) -> bool:
-        """Wait for room; False when nothing comes back that could make it, or when the quota was closed."""
+        """Wait for room; False when no returning memory could make room, or when the quota was closed."""
         with self._lock:
             while self._used + size > self.total:
                 if self._used <= self._unfinished or self._closed:
@@ -81,7 +81,7 @@ class MemoryQuota:
             return True
 
     def force_acquire(self, size: int, *, unfinished: bool = False) -> None:
-        """Take it in any case."""
+        """Take memory in any case."""
         with self._lock:
             self._take(size, unfinished)
 
@@ -92,14 +92,14 @@ class MemoryQuota:
         self._peak = max(self._peak, self._used)
 
     def finish(self, size: int) -> None:
-        """What an unfinished transaction held will come back by itself from now on."""
+        """From now on the memory of an unfinished transaction comes back without further reading."""
         with self._lock:
             self._unfinished -= size
             if self._waiting:
                 self._changed.notify_all()
 
     def release(self, size: int, *, unfinished: bool = False) -> None:
-        """Give it back."""
+        """Return memory."""
         with self._lock:
             self._used -= size
             if unfinished:
@@ -108,7 +108,7 @@ class MemoryQuota:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """Wake all callers and let none wait."""
         with self._lock:
             self._closed = True
             if self._waiting:

@@ -1,8 +1,8 @@
-"""The items of the transaction that is being read: in memory while the quota has room, from then on in a spool file.
+"""The items of the transaction being read: in memory while the quota has room, after that in a spool file.
 
-Memory is asked for in steps, so that a small transaction asks once, at its end. One that has to wait does so while
-other transactions are on their way to the target, and goes to a file only when nothing but itself is in the way. So a
-slow target does not fill the disk: what it can't take stays in the binlog, and the spool holds what fits nowhere else.
+Memory is requested in steps, so a small transaction asks once, at its end. A transaction waits for memory while others
+are on their way to the target. It goes to a file only when nothing but itself uses the memory. So a slow target does
+not fill the disk: what it can't take stays in the binlog, and the spool holds only what fits nowhere else.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ LARGEST_STEP: Final = 256 << 10
 
 
 class QuotaClosed(Exception):
-    """Raised where memory was waited for: the run is ending."""
+    """Raised while waiting for memory: the run is ending."""
 
 
 class OpenItems:
-    """Collects the items of one transaction after the other; belongs to the reader's thread."""
+    """Collects the items of one transaction after another; belongs to the reader's thread."""
 
     def __init__(self, quota: MemoryQuota, spool: Spool | None) -> None:
         self._quota = quota
-        self._spool = spool  # None: a transaction that is too large is kept in memory all the same
+        self._spool = spool  # None: even a too large transaction stays in memory
         self.step = min(LARGEST_STEP, quota.total // 16)
         """Of so much memory is asked for at once."""
         self._head: list[Item] = []
-        self._cost = 0  # of what is in memory
-        self._sure = 0  # how many items the quota knows of
+        self._cost = 0  # of the items in memory
+        self._sure = 0  # how many items the quota knows
         self._acquired = 0  # what they cost
         self._part: SpoolPart | None = None
         self._spooled = 0  # items in it
@@ -43,17 +43,17 @@ class OpenItems:
         return len(self._head) + self._spooled
 
     def add_statement(self, item: StatementItem) -> None:
-        """Take one more; waits for memory, raises DMError when the disk is full."""
+        """Add an item; waits for memory, raises DMError when the disk is full."""
         self._add(item, len(item.query.sql) + ITEM_COST)
 
     def add_rows(self, item: RowsItem, size: int) -> None:
-        """Take one more, of rows whose event has so many bytes; as `add_statement`."""
+        """Add rows of an event of so many bytes; as `add_statement`."""
         if self.table is None:
             self.table = item.table_map
         self._add(item, size + ITEM_COST)
 
     def add_run(self, items: Sequence[RowsItem], size: int) -> None:
-        """Take several more, whose events have so many bytes together."""
+        """Add several items, whose events have so many bytes together."""
         if self._part is not None:
             for item in items:
                 self.add_rows(item, 0)
@@ -102,7 +102,7 @@ class OpenItems:
         self._spooled = len(rest)
 
     def finish(self, end: Position, commit_time: int) -> TransactionItems:
-        """The transaction is complete; what it holds is given back by whoever applies it."""
+        """The transaction is complete; its consumer returns the memory."""
         rest = self._cost - self._acquired + TRANSACTION_COST + SOURCE_COST * end.gtid_set.sources
         self._last_of_all(rest)
         if self._acquired:
@@ -117,14 +117,14 @@ class OpenItems:
         return items
 
     def _last_of_all(self, rest: int) -> None:
-        # Until this is had, nobody gets the transaction; so the rest of it is not waited for in vain.
+        # Without this memory the transaction is never handed on, so waiting for the rest would be in vain.
         if not self._quota.block_acquire(rest):
             if self._quota.closed:
                 raise QuotaClosed
             self._quota.force_acquire(rest)
 
     def discard(self) -> None:
-        """Forget them: they come again, or are of no use."""
+        """Drop them: they come again, or are of no use."""
         if not self._head and self._part is None:
             return
         if self._acquired:

@@ -1,12 +1,12 @@
 """The operators of a run: which of them concern a transaction, and how a person's request changes them.
 
-A person names an event by the place where it begins. A place that lies anywhere inside a transaction is understood:
-an inject is done before the whole transaction (all rows of a transaction have the structure from before it, so nothing
-between two of them could depend on the place), and where a transaction has one statement, that is the one meant. Only
-among several statements, as STATEMENT format has them, the exact place decides.
+A person names an event by its start position. Any position inside a transaction is accepted. An inject runs before the
+whole transaction: all rows of a transaction have the structure from before it, so nothing between two of them could
+depend on the position. If a transaction has one statement, the position means that statement. Only among several
+statements, as in STATEMENT format, the exact position decides.
 
-Requests come from another thread while the dispatcher goes on. Whoever holds the lock decides who is first: an event
-that was given to the dispatcher is too late for a request, and a request that is stored is seen by the dispatcher.
+Requests come from another thread while the dispatcher runs. A lock decides the order. A request is too late for an
+event that the dispatcher has received. The dispatcher sees every stored request.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def parse_place(text: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a person asks for."""
+    """A person's request."""
 
     verb: Verb
     task: str
@@ -92,7 +92,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a request comes to: something to store, something to remove, or only a list."""
+    """The outcome of a request: something to store, something to remove, or only a list."""
 
     put: Operator | None = None
     remove: Operator | None = None
@@ -100,7 +100,7 @@ class Change:
 
 
 def decide(request: Request, known: Sequence[Operator], passed: Position, failing: EventPlace | None) -> Change:
-    """What the request changes, where everything up to `passed` is applied or under way; raises DMError."""
+    """What the request changes, if everything up to `passed` is applied or pending; raises DMError."""
     if request.verb == "list" and not request.binlog_pos:
         return Change(listed=tuple(known))
     place = _place_of(request, passed, failing)
@@ -145,7 +145,7 @@ def report(change: Change, task: str) -> JSON:
 
 
 def separated(texts: Sequence[str], context: SourceContext) -> list[str]:
-    """The statements in the arguments of a command: one or more in each, or all arguments together one text, as DM."""
+    """The statements in a command's arguments: one or more in each, or one text over all arguments, as in DM."""
     if any(not text.strip().partition(" ")[2] for text in texts):
         texts = [" ".join(texts)]
     found: list[str] = []
@@ -183,7 +183,7 @@ def checked(texts: Sequence[str], context: SourceContext, task: str) -> tuple[st
 
 
 class Operators:
-    """The operators that a run knows, and how far its dispatcher is."""
+    """The operators that a run knows, and how far its dispatcher has got."""
 
     def __init__(self, task: str, stored: Iterable[Operator], start: Position) -> None:
         self.task = task
@@ -193,7 +193,7 @@ class Operators:
         self._lock = threading.Lock()
 
     def of(self, transaction: SourceTransaction) -> list[Operator]:
-        """The operators for this transaction, by place; from now on it is too late for others."""
+        """The operators for this transaction, by place; from now on others are too late."""
         with self._lock:
             self._passed = transaction.end
             if not self._known:
@@ -202,19 +202,19 @@ class Operators:
             return [one for one in there if _within(one.file, one.offset, transaction)]
 
     def changed_in(self, transaction: SourceTransaction) -> bool:
-        """Whether what the transaction's events stand for was changed during this run."""
-        if not self._changed:  # a request that comes now is too late for this transaction
+        """Whether the meaning of the transaction's events was changed during this run."""
+        if not self._changed:  # a request from now on is too late for this transaction
             return False
         with self._lock:
             return any(_within(file, offset, transaction) for file, offset in self._changed)
 
     def outdated(self, checkpoint: Position) -> list[Operator]:
-        """Those that nobody needs behind this checkpoint."""
+        """Those not needed after this checkpoint."""
         with self._lock:
             return [one for one in self._known if one.outdated(checkpoint)]
 
     def forget(self, operators: Sequence[Operator]) -> None:
-        """These are stored no more."""
+        """These are no longer stored."""
         with self._lock:
             self._known = [one for one in self._known if one not in operators]
 
@@ -226,7 +226,7 @@ class Operators:
         return done
 
     def change(self, request: Request, store: Callable[[Change], None]) -> Change:
-        """Carry out a request; `store` makes the change last. Raises DMError."""
+        """Carry out a request; `store` makes the change durable. Raises DMError."""
         with self._lock:
             change = decide(request, self._known, self._passed, None)
             if change.put is None and change.remove is None:
@@ -243,7 +243,7 @@ class Operators:
 
 
 def first_byte(transaction: SourceTransaction) -> int:
-    """Where a transaction begins, in the file that it ends in."""
+    """Where a transaction begins, in the file where it ends."""
     begin, end = transaction.begin, transaction.end
     if begin.server_uuid == end.server_uuid and begin.file == end.file:
         return begin.offset

@@ -1,11 +1,11 @@
-"""The source as a run sees it: who it is, where its events come from, what its statements mean.
+"""The source as a run sees it: its identity, where its events come from, what its statements mean.
 
-A source with a standby is two servers. A run takes one of them at its start, the one that can be reached and has all
-that was applied, and keeps to it: when the other one is to be read, the run ends and the next one begins there. With a
-relay the events may come from either, as the relay decides; the questions go to the server whose events are read.
+A source with a standby is two servers. At its start a run chooses one that is reachable and has everything that was
+applied, and keeps it. To read the other server, the run ends and the next one begins there. With a relay the events may
+come from either server, as the relay decides; questions go to the server whose events are read.
 
-A source that was reset has new files of the old names. Those that a relay has kept must not pass for them: a place that
-the source gave would lie among events of a history that is gone. So a run compares the file that it begins in.
+A source that was reset has new files with the old names. Files that a relay has kept must not be mistaken for them: a
+position from the source would point into a lost history. So a run compares the file that it begins in.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Origin:
         self._source = source
 
     def event_source(self) -> EventSource:
-        """Relay files where there are any, else the server itself."""
+        """Relay files if there are any, else the server itself."""
         return self._source
 
     @property
@@ -107,7 +107,7 @@ class Origin:
         return Position(facts.server_uuid, files[0], MAGIC_SIZE, GtidSet.empty(facts.flavor))
 
     def demand_same_file(self, start: Position) -> None:
-        """Check that a relay's file in which a run begins is the source's file of that name; raises DMError."""
+        """Check that the relay file where a run begins is the source's file of that name; raises DMError."""
         ours = self._source.beginning(start) if isinstance(self._source, RelayEventSource) else None
         if ours is None or ours.server_uuid != self.facts.server_uuid:
             return
@@ -124,9 +124,9 @@ class Origin:
     def present(
         self, wanted: Callable[[TableName], bool], stop: threading.Event
     ) -> tuple[Position, dict[TableName, TableSchema]] | None:
-        """The present end, and the structures that the wanted tables have exactly there; None when stopped.
+        """The present end, and the exact structures of the wanted tables there; None when stopped.
 
-        Structures are read before and after the end; when both readings agree no DDL lies between them.
+        Structures are read before and after the end; if both readings agree, no DDL is between them.
         """
         connection, facts = self.addresses.open()
         with closing(connection):
@@ -155,12 +155,12 @@ class Origin:
                 try:
                     texts[table] = read_structure(connection, table)
                 except DMError as error:
-                    if not _absent(error):  # dropped since it was listed
+                    if not _absent(error):  # dropped since the listing
                         raise
         return texts
 
     def continued(self, checkpoint: Checkpoint, taken: Takeover) -> tuple[Checkpoint, Takeover]:
-        """Both with places of this server where only a place is exact; raises DMError."""
+        """Both as positions on this server if only a position is exact; raises DMError."""
         if self.facts.gtid_ordered:
             return checkpoint, taken
         start = checkpoint.position
@@ -178,10 +178,10 @@ class Origin:
         return replace(checkpoint, position=beginning, tables=tables), taken.with_exact_lanes(here)
 
     def _placed(self, start: Position) -> Position:
-        """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the place."""
+        """Without strict mode MariaDB's numbers may be out of order, so the server is asked for the position."""
         if self.facts.gtid_ordered or not start.gtid_set:
             return start
-        if "," in str(start.gtid_set):  # each domain has a place of its own
+        if "," in str(start.gtid_set):  # each domain has its own position
             before = start.server_uuid or "unknown"
             raise DMError("gtid-order-loose", now=self.facts.server_uuid, before=before, ours=start.gtid_set)
         identity = identity_for(self._subtask.task, self._subtask.source_id)
@@ -190,8 +190,8 @@ class Origin:
     def switch_bound(self, start: Position, *applied: Position | None) -> Position | None:
         """Check that the server has all that may be at the target: `start`, and beyond it `applied`; raises DMError.
 
-        After a switch to another server its end bounds what may be applied already; None without a switch. A run that
-        goes back to the server of `start` has a switch behind it as well: the last run applied what it read elsewhere.
+        After a switch to another server, its end bounds what may be applied already; None without a switch. A run that
+        returns to the server of `start` also counts as a switch: the last run applied what it read elsewhere.
         """
         ours = start.gtid_set
         servers = {start.server_uuid}
@@ -207,7 +207,7 @@ class Origin:
         return end
 
     def _settle(self, ours: GtidSet, read_from: str) -> Position:
-        """Keep to the server found at first, or go to the other one when only that has everything; gives its end."""
+        """Keep the server found at first, or switch if only the other has everything; returns its end."""
         addresses = self.addresses
         other = addresses.other
         try:
@@ -231,22 +231,22 @@ class Origin:
             return end
 
     def context_of(self, query: Query) -> SourceContext:
-        """What the text of a query event depends on."""
+        """What the meaning of a query event's text depends on."""
         return query_context(self.facts, query, self._collations)
 
     @property
     def plain_context(self) -> SourceContext:
-        """How statements are to be read that a person writes under the source's names."""
+        """How to read statements that a person writes with the source's names."""
         return self.structure_context("")
 
     def structure_context(self, schema: str) -> SourceContext:
-        """How SHOW CREATE TABLE of this server is to be read."""
+        """How to read SHOW CREATE TABLE of this server."""
         return SourceContext(
             self.facts.flavor, self.facts.version, schema, lower_case_names=self.facts.lower_case_table_names == 1
         )
 
     def read_structure(self, table: TableName) -> TableSchema | None:
-        """The table's structure at the source now; None when there is no such table."""
+        """The table's structure at the source now; None if there is no such table."""
         try:
             connection, _ = self.addresses.open()
             with closing(connection):
@@ -258,7 +258,7 @@ class Origin:
         return parse_create_table(text, self.structure_context(table.schema))
 
     def has_table(self, table: TableName) -> bool:
-        """Whether the source has a table of this name now, and no view."""
+        """Whether the source has a table of this name, not a view, now."""
         connection, _ = self.addresses.open()
         with closing(connection):
             return has_table(connection, table)
@@ -270,7 +270,7 @@ class Origin:
             return has_view(connection, name)
 
     def tracker(self, structures: Iterable[TableSchema]) -> SchemaTracker:
-        """A tracker that knows these structures, and the defaults of the source's schemas."""
+        """A tracker with these structures, and the defaults of the source's schemas."""
         tracker = SchemaTracker(self.facts.flavor)
         for schema, charset, collation in self._databases():
             tracker.set_database(schema, charset, collation)

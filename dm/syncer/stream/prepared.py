@@ -1,37 +1,37 @@
 """XA transactions between PREPARE and COMMIT: their rows wait here, on disk, for the verdict.
 
-The problem. The source writes the rows of an XA transaction at its PREPARE. Whether they count is said by a later
-`XA COMMIT` or `XA ROLLBACK` with the same xid, minutes or days after, from any session, also behind a restart of the
-source. All of the binlog in between is applied meanwhile, so the checkpoint L moves past the PREPARE, and neither the
-relay nor the source has to keep it. From then on this folder is the only copy of the rows.
+The problem. The source writes the rows of an XA transaction at its PREPARE. A later `XA COMMIT` or `XA ROLLBACK` with
+the same xid decides whether they count. It may come minutes or days later, from any session, even after a restart of
+the source. Meanwhile all of the binlog in between is applied, so the checkpoint L moves past the PREPARE, and neither
+the relay nor the source has to keep it. From then on this folder has the only copy of the rows.
 
-What is told where. A PREPARE counts as a transaction without changes: the position moves behind it. The XA COMMIT is
-the transaction that has the rows: its position and GTID are theirs (safe mode, the exact position of the keyless lane,
-the own point of a table), and its place in the order of the source is where a reader of the source first saw them. The
-structure of a table is the same at both: the source holds the metadata locks of a prepared transaction, also when its
-session or its server ended. The rules are those at the COMMIT; tables that were left out at the PREPARE are remembered,
-so that rules which want them later don't lose their rows quietly.
+What counts where. A PREPARE counts as a transaction without changes: the position moves past it. The XA COMMIT is the
+transaction with the rows. Its position and GTID are theirs (safe mode, the exact position of the keyless lane, a
+table's own point), and a reader of the source first saw them at its place in the order. A table has the same structure
+at both: the source holds the metadata locks of a prepared transaction, even after its session or its server ended. The
+rules at the COMMIT apply. Tables that were left out at the PREPARE are remembered, so that later rules which include
+them don't lose their rows quietly.
 
 Invariants, with L the checkpoint as the target has it.
 
-X1  Before L passes a PREPARE whose verdict lies behind that L, its rows are on the disk. `settle` is called with each L
-    before it is written, and syncs what needs it: one that was decided before the next checkpoint never waits for a
-    disk.
+X1  Undecided rows are written to disk before L passes their PREPARE. `settle` is called with each L before L is
+    written, and syncs the rows whose verdict is after that L. A transaction decided before the next checkpoint never
+    waits for a disk.
 X2  Before an L is written at which something is undecided, `settle` writes a list: this L ("reach"), what is held at or
-    before it, and what is known of the verdicts. Entries go only when an L behind their verdict is written. So a run
-    that starts at any L finds each entry that was undecided there, wherever the run before was stopped between two
+    before it, and the verdicts known so far. An entry is deleted only when an L after its verdict is written. So a run
+    that starts at any L finds each entry that was undecided there, wherever the earlier run was stopped between two
     steps. An L at which nothing is undecided needs no list, and no entry of an older one.
-X3  What a run starts with: listed entries whose PREPARE lies at or before L and whose verdict does not. A PREPARE
-    beyond L is read again, and with it its rows; what is not listed lies beyond L.
-X4  A list counts only if its reach covers L. Otherwise L has passed it: nothing was undecided at L, or another folder
-    was used meanwhile (another host went on with the task) and verdicts were read that this one knows nothing of.
-X5  Each run has a directory of its own, named by its epoch, made complete before it gets that name. A stopped process
-    that goes on beside its successor changes only what nobody reads any more.
+X3  A run starts with the listed entries whose PREPARE is at or before L and whose verdict is not. A PREPARE beyond L is
+    read again with its rows; an unlisted one is beyond L.
+X4  A list counts only if its reach covers L. Otherwise L has passed it. Either nothing was undecided at L, or another
+    folder was used meanwhile (another host continued the task) and verdicts were read that this one does not know.
+X5  Each run has its own directory, named by its epoch, and completes it before it gets that name. A stopped process
+    that continues beside its successor changes only files that no run reads any more.
 
-An XA COMMIT without an entry pauses the task (`xa-prepare-missing`): the PREPARE lies before the start of the task, in
-a folder that was lost, or was not logged. An XA ROLLBACK without one says nothing. A second PREPARE of an xid that is
-undecided here decides the first: the source refuses an xid it knows, so it has lost that one (a crash before the engine
-was told) or decided it unlogged. Without one the source is asked (`prepared_watch`).
+An XA COMMIT without an entry pauses the task (`xa-prepare-missing`). The PREPARE was before the start of the task, was
+in a lost folder, or was not logged. An XA ROLLBACK without an entry is harmless. A second PREPARE of an xid that is
+undecided here decides the first. The source refuses a known xid, so it has lost the first (a crash before the engine
+was told) or decided it unlogged. Without a second PREPARE, `prepared_watch` asks the source.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ Wanted = Callable[[TableName], bool]
 
 
 class PreparedRows:
-    """The rows of a prepared transaction in its file; those of tables that nobody wants any more stay there."""
+    """The rows of a prepared transaction in its file; rows of tables no longer wanted stay there."""
 
     def __init__(self, path: Path, held: HeldXa, wanted: Wanted) -> None:
         self._path = path
@@ -73,7 +73,7 @@ class PreparedRows:
             raise self._damaged(error.message) from error
         try:
             if self._held.maps is None:
-                # Of an earlier run. This reads all of it, so it is known to be whole before a row of it is applied.
+                # Of an earlier run. This reads all of it, so it is verified before any of its rows is applied.
                 self._held.maps = read_maps(self._records(reader))
             for item in read_items(self._records(reader), self._held.maps):
                 if not isinstance(item, RowsItem) or self._wanted(
@@ -102,9 +102,9 @@ class PreparedRows:
 
 
 class PreparedItems:
-    """The items of an XA COMMIT: the rows of its PREPARE, and the memory that the transaction itself takes.
+    """The items of an XA COMMIT: the rows of its PREPARE, and the memory of the transaction itself.
 
-    The file stays until the checkpoint is behind the XA COMMIT, so it has no readers to count.
+    The file stays until the checkpoint has passed the XA COMMIT, so readers are not counted.
     """
 
     def __init__(self, rows: PreparedRows, own: TransactionItems) -> None:
@@ -128,7 +128,7 @@ class PreparedItems:
 
 
 class PreparedTransactions:
-    """What is prepared and undecided; the reader's thread holds and decides, the progress writer's settles."""
+    """Prepared, undecided transactions; the reader's thread holds and decides, the progress writer's settles."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = PreparedDirectory(directory)
@@ -138,7 +138,7 @@ class PreparedTransactions:
         self._next = 1
 
     def open(self, epoch: int, stored: Position | None) -> None:
-        """Begin a run at the checkpoint `stored`, None for a task that has none yet (X3, X4, X5)."""
+        """Begin a run at the checkpoint `stored`, None for a task without one (X3, X4, X5)."""
         kept = self._directory.begin(epoch, stored)
         self._held = {held.number: held for held in kept}
         self._undecided = {held.xid: held for held in kept}
@@ -146,7 +146,7 @@ class PreparedTransactions:
 
     @property
     def undecided(self) -> list[HeldXa]:
-        """What waits for its verdict, the oldest first."""
+        """Transactions that wait for a verdict, the oldest first."""
         with self._lock:
             return list(self._undecided.values())
 
@@ -160,14 +160,14 @@ class PreparedTransactions:
         timestamp: int,
         left_out: frozenset[TableName] = frozenset(),
     ) -> None:
-        """Take the rows of a PREPARE that ends at `end`; raises DMError when they can't be written."""
+        """Store the rows of a PREPARE that ends at `end`; raises DMError when they can't be written."""
         place = TransactionEnd.of(end, gtid)
         held = HeldXa(self._next, xid, place, timestamp, left_out=left_out)
         self._next += 1
         if len(items):
             self._write(items, held)
         else:
-            held.durable = True  # all that is known of it stands in the list
+            held.durable = True  # the list has all that is known of it
         faults.hit("xa.held")
         with self._lock:
             before = self._undecided.pop(xid, None)
@@ -190,7 +190,7 @@ class PreparedTransactions:
             writer.close()
 
     def commit(self, xid: str, *, end: Position, gtid: Gtid | None, wanted: Wanted) -> PreparedRows:
-        """The rows that the XA COMMIT at `end` makes valid; raises DMError when nothing is known of them."""
+        """The rows that the XA COMMIT at `end` makes valid; raises DMError when they are unknown."""
         held = self._decide(xid, end, gtid)
         if held is None:
             raise DMError("xa-prepare-missing", xid=xid, position=end)
@@ -204,9 +204,9 @@ class PreparedTransactions:
         self._decide(xid, end, gtid)
 
     def let_go(self, held: HeldXa) -> bool:
-        """Nothing will decide it (`prepared_watch`): as if it were void from its PREPARE on. False if it is decided.
+        """Nothing will decide it (`prepared_watch`): treat it as void from its PREPARE on. False if it is decided.
 
-        A start may still find it in the list, and the same answer to the same question.
+        A later start may still find it in the list, and then gets the same answer from the source.
         """
         with self._lock:
             if self._undecided.get(held.xid) is not held:
@@ -227,7 +227,7 @@ class PreparedTransactions:
             return held
 
     def settle(self, position: Position) -> None:
-        """Called before `position` is stored as the checkpoint: whatever a start there needs is made durable."""
+        """Called before `position` is stored as the checkpoint: makes durable whatever a start there needs."""
         with self._lock:
             passed = [held for held in self._held.values() if held.passed or held.prepared.lies_in(position)]
             undecided = [held for held in passed if held.verdict is None or not held.verdict.lies_in(position)]
@@ -242,7 +242,7 @@ class PreparedTransactions:
         faults.hit("xa.after_list")
 
     def settled(self, position: Position) -> None:
-        """Called when `position` is stored: what was decided up to there goes."""
+        """Called when `position` is stored: deletes what was decided up to there."""
         with self._lock:
             over = [held for held in self._held.values() if held.verdict is not None and held.verdict.lies_in(position)]
             for held in over:

@@ -1,10 +1,10 @@
-"""The folder of prepared XA transactions: one directory per run, in it a file per PREPARE and a list of them.
+"""The folder of prepared XA transactions: one directory per run, with a file per PREPARE and a list of them.
 
     <folder>/<epoch>/<number>.xa     the rows (`item_record`), with a footer
     <folder>/<epoch>/list            one record of JSON: reach, entries; replaced as a whole, durable when written
 
-See `prepared.py` for what the list is for. A directory is built beside its place and renamed into it, so one that has a
-number for a name is complete. Its files are links to those of the run before, which then are removed.
+See `prepared.py` for the purpose of the list. A directory is built under another name and then renamed, so a directory
+with a number for a name is complete. Its files are links to the earlier run's files, which are then removed.
 """
 
 from __future__ import annotations
@@ -48,18 +48,18 @@ class TransactionEnd:
         return cls(Position(end.server_uuid, end.file, end.offset), gtid)
 
     def lies_in(self, position: Position) -> bool:
-        """Whether the transaction lies at or before a position; raises DMError when that can't be known."""
+        """Whether the transaction is at or before a position; raises DMError when that can't be known."""
         return position.has_processed(self.gtid, self.end)
 
     def to_json(self) -> JSON:
-        """As the list has it."""
+        """As stored in the list."""
         end = self.end
         gtid: JSON = None if self.gtid is None else [str(self.gtid), self.gtid.ordered]
         return [end.server_uuid, end.file, end.offset, gtid]
 
     @classmethod
     def from_json(cls, found: list[Any]) -> TransactionEnd:
-        """What `to_json` gave."""
+        """The inverse of `to_json`."""
         uuid, file, offset, gtid = found
         end = Position(uuid, file, offset)
         return cls(end, None if gtid is None else Gtid.parse(gtid[0])._replace(ordered=gtid[1]))
@@ -76,11 +76,11 @@ class HeldXa:
     items: int = 0
     records: int = 0
     bytes: int = 0
-    left_out: frozenset[TableName] = frozenset()  # tables it changed whose rows the rules left out
+    left_out: frozenset[TableName] = frozenset()  # changed tables whose rows the rules left out
     verdict: TransactionEnd | None = None
     durable: bool = False
-    passed: bool = False  # the stored checkpoint is behind the PREPARE, and so is every later one, on any server
-    maps: list[TableMap] | None = field(default=None, repr=False)  # None: they are read from the file
+    passed: bool = False  # the stored checkpoint is past the PREPARE, and so is every later one, on any server
+    maps: list[TableMap] | None = field(default=None, repr=False)  # None: read them from the file
 
 
 class PreparedDirectory:
@@ -95,9 +95,9 @@ class PreparedDirectory:
         return self._own / f"{held.number}{_ROWS}"
 
     def begin(self, epoch: int, stored: Position | None) -> list[HeldXa]:
-        """Make the run's directory out of what the one before left; gives the entries that are undecided at `stored`.
+        """Build the run's directory from the earlier run's; returns the entries that are undecided at `stored`.
 
-        Directories of later epochs are left alone: this run may be the one that was stopped and has a successor.
+        Directories of later epochs are left alone: this run may have been stopped and have a successor.
         """
         try:
             while True:
@@ -128,7 +128,7 @@ class PreparedDirectory:
         for number in older:
             _remove(self._folder / str(number))
         for number in self._numbers(_GONE):
-            shutil.rmtree(self._folder / f"{number}{_GONE}", ignore_errors=True)  # a run was stopped while it removed
+            shutil.rmtree(self._folder / f"{number}{_GONE}", ignore_errors=True)  # a run was stopped during a removal
         return kept
 
     def _numbers(self, suffix: str) -> list[int]:
@@ -136,7 +136,7 @@ class PreparedDirectory:
         return [int(number) for name in names if (number := name.removesuffix(suffix)).isdigit()]
 
     def sync(self, held: HeldXa) -> None:
-        """Have an entry's rows on the disk; its name follows with the list."""
+        """Force an entry's rows to the disk; its name follows with the list."""
         try:
             descriptor = os.open(self.path(held), os.O_RDONLY | os.O_CLOEXEC)
             try:
@@ -163,13 +163,13 @@ def _create(folder: Path) -> None:
 
 
 class _Overtaken(Exception):
-    """The directory went while it was read: another run made its own of it first."""
+    """The directory vanished while it was read: another run has replaced it."""
 
 
 def _remove(path: Path) -> None:
     gone = path.with_name(path.name + _GONE)
     with suppress(FileNotFoundError):
-        path.rename(gone)  # from now on a process that was stopped in it can't create anything there
+        path.rename(gone)  # from now on a stopped process with this path can't create anything there
         shutil.rmtree(gone, ignore_errors=True)  # the next run removes what is left
 
 
@@ -181,7 +181,7 @@ def _link(source: Path, building: Path, kept: Iterable[HeldXa]) -> None:
         except FileNotFoundError as error:
             if not source.exists() or not building.exists():
                 raise _Overtaken from error
-            # The file alone is gone: said when its rows are needed.
+            # Only the file is missing: reported when its rows are needed.
 
 
 def _undecided_at(stored: Position, directory: Path) -> list[HeldXa]:
@@ -223,8 +223,8 @@ def _lies_in(place: TransactionEnd, stored: Position) -> bool:
     try:
         return place.lies_in(stored)
     except DMError:
-        # The place is of another server, and nothing relates the two. The run that read it has stored no checkpoint
-        # since, or `passed` would say so; so it lies behind the one that is stored.
+        # The position is of another server, and nothing relates the two. The run that read it has stored no checkpoint
+        # since, or `passed` would be set. So it is after the stored checkpoint.
         return False
 
 

@@ -1,11 +1,11 @@
-"""XA transactions that stay undecided: who forgot them, and does the source still know them?
+"""XA transactions that stay undecided: whether the source still knows them.
 
-A prepared transaction holds its locks at the source until somebody decides it, and its rows here. Ten minutes without a
-verdict are longer than any coordinator takes that is alive, so it is said. While the source knows the xid, only the
-source can decide. When it knows it no more, the verdict stands in the binlog before the end that is read after this
-answer, or nowhere: it was not logged (`sql_log_bin=0`), or the server lost the transaction in a restart. So once
-everything up to that end was read and there was none, the rows are let go: nothing will ask for them. Should an XA
-COMMIT come all the same, it pauses the task as any without its PREPARE does.
+A prepared transaction holds its locks at the source until somebody decides it, and its rows here. A live coordinator
+decides within ten minutes, so a longer wait is reported. While the source knows the xid, only the source can decide.
+Once the source no longer knows it, the verdict is in the binlog before the end that is read after this answer, or it
+was never logged (`sql_log_bin=0`), or a restart of the server lost the transaction. So if everything up to that end is
+read without a verdict, the rows are released: nothing will ask for them. If an XA COMMIT comes all the same, it pauses
+the task like any XA COMMIT without its PREPARE.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Answer:
 
 
 class PreparedWatch:
-    """Called with each look at the source; its report is part of the unit's status."""
+    """Called at each check of the source; its report is part of the unit's status."""
 
     def __init__(
         self,
@@ -47,10 +47,10 @@ class PreparedWatch:
         let_go: Callable[[HeldXa], bool],
     ) -> None:
         self._undecided = undecided
-        self._read = read  # the end of the last transaction that was read
+        self._read = read  # the end of the last transaction read
         self._let_go = let_go
         self._clock = clock
-        self._ends: dict[int, Position] = {}  # of what the source knows no more: before it lies the verdict, or nowhere
+        self._ends: dict[int, Position] = {}  # for xids unknown to the source: the verdict is before it, or nowhere
         self._asked_at: float | None = None
         self._said: set[int] = set()
         self._report: list[JSON] = []
@@ -58,11 +58,11 @@ class PreparedWatch:
 
     @property
     def report(self) -> list[JSON]:
-        """What has been undecided for ten minutes, the oldest first."""
+        """Transactions undecided for ten minutes, the oldest first."""
         return self._report
 
     def look(self, connection: Connection, facts: ServerFacts, source_time: float) -> None:
-        """Find what is overdue by the source's clock, and ask the source about it now and then."""
+        """Find overdue transactions by the source's clock, and ask the source about them now and then."""
         read = self._read()  # before the list: what is read by now and undecided there has no verdict up to it
         overdue = [
             held
@@ -91,7 +91,7 @@ class PreparedWatch:
             )
 
     def _is_over(self, held: HeldXa, read: Position) -> bool:
-        """Whether nothing will decide it any more; then its rows are let go."""
+        """Whether nothing will decide it any more; then its rows are released."""
         end = self._ends.get(held.number)
         try:
             if end is None or not read.covers(end):
@@ -112,7 +112,7 @@ def _ask(connection: Connection, facts: ServerFacts) -> _Answer:
     try:
         return _Answer(prepared_xids(connection, facts.flavor))
     except DMError as error:
-        # MySQL: 1401 to who lacks the privilege; the reason stands in its log only.
+        # Without the privilege MySQL answers 1401; the reason is only in its log.
         if error.server_errno == 1401:
             return _Answer(None, grant(("XA_RECOVER_ADMIN",), "*.*", grantee(connection).account))
         return _Answer(None, error.message)

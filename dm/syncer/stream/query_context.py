@@ -1,4 +1,4 @@
-"""How the text of a query event is to be read: the session variables logged with it that decide about its meaning."""
+"""How to read the text of a query event: the logged session variables that affect its meaning."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dm.errors import DMError
 from dm.sql.context import SourceContext
 from dm.upstream.facts import ServerFacts
 
-# MariaDB's OPTION_EXPLICIT_DEF_TIMESTAMP, logged since the variable belongs to a session (10.10; sql/sql_priv.h).
+# MariaDB's OPTION_EXPLICIT_DEF_TIMESTAMP, logged since the variable is a session variable (10.10; sql/sql_priv.h).
 _EXPLICIT_TIMESTAMP: Final = 1 << 24
 _EXPLICIT_LOGGED: Final = 101000
 # The only values default_collation_for_utf8mb4 can have (MySQL Reference Manual).
@@ -22,7 +22,7 @@ _OF_UTF8MB4: Final = {45: "utf8mb4_general_ci", 255: "utf8mb4_0900_ai_ci"}
 
 
 def explicit_defaults_for_timestamp(facts: ServerFacts, query: Query) -> bool | None:
-    """The session's variable; None where the event does not tell, because it made no difference."""
+    """The session's variable; None if the event does not tell, because it made no difference."""
     flags = query.session.flags2
     if facts.flavor == "mariadb" and facts.version >= _EXPLICIT_LOGGED and flags is not None:
         return bool(flags & _EXPLICIT_TIMESTAMP)
@@ -49,7 +49,7 @@ def _in_utc(facts: ServerFacts, query: Query) -> bool:
 
 
 def query_context(facts: ServerFacts, query: Query, names: Mapping[int, str]) -> SourceContext:
-    """What the text of a query event depends on; `names` are the source's collations by number."""
+    """What the meaning of a query event's text depends on; `names` are the source's collations by number."""
     context = SourceContext.of_sql_mode(facts.flavor, facts.version, query.schema, query.sql_mode or 0)
     explicit = explicit_defaults_for_timestamp(facts, query)
     return replace(

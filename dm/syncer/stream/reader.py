@@ -4,11 +4,11 @@ It runs ahead of the dispatcher as far as the memory quota allows and no further
 assembler waits for memory (`dm.syncer.stream.open_items`), so the queue has no bound of its own. Where the task is to
 end by itself (`dm.syncer.stream.until`), nothing beyond that place comes into the queue.
 
-Source and target know a run by different things: the source by the replica's identity, which all runs of a task share,
-the target by the epoch. At the source the replica wins that registers last, so a process that was stopped, replaced
+Source and target identify a run differently. The source knows the replica's identity, which all runs of a task share;
+the target knows the epoch. At the source the replica that registers last wins. So a process that was stopped, replaced
 and continued can end the dump of its successor. The epoch decides: `still_ours` is asked before a lost connection is
-opened again, and when another one took the identity. The run that holds the epoch takes it back, the other ends. A
-stranger with our identity takes it again each time; that ends the run with an error that says so.
+reopened, and when another replica took the identity. The run that holds the epoch takes the identity back; the other
+run ends. A stranger with our identity takes it again each time. That ends the run with an error that says so.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from dm.syncer.stream.transaction import SourceTransaction
 from dm.syncer.stream.transaction_queue import TransactionQueue
 from dm.syncer.stream.until import Until
 
-# How often the identity at the source is taken back from somebody.
+# How often the run takes back its identity at the source.
 TAKINGS = 4
-OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no place in the source is to blame for
+OF_THE_RUN: Final = ("fenced", "replica-id-taken")  # errors that no position in the source causes
 
 
 class Reader:
@@ -51,12 +51,12 @@ class Reader:
         self._queue = queue
         self._failed = failed
         self._stop = StopSignal()
-        self._awaited = False  # somebody sleeps until there is an event
+        self._awaited = False  # the dispatcher sleeps until there is an event
         self._came = threading.Event()
         self._thread = threading.Thread(target=self._run, name="reader", daemon=True)
         self.events = 0
         self.bytes = 0
-        self.busy = False  # with an event; otherwise it waits for the source
+        self.busy = False  # processing an event; otherwise it waits for the source
 
     @property
     def stopping(self) -> threading.Event:
@@ -65,7 +65,7 @@ class Reader:
 
     @property
     def queue(self) -> TransactionQueue:
-        """Where it puts what it has read."""
+        """The queue for what it has read."""
         return self._queue
 
     @property
@@ -78,9 +78,9 @@ class Reader:
         self._thread.start()
 
     def wait_for_event(self, needed: Callable[[], bool]) -> bool:
-        """Where it is `needed`, sleep until there is an event or the run is over; False at once where it is not.
+        """If `needed`, sleep until there is an event or the run is over; otherwise False at once.
 
-        For one thread. An event that comes after `needed` was asked is not missed.
+        For one thread. An event after the call of `needed` is not missed.
         """
         self._came.clear()
         self._awaited = True
@@ -93,7 +93,7 @@ class Reader:
             self._awaited = False
 
     def stop(self) -> None:
-        """End the thread; the source's iterator sees the same signal."""
+        """End the thread; the source's iterator gets the same signal."""
         self._stop.set()
         self._came.set()
         self._queue.close()
@@ -111,13 +111,13 @@ class Reader:
                     self._still_ours()
                     self._assembler.restart()
         except QuotaClosed:
-            pass  # as a queue that was closed
-        except BaseException as error:  # handed to the owner, who raises it in the unit's own thread
+            pass  # the same as a closed queue
+        except BaseException as error:  # handed to the owner, which raises it in the unit's own thread
             if self._stop.is_set():
                 pass
             elif isinstance(error, DMError) and not error.retryable and error.name not in OF_THE_RUN:
-                # A person has to act. What lies before it is applied first: they may act at the target, and the next
-                # run, which ends at the same place, would not come further than this one.
+                # A person has to act. Everything before it is applied first: the person may act at the target, and the
+                # next run, which ends at the same place, would not get further than this one.
                 error.position = error.position or str(self._assembler.position)
                 self._queue.end(error)
             else:

@@ -1,17 +1,17 @@
-"""A rest: the source has nothing more for now. What is held back for the lanes leaves, or waits for one of them.
+"""A rest: the source has no more for now. Changes held back for the lanes are sent, or wait for a lane.
 
-Changes are held back so that batches fill (`dm.syncer.apply.placement`). When the queue is empty, nothing that may fill
-them is on its way, so they leave at once. But while enough lanes are at work, a small batch gains nothing over one that
-leaves when a lane has ended its own: until then more may come. Three threads keep to this:
+Changes are held back so that batches fill (`dm.syncer.apply.placement`). When the queue is empty, nothing can fill them
+soon, so partial batches are sent at once. But while enough lanes are busy, a small batch gains nothing: it can as well
+wait until a lane ends its batch, and more changes may come. Three threads follow this protocol:
 
     dispatcher    finds the queue empty: `begin`, then asks the lanes to hand over what is held back.
-                  Enough lanes are at work: `starve` first, then look at them. Otherwise `feed` and hand over.
-                  Then it sleeps until there is a transaction, or has to look `again`.
+                  Enough lanes are busy: `starve` first, then check them. Otherwise `feed` and hand over.
+                  Then it sleeps until there is a transaction, or it has to check `again`.
     lane          has ended a batch: `batch_ended`, which wakes the dispatcher only while it starves.
     reader        puts a transaction: the rest is over, whatever is held back.
 
-No wake-up is lost. The dispatcher starves before it looks at the lanes, so the last lane that ends either was seen idle
-or sees the dispatcher starve. What ends between `begin` and the sleep is noted under the queue's lock.
+No wake-up is lost. The dispatcher starves before it checks the lanes, so the last lane that ends a batch either was
+seen idle or sees the dispatcher starve. An end between `begin` and the sleep is noted under the queue's lock.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ import threading
 
 
 class Rest:
-    """The state of a rest: one for each run, under the lock of the queue that the dispatcher sleeps on."""
+    """The state of a rest: one per run, under the lock of the queue on which the dispatcher sleeps."""
 
     def __init__(self, queue_changed: threading.Condition) -> None:
         self._queue_changed = queue_changed
         self._starving = False
-        self._ended = False  # a lane has ended a batch since the dispatcher began to look at them
+        self._ended = False  # a lane has ended a batch since the dispatcher began to check them
 
     @property
     def starving(self) -> bool:
@@ -33,19 +33,19 @@ class Rest:
         return self._starving
 
     def again(self) -> bool:
-        """Whether the dispatcher is to ask the lanes once more; under the queue's lock."""
+        """Whether the dispatcher should ask the lanes once more; under the queue's lock."""
         return self._ended and self._starving
 
     def begin(self) -> None:
-        """The dispatcher is about to look at the lanes; under the queue's lock."""
+        """The dispatcher is about to check the lanes; under the queue's lock."""
         self._ended = False
 
     def starve(self) -> None:
-        """Whoever ends a batch from now on wakes the dispatcher."""
+        """From now on a lane that ends a batch wakes the dispatcher."""
         self._starving = True
 
     def feed(self) -> None:
-        """Nothing is held back any more: only a transaction wakes the dispatcher."""
+        """Nothing is held back: only a transaction wakes the dispatcher."""
         self._starving = False
 
     def batch_ended(self) -> None:

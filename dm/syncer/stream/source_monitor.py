@@ -1,11 +1,11 @@
-"""What the source has beyond us: its binlog end, its clock, and so whether we are synced and how far behind.
+"""What the source has that we lack: its binlog end and its clock, and so whether we are synced and how far behind.
 
-`synced` answers a question only with an end that was read after it was asked. Lag is the source's clock minus the time
-of the last applied transaction; it is 0 only when everything up to an end that was just read is applied, never because
-nothing happens to be known: where the source has not answered for a while, it is the time since it did.
+`synced` answers only with an end that was read after the question. Lag is the source's clock minus the time of the last
+applied transaction. It is 0 only if everything up to a just-read end is applied, never for lack of knowledge: if the
+source has not answered for a while, the lag is the time since its last answer.
 
-An end that lies before a place which was applied when it was asked for is that of a source whose binlog was reset.
-Servers send nothing then, and say nothing, until they have written as much again.
+If the end is before a position that was already applied when the question was sent, the source's binlog was reset. Such
+a server sends nothing and reports nothing until it has written as much again.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts, binlog_end
 
 INTERVAL_SECONDS = 2.0
-FRESH_SECONDS = 3 * INTERVAL_SECONDS  # an end that is older proves nothing about now
+FRESH_SECONDS = 3 * INTERVAL_SECONDS  # an older end proves nothing about now
 
-BEHIND = 2  # readings that prove it: between two files a server may name the one that it has just ended
+BEHIND = 2  # readings that prove it: between two files a server may name the one that it has just closed
 
 _NOWHERE: Final = Position("", "")
 
-Look = Callable[[Connection, ServerFacts, float], None]  # asks more with each reading, made at the source's time
+Look = Callable[[Connection, ServerFacts, float], None]  # asks more at each reading, made at the source's time
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,23 +39,24 @@ class SourceEnd:
     position: Position
     source_time: float
     read_at: float  # our monotonic clock, before the question was sent
-    is_behind: bool = False  # what was applied before that lies beyond
+    is_behind: bool = False  # what was applied before the question is beyond it
 
     def is_covered_by(self, applied: Position) -> bool:
         """Whether everything up to here is applied; raises DMError when that can't be known."""
         end = self.position
-        # Across a switch of servers without GTIDs nothing can be compared, and nothing is claimed.
+        # Across a switch of servers without GTIDs positions can't be compared, so nothing is claimed.
         if self.is_behind or (applied.server_uuid != end.server_uuid and not applied.gtid_set):
             return False
         if applied.covers(end):
             return True
-        # After a switch our place on MariaDB may be the one behind the last transaction, with events of none behind it.
-        # Texts are compared: sets are equal whichever server gave a number, which only strict mode gives once.
+        # After a switch to MariaDB, our position may be after the last transaction, with events outside transactions
+        # after it. Texts are compared: sets are equal whichever server assigned a number, and strict mode assigns each
+        # only once.
         return end.flavor == "mariadb" and bool(end.gtid_set) and str(applied.gtid_set) == str(end.gtid_set)
 
 
 class SourceMonitor:
-    """Reads the source's end every two seconds, and at once when somebody asks."""
+    """Reads the source's end every two seconds, and at once when asked."""
 
     def __init__(
         self,
@@ -71,7 +72,7 @@ class SourceMonitor:
         self._look = look
         self._applied = applied
         self._reset = reset
-        self._behind = 0  # readings one after the other
+        self._behind = 0  # consecutive readings
         self._stop = threading.Event()
         self._wake = threading.Event()
         self._changed = threading.Condition()
@@ -99,7 +100,7 @@ class SourceMonitor:
 
     @property
     def answered(self) -> bool:
-        """Whether the last end was read after the last question, and not long ago."""
+        """Whether the last end was read after the last question, and recently."""
         end = self._end
         return end is not None and end.read_at >= self._asked_at and self._fresh
 
@@ -119,7 +120,7 @@ class SourceMonitor:
             self._thread.join()
 
     def refresh(self, timeout: float) -> None:
-        """Return when an attempt to read the end that began after this call is over; at the latest after timeout."""
+        """Return when a reading begun after this call is over, or after the timeout."""
         asked = self._asked_at = self._clock.monotonic()
         self._wake.set()
         with self._changed:
@@ -145,7 +146,7 @@ class SourceMonitor:
                 self._look(connection, facts, source_time)
                 self.trouble = None
             except DMError as error:
-                # Not the unit's end: the reader meets the same trouble and says so. The status shows it meanwhile.
+                # Not the unit's end: the reader meets the same trouble and reports it. The status shows it meanwhile.
                 self.trouble = error
                 if opened is not None:
                     opened[0].close()
@@ -158,7 +159,7 @@ class SourceMonitor:
             opened[0].close()
 
     def _compare(self, applied: Position, end: Position) -> bool:
-        """Whether the end lies before what was applied already."""
+        """Whether the end is before what was applied already."""
         if not applied.same_files(end) or applied.order <= end.order:
             self._behind = 0
             return False
@@ -169,7 +170,7 @@ class SourceMonitor:
         return True
 
     def lag(self, applied: Position, timestamp: int, synced: Callable[[Position], bool]) -> float | None:
-        """Seconds behind the source; None while its end is not known."""
+        """Seconds behind the source; None until its end is known."""
         end = self._end
         if end is None:
             return None

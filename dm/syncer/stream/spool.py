@@ -1,12 +1,13 @@
-"""The spool: what is larger than the memory quota waits in files.
+"""The spool: transactions larger than the memory quota wait in files.
 
-A transaction can only be applied when its end is known, because its position is not known before, nor whether it was
-committed at all. One that is larger than the quota goes to a file while it is read, as raw events, and is decoded from
-there in parts. Several transactions share a file; a transaction is in one file.
+A transaction can only be applied when its end is known: before that its position is unknown, and so is whether it was
+committed. A transaction larger than the quota is written to a file while it is read, as raw events, and decoded from
+there in parts. Several transactions share a file; each is in one file.
 
-The files are scratch. What is in them stands in the binlog too, behind the checkpoint, so a run begins by deleting
-whatever it finds: a spool of a run that crashed is never applied. A file goes when the stored checkpoint has passed
-its last transaction, at most every few seconds, so that a source full of large transactions is no stream of unlinks.
+The files are scratch. Their content is also in the binlog after the checkpoint, so a run begins by deleting all of
+them: the spool of a crashed run is never applied. A file is deleted when the stored checkpoint has passed its last
+transaction. Deletions are a few seconds apart, so that a source of large transactions does not cause a stream of
+unlinks.
 """
 
 from __future__ import annotations
@@ -40,17 +41,17 @@ class _File:
 
 
 class Spool:
-    """The spool files of one run. The reader's thread writes, any other reads, the progress writer's deletes."""
+    """The spool files of one run. The reader's thread writes, any thread reads, the progress writer deletes."""
 
     def __init__(self, directory: Path, clock: Clock) -> None:
         self._directory = directory
         self._clock = clock
-        self._lock = threading.Lock()  # of the list of files and of what they say of themselves
+        self._lock = threading.Lock()  # guards the list of files and their fields
         self._files: list[_File] = []
         self._created = 0
         self._unlinked_at: float | None = None
         self.transactions = 0
-        self.rounds = 0  # of unlinking
+        self.rounds = 0  # of deletions
 
     def wipe(self) -> None:
         """Delete what an earlier run left; raises DMError."""
@@ -63,7 +64,7 @@ class Spool:
 
     @property
     def bytes(self) -> int:
-        """What stands in files now."""
+        """The size of all files now."""
         with self._lock:
             return sum(file.writer.end for file in self._files)
 
@@ -85,7 +86,7 @@ class Spool:
         file.writer.close()
 
     def end(self, file: _File, last: Position | None, commit_time: int = 0) -> None:
-        """A transaction's last item was written; without a position nobody will ever read it."""
+        """The last item of a transaction was written; without a position it will never be read."""
         with self._lock:
             file.open = False
             if last is not None:
@@ -93,7 +94,7 @@ class Spool:
                 file.commit_time = max(file.commit_time, commit_time)
 
     def passed(self, checkpoint: Position) -> None:
-        """Delete the files whose transactions the stored checkpoint covers, unless that was done a moment ago."""
+        """Delete the files whose transactions the stored checkpoint covers, unless that was just done."""
         now = self._clock.monotonic()
         if not self._files or (self._unlinked_at is not None and now - self._unlinked_at < UNLINK_SECONDS):
             return
@@ -116,7 +117,7 @@ class Spool:
                 raise DMError("spool-not-written", file=file.writer.path) from error
 
     def close(self) -> None:
-        """The run is over: all that was not applied is read again from the binlog."""
+        """The run is over: what was not applied is read again from the binlog."""
         with self._lock:
             files, self._files = self._files, []
         self._unlink(files)
@@ -134,7 +135,7 @@ class SpoolPart:
         self.items = ItemWriter(self.file.writer)
 
     def finish(self, end: Position, commit_time: int) -> tuple[Path, int, int]:
-        """The transaction is complete; gives where it stands."""
+        """The transaction is complete; returns its place."""
         writer = self.file.writer
         writer.flush()
         self.spool.end(self.file, end, commit_time)
@@ -146,7 +147,7 @@ class SpoolPart:
 
 
 class SpooledItems(Readers):
-    """The first items of a large transaction in memory, all others in a spool file."""
+    """The first items of a large transaction in memory, the others in a spool file."""
 
     def __init__(
         self,

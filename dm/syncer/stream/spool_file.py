@@ -1,13 +1,13 @@
-"""Spool files: records that are checked when they are read back, in the format of TiDB's Pump.
+"""Spool files: records that are verified when they are read back, in the format of TiDB's Pump.
 
     record    magic u32, length u64, crc u32 (CRC-32 of the payload), payload; all little-endian, 16 bytes in front
-    footer    a record with a magic of its own: number of records, bytes of payload, latest commit time
+    footer    a record with its own magic: number of records, bytes of payload, latest commit time
 
-An offset alone finds a record, and nothing of a record stands outside it. The length is not under the CRC: a wrong one
-takes other bytes for the payload, and their CRC differs, or leads behind the file's end.
+An offset alone finds a record, and a record is self-contained. The CRC does not cover the length: a wrong length
+selects other bytes, whose CRC differs, or leads past the file's end.
 
-A disk that gives other bytes than were written must not become wrong rows at the target. So every read is checked, and
-what is not as written is a DMError that names file and offset.
+A disk that returns other bytes than were written must not cause wrong rows at the target. So every read is verified,
+and a mismatch is a DMError with file and offset.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Piece = bytes | memoryview
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What a finished file says of itself."""
+    """The footer of a finished file."""
 
     records: int
     payload_bytes: int
@@ -47,7 +47,7 @@ class Footer:
 
 
 class SpoolWriter:
-    """Appends records to a new file; what it gave an offset for is readable after `flush`."""
+    """Appends records to a new file; a record is readable at its offset after `flush`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -68,7 +68,7 @@ class SpoolWriter:
         return self._end
 
     def append(self, *pieces: Piece) -> int:
-        """Add a record whose payload is the pieces one behind the other; gives its offset.
+        """Append a record whose payload is the concatenated pieces; returns its offset.
 
         Raises DMError when the disk is full.
         """
@@ -85,7 +85,7 @@ class SpoolWriter:
         self._held.append(HEADER.pack(magic, length, crc))
         self._end += HEADER_SIZE + length
         if length < FLUSH_BYTES:
-            # A copy: a view would keep the whole event, and the socket's buffer behind it, alive.
+            # A copy: a view would keep the whole event, and the socket's buffer under it, alive.
             self._held.extend([bytes(piece) for piece in pieces])
             self._held_bytes += HEADER_SIZE + length
             if self._held_bytes >= FLUSH_BYTES:
@@ -96,7 +96,7 @@ class SpoolWriter:
             self._write(piece)
 
     def flush(self) -> None:
-        """Give everything to the operating system, so that readers find it."""
+        """Hand everything to the operating system, so that readers find it."""
         if self._held:
             held = b"".join(self._held)
             self._held = []
@@ -104,7 +104,7 @@ class SpoolWriter:
             self._write(held)
 
     def sync(self) -> None:
-        """Have everything on the disk, the file's name included: it outlives a crash of the host."""
+        """Force everything to the disk, including the file's name: it survives a crash of the host."""
         self.flush()
         try:
             os.fsync(self._descriptor)
@@ -117,16 +117,16 @@ class SpoolWriter:
             raise _not_written(self.path, error) from error
 
     def finish(self, commit_time: int) -> None:
-        """Write the footer; nothing is appended behind it."""
+        """Write the footer; nothing is appended after it."""
         payload = _FOOTER.pack(self._records, self._payload_bytes, commit_time)
         self._add(FOOTER_MAGIC, len(payload), crc32(payload), (payload,))
         self.flush()
 
     def close(self) -> None:
-        """Let go of the file; what was not flushed is given up."""
+        """Close the file; drops what was not flushed."""
         if self._open:
             self._open = False
-            with suppress(OSError):  # a late error of the file system: nobody was promised more than `sync` says
+            with suppress(OSError):  # a late error of the file system: only `sync` promises durability
                 os.close(self._descriptor)
 
     def _write(self, piece: Piece) -> None:
@@ -139,7 +139,7 @@ class SpoolWriter:
 
 
 class SpoolReader:
-    """Reads records of a file, any number of times and by several threads at once."""
+    """Reads records of a file, repeatedly and from several threads at once."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -154,13 +154,14 @@ class SpoolReader:
         return os.fstat(self._descriptor).st_size
 
     def record(self, offset: int) -> bytes:
-        """The payload of the record at an offset; raises DMError when it is not as written."""
+        """The payload of the record at an offset; raises DMError when it is damaged."""
         return next(self.records(offset, self.size()))
 
     def records(self, start: int, end: int) -> Iterator[bytes]:
-        """The payloads of all records from one offset to another; raises DMError at the first that is not as written.
+        """The payloads of all records from one offset to another; raises DMError at the first damaged one.
 
-        `end` is the end of a record, as the writer said it, or the end of the file; a footer in between ends it too.
+        `end` is the end of a record, as the writer returned it, or the end of the file; a footer in between ends it
+        too.
         """
         window, base = b"", start
         at = start
@@ -187,7 +188,7 @@ class SpoolReader:
             at = body + length
 
     def footer(self) -> Footer | None:
-        """What the end of the file says; None when the writer did not finish it."""
+        """The file's footer; None when the writer did not finish it."""
         size = HEADER_SIZE + _FOOTER.size
         at = self.size() - size
         if at < 0:
@@ -200,7 +201,7 @@ class SpoolReader:
         return Footer(*_FOOTER.unpack(payload))
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         if self._open:
             self._open = False
             os.close(self._descriptor)
@@ -210,7 +211,7 @@ class SpoolReader:
             found = os.pread(self._descriptor, count, at)
             if len(found) in (count, 0):
                 return found
-            pieces = [found]  # one call gives 2 GiB at most, and a signal may cut it short
+            pieces = [found]  # one call returns 2 GiB at most, and a signal may cut it short
             while found:
                 at += len(found)
                 count -= len(found)

@@ -1,4 +1,4 @@
-"""One transaction of the source, as the assembler hands it on: raw row events, not yet decoded."""
+"""One transaction of the source, as the assembler yields it: raw row events, not yet decoded."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ class StatementItem:
     """One query event that is neither BEGIN nor an end: DDL, or something that needs no replication."""
 
     query: Query
-    start: int = 0  # where its event begins, in the file that the transaction ends in
+    start: int = 0  # start of its event, in the file where the transaction ends
 
 
 Item = RowsItem | StatementItem
 
 
 class TransactionItems(Protocol):
-    """What a transaction consists of, in memory or partly in a spool file; read as often as it is needed."""
+    """The items of a transaction, in memory or partly in a spool file; readable several times."""
 
     @property
     def size(self) -> int:
-        """Bytes of memory that are given back by the last `release`."""
+        """The memory that the last `release` returns."""
         ...
 
     def __len__(self) -> int: ...
@@ -47,20 +47,20 @@ class TransactionItems(Protocol):
     def __iter__(self) -> Iterator[Item]: ...
 
     def hold(self) -> None:
-        """One more reader needs them: `release` is called once more."""
+        """Register one more reader: `release` is called once more."""
         ...
 
     def release(self) -> None:
-        """A reader is through; nobody reads them behind the last call."""
+        """A reader is done; nothing reads the items after the last call."""
         ...
 
 
-# One for all: it is held for an addition.
+# One lock for all: it is held for an addition.
 _counting = threading.Lock()
 
 
 class Readers(ABC):
-    """Counts who still needs the items of a transaction; the last one gives their memory back."""
+    """Counts the readers of a transaction's items; the last one returns their memory."""
 
     __slots__ = ("_quota", "_readers", "size")
 
@@ -70,12 +70,12 @@ class Readers(ABC):
         self._readers = 1
 
     def hold(self) -> None:
-        """One more reader needs them: `release` is called once more."""
+        """Register one more reader: `release` is called once more."""
         with _counting:
             self._readers += 1
 
     def release(self) -> None:
-        """A reader is through; nobody reads them behind the last call."""
+        """A reader is done; nothing reads the items after the last call."""
         with _counting:
             self._readers -= 1
             last = self._readers == 0
@@ -86,7 +86,7 @@ class Readers(ABC):
 
     @abstractmethod
     def _forget(self) -> None:
-        """Let go of the items; nobody reads them any more."""
+        """Drop the items; nothing reads them any more."""
 
 
 class MemoryItems(Readers):
@@ -109,7 +109,7 @@ class MemoryItems(Readers):
 
 
 class PlainItems(MemoryItems):
-    """Items of a small transaction that are nothing but rows."""
+    """Items of a small transaction that has only rows."""
 
     __slots__ = ("rows",)
 
@@ -123,7 +123,7 @@ class PlainItems(MemoryItems):
 
 @dataclass(slots=True)
 class SourceTransaction:
-    """What the source committed at once, or a mere movement of the position (no items)."""
+    """What the source committed at once, or a mere move of the position (no items)."""
 
     begin: Position
     end: Position

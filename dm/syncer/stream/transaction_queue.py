@@ -16,7 +16,7 @@ from dm.syncer.stream.transaction import SourceTransaction
 
 
 class TransactionQueue:
-    """Transactions in source order, whose memory the quota knows."""
+    """Transactions in source order; the quota counts their memory."""
 
     def __init__(self, quota: MemoryQuota) -> None:
         self._quota = quota
@@ -25,14 +25,14 @@ class TransactionQueue:
         self._closed = False
         self._finished = False
         self.rest = Rest(self._changed)
-        self._error: DMError | None = None  # what lies behind the last transaction
+        self._error: DMError | None = None  # what follows the last transaction
         quota.before_waiting = self.wake
         self.empty_handed = False  # the dispatcher waits for a transaction
 
     def put(self, transaction: SourceTransaction, *, more: bool = False) -> bool:
         """Add one; False when the queue is closed or finished. With `more` at hand, nobody is woken for it: see `wake`.
 
-        A thread that is woken for each transaction costs more than the transaction.
+        Waking a thread for each transaction costs more than the transaction.
         """
         with self._changed:
             if self._closed or self._finished:
@@ -43,7 +43,7 @@ class TransactionQueue:
             return True
 
     def wake(self) -> None:
-        """Wake the dispatcher for what was added quietly."""
+        """Wake the dispatcher for transactions added without a wake-up."""
         with self._changed:
             if self._waiting:
                 self._changed.notify_all()
@@ -53,7 +53,7 @@ class TransactionQueue:
 
         Raises DMError: see `end`.
 
-        When there is none, `at_rest` is called, and again as long as `rest` demands it.
+        If there is none, `at_rest` is called, and again as long as `rest` requires it.
         """
         rest = self.rest
         while True:
@@ -73,7 +73,7 @@ class TransactionQueue:
                 self.empty_handed = False
 
     def end(self, error: DMError) -> None:
-        """Nothing comes any more but this error, behind all transactions."""
+        """Only this error follows, after all transactions."""
         with self._changed:
             self._error = error
             self._changed.notify_all()
@@ -90,7 +90,7 @@ class TransactionQueue:
         return self._finished
 
     def close(self) -> None:
-        """Wake everybody, also who waits for memory; nothing is given or taken any more."""
+        """Wake all threads, including those that wait for memory; the queue is closed."""
         self._quota.close()
         with self._changed:
             self._closed = True
