@@ -178,7 +178,7 @@ class FilterSession:
         answers = [False] * len(rows)
         for insertion, count in table.insertions(rows, connection.statement_bytes):
             self.questions += 1
-            connection.run_all([_INSERTING, f"DELETE FROM {table.name.sql}".encode(), insertion, evaluating])
+            connection.run_all([_INSERTING, f"DELETE FROM {table.name.sql}".encode(), insertion, evaluating], [])
             found = connection.query(question)
             if len(found) != count:
                 what = f"the target has answered for {len(found)} of {count} rows of an expression filter"
