@@ -20,6 +20,7 @@ class _Target:
     """Takes statements; refuses once what it is told to."""
 
     alive = True
+    tidb = False
 
     def __init__(self, flavor: Flavor, *, version: int = 90704, version_text: str = "") -> None:
         self.flavor = flavor
