@@ -87,7 +87,7 @@ class Client:
 
     def get(self, path: str, **parameters: object) -> Answer:
         """Ask for something."""
-        return self._request("GET", f"{path}?{urlencode(parameters, doseq=True)}")
+        return self._request("GET", f"{path}?{urlencode(parameters, doseq=True)}" if parameters else path)
 
     def post(self, path: str, body: object = None) -> Answer:
         """Have something done."""

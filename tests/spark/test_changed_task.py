@@ -78,7 +78,7 @@ def test_tables_that_a_finished_dump_left_out_are_missed(
     with pytest.raises(DMError) as caught:
         load.load()
     assert caught.value.name == "load-tables-left-out"
-    assert f"want {TableName(load.schema, 'other')}, " in caught.value.message
+    assert f"now include {TableName(load.schema, 'other')}, which" in caught.value.message
 
 
 def test_a_table_that_was_made_behind_a_dump_comes_by_the_binlog(

@@ -188,7 +188,7 @@ def test_rows_that_went_with_their_table_are_missed(cut_short: FullLoad) -> None
         with pytest.raises(DMError) as caught:
             cut_short.load()
         assert caught.value.name == "load-table-gone"
-        assert f"rows of {TableName(cut_short.schema, 'own')} are recorded" in caught.value.message
+        assert f"rows of {TableName(cut_short.schema, 'own')} were loaded" in caught.value.message
     assert structures(cut_short) == {}
 
 

@@ -161,7 +161,7 @@ class _Collations:
             f"collations are others at the target, so texts are ordered and compared otherwise: {listed}{collide};"
             " values stay the same",
             "nothing, if that is wanted; `replacedRows` of query-status tells of rows that were equal. For other"
-            f" collations: {_yaml('collation-map', dict(pairs))}",
+            f" collations: {_yaml('collation-map', dict(pairs.keys()))}",
         )
 
     def _translated(self, table: TableName, collation: str) -> str | None:

@@ -98,7 +98,7 @@ def test_names_that_lead_elsewhere(newcomer: Newcomer, name: str) -> None:
 @once
 @pytest.mark.parametrize("verb", ["query-status", "stop-task"])
 def test_names_that_lead_elsewhere_in_place_of_a_task(newcomer: Newcomer, verb: str) -> None:
-    newcomer.refused(BAD_USAGE, verb, "../escape", says="../escape can't be read")
+    newcomer.refused(BAD_USAGE, verb, "../escape", says="can't read ../escape")
     newcomer.refused(FAILED, verb, "..", says="there is no task ..")
 
 
@@ -231,7 +231,8 @@ def _granted_by_what_is_said(newcomer: Newcomer, server: ThrowawayServer, grants
     user = newcomer.good_target_user() if at_source else poor
     task = newcomer.file("t.yaml", newcomer.task_text("t", name, user, mode="all"))
     refused = newcomer.refused(PRECHECK_FAILED, "start-task", task, says=says)
-    statements = _GRANT.findall(refused.out)
+    # What is printed for the other account at the other server is only for speed.
+    statements = [grant for grant in _GRANT.findall(refused.out) if f"'{poor}'" in grant]
     assert statements, str(refused)
     server.execute(*statements)
     assert newcomer.daemon.said("check-task", task).status == OK

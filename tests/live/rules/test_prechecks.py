@@ -174,7 +174,8 @@ def test_another_flavour_evaluates_with_a_warning(
 
     def found(expression: str) -> tuple[str, str]:
         rule = {"schema": name, "table": "t_1", "insert-value-expr": expression}
-        (result,) = task.findings("expression-filter", "expression-filters", {"x": rule})
+        collations, result = task.findings("expression-filter", "expression-filters", {"x": rule})
+        assert "collation-map: {utf8mb4_0900_bin: utf8mb4_nopad_bin}" in collations.instruction
         return result.state, result.message
 
     assert found("id = 1")[0] == "success"

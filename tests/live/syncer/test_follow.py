@@ -51,9 +51,10 @@ def test_inserts_updates_deletes_and_key_moves_arrive(
         )
         status = sync.wait_synced()
         assert status["totalRows"] == 10
+        form = {"rowFormat": "events", "rowFormatReason": ""}
         assert status["tables"] == [
-            {"table": f"{name}.keyed", "schema": name, "inserts": 3, "updates": 2, "deletes": 1, "ddl": 0},
-            {"table": f"{name}.keyless", "schema": name, "inserts": 3, "updates": 0, "deletes": 1, "ddl": 0},
+            {"table": f"{name}.keyed", "schema": name, "inserts": 3, "updates": 2, "deletes": 1, "ddl": 0, **form},
+            {"table": f"{name}.keyless", "schema": name, "inserts": 3, "updates": 0, "deletes": 1, "ddl": 0, **form},
         ]
         assert (status["queuedTransactions"], status["queuedRows"], status["queuedBytes"]) == (0, 0, 0)
         assert status["readBinlog"] == status["syncerBinlog"]

@@ -40,7 +40,7 @@ def test_the_task_pauses_at_a_row_that_is_too_long(
     name = schema(upstream, small)
     for server in (upstream, small):
         server.execute(f"CREATE TABLE {name}.t ({columns})")
-    subtask = subtask_for(upstream, small, name, task=name)
+    subtask = subtask_for(upstream, small, name, task=name, row_format="sql")
     with running_sync(subtask) as sync:
         sync.wait_synced()
         upstream.execute(*(statement.format(t=f"{name}.t") for statement in before))
@@ -56,6 +56,22 @@ def test_the_task_pauses_at_a_row_that_is_too_long(
     assert str(LIMIT) in error.cause
     small.execute(f"SET GLOBAL max_allowed_packet = {8 * LIMIT}")
     with running_sync(subtask) as sync:
+        sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), small, structures=False)
+    assert report.identical, str(report)
+
+
+@pytest.mark.parametrize("why", ["bytes are two digits each", "quotes are escaped"])
+def test_as_an_event_a_row_is_no_longer_than_in_the_binlog(
+    why: str, upstream: ThrowawayServer, small: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    columns, (row,) = ROWS[why]
+    name = schema(upstream, small)
+    for server in (upstream, small):
+        server.execute(f"CREATE TABLE {name}.t ({columns})")
+    with running_sync(subtask_for(upstream, small, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute(row.format(t=f"{name}.t"))
         sync.wait_synced()
     report = compare(pair_tables([upstream], [name]), small, structures=False)
     assert report.identical, str(report)

@@ -378,7 +378,7 @@ def test_a_target_column_that_may_change_values(migration: Migration) -> None:
     migration.mode = "incremental"
     finding = migration.only("table_schema")
     assert finding.state == "failure"
-    assert finding.message.endswith("without an error: price (decimal(10,4) into decimal(10,2))")
+    assert finding.message.endswith("has: price (decimal(10,4) into decimal(10,2))")
     migration.task_lines = "syncers: {global: {narrower-columns: accept}}\n"
     migration.meta = "    syncer-config-name: global\n"
     assert migration.only("table_schema").state == "success"

@@ -11,7 +11,7 @@ from dm.binlog.query import QuerySession
 from dm.binlog.reader import Query
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.flavor import Flavor, is_tidb
 from dm.syncer.ddl.session import DdlSession
 from tests.unit.upstream.test_address import MARIADB, MYSQL
 
@@ -20,11 +20,11 @@ class _Target:
     """Takes statements; refuses once what it is told to."""
 
     alive = True
-    tidb = False
 
     def __init__(self, flavor: Flavor, *, version: int = 90704, version_text: str = "") -> None:
         self.flavor = flavor
         self.version, self.version_text = version, version_text
+        self.tidb = is_tidb(version_text)
         self.sent: list[str] = []
         self.settings: dict[str, object] = {}
         self.refusal = ""
