@@ -1,7 +1,7 @@
 """Where one transaction of a binlog ends and the next may begin, seen from the raw events.
 
 The relay cuts its file here after a crash, and a reader reconnects here, so "inside" must never be taken for "between".
-What opens and what ends a transaction (MySQL `sql/binlog.cc`, `sql/xa.cc`; MariaDB "Gtid_log_event"):
+These events open and end a transaction (MySQL `sql/binlog.cc`, `sql/xa.cc`; MariaDB "Gtid_log_event"):
 
   MySQL    GTID (plain, tagged, anonymous), then one of
              Query "BEGIN" or "XA START ..", events, and Xid | Query "COMMIT" | Query "ROLLBACK" | XA prepare
@@ -12,8 +12,8 @@ What opens and what ends a transaction (MySQL `sql/binlog.cc`, `sql/xa.cc`; Mari
            GTID without it, events, and Xid | Query "COMMIT" | "ROLLBACK" | "XA COMMIT .." | "XA ROLLBACK .." | XA
            prepare
 
-`ROLLBACK TO`, `SAVEPOINT` and `XA END` are queries inside. A compressed MariaDB query is never one of the words that
-end a transaction: the server compresses only texts longer than these.
+`ROLLBACK TO`, `SAVEPOINT` and `XA END` are queries inside. A compressed MariaDB query never ends a transaction: the
+server compresses only texts longer than the words that do.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from typing import Final
 from dm.binlog.header import HEADER_SIZE, EventType
 
 BETWEEN: Final = 0
-_OPENED: Final = 1  # a MySQL GTID was seen; the next event tells what kind of transaction it is
+_OPENED: Final = 1  # a MySQL GTID was seen; the next event tells the kind of transaction
 _SINGLE: Final = 2  # a MariaDB standalone group: one query
 INSIDE: Final = 3
 
@@ -60,7 +60,7 @@ class TransactionBoundary:
 
     def __init__(self, checksum: bool = True) -> None:
         self.checksum = checksum  # whether events end with a checksum; from the format description
-        self.state = BETWEEN  # plain, because the relay looks at it once per event
+        self.state = BETWEEN  # a plain attribute, because the relay reads it once per event
 
     @property
     def between(self) -> bool:

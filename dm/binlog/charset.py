@@ -1,4 +1,4 @@
-"""Character sets by the collation numbers that the binlog speaks in, and texts in them.
+"""Character sets by their collation numbers in the binlog, and texts in them.
 
 The numbers are the servers' (information_schema.collations, MySQL 9.7 and MariaDB 10.11). MariaDB gave its NO PAD
 variants the number of the padding collation plus 1024, and its UCA 14.0.0 collations blocks of 256 from 2048 up.
@@ -78,9 +78,8 @@ for _charset, _ranges in _IDS.items():
         _first, _last = _item if isinstance(_item, tuple) else (_item, _item)
         _BY_ID.update(dict.fromkeys(range(_first, _last + 1), _charset))
 
-# What the servers' tables have where Python's codec has another character or none, as runs of characters from a code
-# on. Found by all codes of MySQL 9.7 and MariaDB 10.11, converted to utf8mb4 by the server; both have the same tables.
-# U+FFFD stands for no character.
+# Where the servers' tables differ from Python's codec, as runs of characters from a code on. Found with all codes of
+# MySQL 9.7 and MariaDB 10.11, converted to utf8mb4 by the server; both have the same tables. U+FFFD means no character.
 _RUNS: Final[Mapping[str, Mapping[str, str]]] = {
     "big5": {
         "a15a": "\ufffd", "a1c3": "\ufffd", "a1c5": "\ufffd", "a1fe": "\ufffd", "a240": "\ufffd", "a2cc": "\ufffd",
@@ -109,7 +108,7 @@ _RUNS: Final[Mapping[str, Mapping[str, str]]] = {
     "sjis": {"815f": "\\"},
     "ujis": {"a1c0": "\\"},
 }  # fmt: skip
-# The bytes of one character in those of several bytes.
+# The bytes of one character in multi-byte character sets.
 _CHARACTERS: Final = {
     "big5": rb"[\xa1-\xf9].|.", "sjis": rb"[\x81-\x9f\xe0-\xfc].|.", "ujis": rb"\x8f..|[\x8e\xa1-\xfe].|.",
     "eucjpms": rb"\x8f..|[\x8e\xa1-\xfe].|.", "gb18030": rb"[\x81-\xfe][0-9]..|[\x81-\xfe].|.",
@@ -121,7 +120,7 @@ LATIN1: Final = {code: bytes([code]).decode("cp1252", "ignore") or chr(code) for
 
 
 def charset_of(collation: int) -> str | None:
-    """The character set of a collation number; None when the number is not known."""
+    """The character set of a collation number; None for an unknown number."""
     if 2048 <= collation < 2048 + 256 * len(_UCA1400):
         return _UCA1400[(collation - 2048) // 256]
     known = _BY_ID.get(collation)
@@ -139,12 +138,12 @@ def same_charset(one: str, other: str) -> bool:
 
 
 def codec_of(charset: str) -> str | None:
-    """Python's name for a character set; None where it has none that is the same."""
+    """Python's name for a character set; None if Python has no equal one."""
     return _CODECS.get(_SYNONYMS.get(charset, charset))
 
 
 def _differences(charset: str) -> dict[bytes, str]:
-    """The codes of which Python has another character than the server; empty where the server has none."""
+    """The codes where Python's character differs from the server's; empty if there are none."""
     found: dict[bytes, str] = {}
     for first, characters in _RUNS.get(charset, {}).items():
         for step, character in enumerate(characters):
@@ -158,7 +157,7 @@ def _differences(charset: str) -> dict[bytes, str]:
 
 
 def _any_of(codes: Iterable[bytes]) -> bytes:
-    """A pattern of these codes; as alternatives of thousands it would be slow."""
+    """A pattern of these codes; alternatives by the thousand would be slow."""
     last: dict[bytes, bytes] = {}
     for code in codes:
         last[code[:-1]] = last.get(code[:-1], b"") + re.escape(code[-1:])
@@ -167,8 +166,8 @@ def _any_of(codes: Iterable[bytes]) -> bytes:
 
 @cache
 def decoder_of(charset: str) -> Callable[[bytes], str | None] | None:
-    """What makes texts of a character set's bytes, and None of those that stand for none; None where nothing can."""
-    # Functions inside a function are pickled as a whole: Spark's workers need not have this package.
+    """A decoder from a character set's bytes to text, or None for invalid bytes; None if there is no decoder."""
+    # Functions inside a function are pickled as a whole: Spark's workers may lack this package.
     if charset == "latin1":
         holes = dict(LATIN1)
         return lambda value: value.decode("latin-1").translate(holes)
@@ -182,7 +181,7 @@ def decoder_of(charset: str) -> Callable[[bytes], str | None] | None:
         except UnicodeDecodeError:
             return None
 
-    if charset == "ucs2":  # whose characters are of two bytes each: halves of a larger one stay halves
+    if charset == "ucs2":  # characters of two bytes each: halves of a larger one stay halves
 
         def decoded_narrow(value: bytes) -> str | None:
             text = decoded(value)
@@ -196,7 +195,7 @@ def decoder_of(charset: str) -> Callable[[bytes], str | None] | None:
     characters = re.compile(_CHARACTERS.get(charset, b"."), re.DOTALL)
 
     def decoded_singly(value: bytes) -> str | None:
-        if seldom.search(value) is None:  # which may find the end of one character and the start of the next
+        if seldom.search(value) is None:  # the pattern may match the end of one character and the start of the next
             return decoded(value)
         texts = [differences[each] if each in differences else decoded(each) for each in characters.findall(value)]
         return "".join(text for text in texts if text) if all(texts) else None
@@ -205,7 +204,7 @@ def decoder_of(charset: str) -> Callable[[bytes], str | None] | None:
 
 
 def decode_text(raw: bytes, collation: int | None) -> str:
-    """A statement's text by the collation its client spoke; raises DMError when it is not valid."""
+    """A statement's text by its client's collation; raises DMError when it is invalid."""
     if raw.isascii() and (collation is None or collation not in _WIDE):
         return raw.decode("ascii")
     charset = "utf8mb4" if collation is None else charset_of(collation) or f"of collation {collation}"
@@ -218,7 +217,7 @@ def decode_text(raw: bytes, collation: int | None) -> str:
     return text
 
 
-# ASCII characters are not single bytes of the same value in these; no client speaks them, a damaged event may.
+# ASCII characters take several bytes or other values in these; no client uses them, but a damaged event may.
 _WIDE: Final = frozenset(
     number for number, charset in _BY_ID.items() if charset in ("ucs2", "utf16", "utf16le", "utf32")
 )

@@ -1,9 +1,9 @@
-"""Whether a tracked structure can be the one a table map was written with.
+"""Whether a tracked structure can be the one that a table map was written with.
 
-Row events name no columns by themselves, so rows are read through the structure that the tracker holds for their
-position. If that is not the true one, columns shift and data goes wrong in silence; this check is what stands
-between. It compares everything the map says: the count and the types always, with the sizes that are part of the
-bytes' layout; signs, names, character sets and ENUM members under binlog_row_metadata=FULL.
+Row events name no columns, so rows are read through the structure that the tracker holds for their position. With a
+wrong structure, columns shift and data goes wrong silently; this check prevents that. It compares everything the map
+says. Count and types are always there, with the sizes that affect the layout of the bytes; signs, names, character sets
+and ENUM members are there under binlog_row_metadata=FULL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dm.type_family import BYTES, FIXED_BYTES, GEOMETRIES, MEMBERED, TEXTS
 
 
 class WireColumn(Protocol):
-    """What this package needs to know of a column; dm.schema.table.Column has it."""
+    """What this package must know of a column; dm.schema.table.Column has it."""
 
     @property
     def name(self) -> str:
@@ -110,7 +110,7 @@ def _expected_codes(base: str) -> tuple[int, ...] | None:
 
 
 def _size_mismatch(wire: WireType, column: WireColumn) -> str | None:
-    """Why sizes that decide the layout of the bytes differ."""
+    """The difference in sizes that affect the layout of the bytes."""
     base = column.base
     if base == "decimal":
         tracked = (column.length if column.length is not None else 10, column.decimals or 0)
@@ -151,9 +151,9 @@ def _type_mismatch(wire: WireType, column: WireColumn) -> str | None:
 
 
 def _metadata_mismatch(table_map: TableMap, index: int, column: WireColumn) -> str | None:
-    """Why what the map says beyond the type differs."""
+    """The difference in what the map says beyond types."""
     optional = table_map.optional
-    # MariaDB's hidden hash columns are told by a mark in their name that the map does not have.
+    # A mark in the name identifies MariaDB's hidden hash columns; the map lacks it.
     name = column.name.removeprefix("!hidden!")
     if optional.names is not None and optional.names[index].lower() != name.lower():
         return f"the binlog's column at its place is {optional.names[index]}"
@@ -174,7 +174,7 @@ def _metadata_mismatch(table_map: TableMap, index: int, column: WireColumn) -> s
 
 
 def _members_mismatch(table_map: TableMap, index: int, column: WireColumn) -> str | None:
-    """Why the members of an ENUM or SET differ; their order is what the numbers in the rows mean."""
+    """The difference in members of an ENUM or SET; the numbers in the rows depend on their order."""
     optional = table_map.optional
     members = None if optional.members is None else optional.members[index]
     if members is None:
@@ -188,7 +188,7 @@ def _members_mismatch(table_map: TableMap, index: int, column: WireColumn) -> st
         try:
             member = decode_text(raw, collation)
         except DMError:
-            return None  # no codec for this character set: the numbers are all there is to compare
+            return None  # no codec for this character set: only the numbers can be compared
         if member != tracked:
             return f"its member {tracked!r} is {member!r} in the binlog"
     return None

@@ -1,4 +1,4 @@
-"""Events that say something about the stream itself: its format, its files, its liveliness."""
+"""Events about the stream itself: its format, its files, its liveness."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _POST_HEADER: Final = {
 
 @dataclass(frozen=True, slots=True)
 class FormatDescription:
-    """What the server says of itself and of the file's format, at the start of every file."""
+    """The server's description of itself and of the file's format, at the start of every file."""
 
     server_version: str
     checksum: bool
@@ -41,7 +41,7 @@ class FormatDescription:
 
 @dataclass(frozen=True, slots=True)
 class Rotate:
-    """The stream goes on in another file; an artificial one only names the file that follows."""
+    """The stream continues in another file; an artificial one only names the file that follows."""
 
     next_file: str
     next_offset: int
@@ -50,7 +50,7 @@ class Rotate:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """The dump thread has sent all up to here and the source is silent; `position` is 0 where it can't be said."""
+    """Everything up to here was sent and the source is idle; `position` is 0 if it is unknown."""
 
     file: str
     position: int
@@ -63,7 +63,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Ignorable:
-    """An event that the server allows to be ignored, or that concerns nobody outside its replication group."""
+    """An event that may be ignored, or that matters only inside its replication group."""
 
     type: int
 
@@ -77,9 +77,9 @@ class MariadbBinlogCheckpoint:
 
 @dataclass(frozen=True, slots=True)
 class StatementInput:
-    """An input of a statement that is logged as text and follows: INTVAR, RAND, USER_VAR, the file of a LOAD DATA.
+    """An input of a following statement that is logged as text: INTVAR, RAND, USER_VAR, the file of a LOAD DATA.
 
-    It means nothing by itself: whether the statement can be replicated is decided by the statement.
+    Alone it means nothing: the statement decides whether it can be replicated.
     """
 
     type: int
@@ -87,7 +87,7 @@ class StatementInput:
 
 
 def parse_format_description(data: bytes) -> FormatDescription:
-    """Read a format description, header included; it tells by itself whether a checksum ends it."""
+    """Read a format description, header included; it says itself whether a checksum ends it."""
     cursor = ByteCursor(data, HEADER_SIZE)
     if (binlog_version := cursor.uint(2)) != 4:
         raise Malformed(f"its binlog version is {binlog_version}")
@@ -123,7 +123,7 @@ def parse_rotate(cursor: ByteCursor, header: EventHeader) -> Rotate:
 
 
 def parse_heartbeat(cursor: ByteCursor, header: EventHeader) -> Heartbeat:
-    """Read a heartbeat of the first kind: the file's name; the position stands in the header."""
+    """Read a heartbeat of the first kind: the file's name; the position is in the header."""
     return Heartbeat(cursor.rest().decode(), header.end)
 
 

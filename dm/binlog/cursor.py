@@ -1,8 +1,8 @@
-"""A bounded cursor over bytes whose every read either succeeds or raises `Malformed`.
+"""A bounded cursor over bytes: every read succeeds or raises `Malformed`.
 
-Slicing past the end of bytes is silent in Python, and in a wire format silence is corruption; every parser of this
-package that is not on the hot path reads through this cursor. `Malformed` stays inside dm.binlog: its boundary
-(EventParser, RowDecoder) turns it into DMError.
+Slicing past the end of bytes is silent in Python, and silence in a wire format is corruption. Every parser of this
+package outside the hot path reads through this cursor. `Malformed` stays inside dm.binlog: its boundary (EventParser,
+RowDecoder) turns it into DMError.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class ByteCursor:
 
     @property
     def left(self) -> int:
-        """How many bytes are not read yet."""
+        """How many bytes are unread."""
         return self.end - self.at
 
     def take(self, count: int) -> bytes:
@@ -39,15 +39,15 @@ class ByteCursor:
         return taken
 
     def rest(self) -> bytes:
-        """Everything that is left."""
+        """The rest."""
         return self.take(self.end - self.at)
 
     def uint(self, size: int) -> int:
-        """An unsigned integer of that many bytes."""
+        """An unsigned integer of so many bytes."""
         return int.from_bytes(self.take(size), "little")
 
     def sint(self, size: int) -> int:
-        """A signed integer of that many bytes."""
+        """A signed integer of so many bytes."""
         return int.from_bytes(self.take(size), "little", signed=True)
 
     def packed(self) -> int:

@@ -1,8 +1,8 @@
 """DECIMAL: packed bytes to the text the server prints.
 
-Nine digits stand in four big-endian bytes; the digits left over at the outer end of each side take fewer bytes. The
-first bit is the sign, inverted, and a negative number has all its bits inverted, so that bytes sort as numbers do
-(MySQL source, decimal2bin).
+Nine digits take four big-endian bytes; the remaining digits at the outer end of each side take fewer bytes. The first
+bit is the inverted sign, and a negative number has all its bits inverted, so that bytes sort as numbers do (MySQL
+source, decimal2bin).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def decimal_decoder(precision: int, scale: int) -> Callable[[bytes], str]:
 
 
 def decimal_bytes(text: str) -> bytes:
-    """A DECIMAL's text as it is stored inside a JSON document: precision, scale, packed bytes."""
+    """A DECIMAL's text as stored inside a JSON document: precision, scale, packed bytes."""
     whole, _, fraction = text.lstrip("-").partition(".")
     whole = whole.lstrip("0")
     if not whole and not fraction:

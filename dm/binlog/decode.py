@@ -1,12 +1,12 @@
 """Rows events to rows.
 
-A `RowDecoder` belongs to one table map and to the tracked columns that tell what the map does not: signs, binary
-strings, fractional digits of old types. Whatever the bytes are, `decode` gives rows or raises DMError; the boundary
-is here, as an `ImageReader` checks nothing. Where the compiled decoder is there it reads first, and what it
-declines is read, and judged, as without it.
+A `RowDecoder` belongs to one table map and to the tracked columns, which add what the map lacks: signs, binary strings,
+fractional digits of old types. For any bytes `decode` yields rows or raises DMError. This is the boundary, since an
+`ImageReader` checks nothing. The compiled decoder, if present, reads first. When it declines, Python reads, and only
+Python judges.
 
-An image that holds no column at all (MINIMAL, a row of defaults only) has no bytes; the server then means one row
-(MySQL source, Rows_log_event::do_apply_event runs its loop at least once).
+An image without any column (MINIMAL, a row of defaults only) has no bytes; the server then means one row (MySQL source,
+Rows_log_event::do_apply_event runs its loop at least once).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class RowDecoder:
 
     @property
     def layouts(self) -> dict[bytes, Any] | None:
-        """What the compiled decoder has learnt of the images so far; None without it."""
+        """What the compiled decoder has learnt about the images so far; None without it."""
         return None if self._native is None else self._native.layouts
 
     def prove(self, proofs: Sequence[ProofStep]) -> dict[bytes, Any] | None:
@@ -98,7 +98,7 @@ class RowDecoder:
         return known
 
     def _present_steps(self, present: bytes) -> list[Step | None]:
-        """The steps of the columns that an image holds."""
+        """The steps of an image's columns."""
         bits = int.from_bytes(present, "little")
         return [step if bits >> index & 1 else None for index, step in enumerate(self._steps)]
 
@@ -137,8 +137,8 @@ class RowDecoder:
     def _partial_updates(self, rows: Rows) -> list[RowPair]:
         """Updates whose after images hold differences instead of JSON documents.
 
-        In front of each after image stand its options and, if these say so, a bit for every JSON column of the table,
-        in the image or not (MySQL source, unpack_row and Rows_event::PARTIAL_JSON_UPDATES).
+        Before each after image come its options and, if these say so, a bit for every JSON column of the table, in the
+        image or not (MySQL source, unpack_row and Rows_event::PARTIAL_JSON_UPDATES).
         """
         data, at, end = rows.data, rows.start, rows.end
         before_reader = ImageReader(self._raw_json_steps(rows.present))

@@ -1,4 +1,4 @@
-"""One event as the server wrote it, not looked into yet."""
+"""One event as the server wrote it, not parsed yet."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ class RawEvent(NamedTuple):
 
     @classmethod
     def of(cls, data: bytes) -> Self:
-        """The event in these bytes; they must hold a header at least."""
+        """The event in these bytes; they must hold at least a header."""
         return cls(parse_header(data), data)
 
     def body(self, checksum: bool) -> bytes:
-        """What stands between header and checksum."""
+        """The bytes between header and checksum."""
         return self.data[HEADER_SIZE : len(self.data) - CHECKSUM_SIZE if checksum else None]
 
 
 @shared
 class CheckedEvent(RawEvent):
-    """An event whose checksum was found right by who read it, so that nobody has to compute it again."""
+    """An event whose reader has verified the checksum, so that it is not computed again."""
 
     __slots__ = ()
 
 
 class InnerEvent(RawEvent):
-    """An event out of a transaction payload: it has no checksum, whatever the stream has."""
+    """An event from a transaction payload: it has no checksum, whatever the stream has."""
 
     __slots__ = ()

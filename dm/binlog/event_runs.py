@@ -1,7 +1,7 @@
-"""Events that stand together in a stream, taken in one go: rows events, and whole transactions of rows.
+"""Consecutive events read together: rows events, and whole transactions of rows.
 
-Only the extension does that; Python, the reference, reads one event after the other (`dm.binlog.reader`). So here the
-twins in Python find nothing.
+Only the extension does that. Python, the reference, reads one event after another (`dm.binlog.reader`), so the Python
+twins here find nothing.
 """
 
 from __future__ import annotations
@@ -25,28 +25,28 @@ _RowsItem = TypeVar("_RowsItem", bound=tuple[TableMap, Rows])
 
 @shared
 class StreamState(NamedTuple):
-    """What the compiled readers know of a stream."""
+    """The compiled readers' state of a stream."""
 
-    trailing: int  # bytes behind the body of an event
+    trailing: int  # bytes after the body of an event
     bodies: dict[bytes, TableMap]  # the table maps by their bodies
-    maps: Mapping[int, TableMap | None]  # by their numbers; None: its rows are passed over
+    maps: Mapping[int, TableMap | None]  # by their numbers; None: skip the rows
     forms: dict[int, RowsForm]  # of the types of rows events
-    sessions: Mapping[bytes, object]  # that were read before, by their bytes
+    sessions: Mapping[bytes, object]  # known sessions, by their bytes
 
 
 @shared
 class FoundRows(NamedTuple, Generic[_RowsItem]):
-    """Rows events that stand together."""
+    """Consecutive rows events."""
 
     items: list[_RowsItem]
     rows_size: int  # bytes of the items' events
-    size: int  # bytes of all events that were read
-    end: int  # the place of the first that was not
+    size: int  # bytes of all events read
+    end: int  # the place of the first event not read
 
 
 @shared
 class FoundTransaction(NamedTuple, Generic[_RowsItem]):
-    """A transaction that is nothing but rows, as its events say it."""
+    """A transaction of rows alone, in the terms of its events."""
 
     source: bytes | int | None  # of its GTID: MySQL's number of the server, MariaDB's domain
     number: int
@@ -55,27 +55,27 @@ class FoundTransaction(NamedTuple, Generic[_RowsItem]):
     items: list[_RowsItem]
     rows_size: int  # bytes of the items' events
     size: int  # bytes of the events behind the GTID
-    length: int  # bytes of all its events
+    length: int  # bytes of the events after the GTID
 
 
 class PlainTransaction(NamedTuple, Generic[_RowsItem]):
-    """A transaction that is nothing but rows."""
+    """A transaction of rows alone."""
 
     gtid: Gtid | None
     timestamp: int  # of its end
     items: list[_RowsItem]
     rows_size: int  # bytes of the items' events
-    size: int  # bytes of the events behind the GTID
+    size: int  # bytes of the events after the GTID
     length: int  # bytes of all its events
 
 
 class RowsOf(Protocol):
-    """The loop over rows events that stand together."""
+    """The loop over consecutive rows events."""
 
     def __call__(
         self, events: Sequence[RawEvent], at: int, state: StreamState, made: type[_RowsItem], /
     ) -> FoundRows[_RowsItem]:
-        """Those at a place."""
+        """The events at a place."""
         ...
 
 
@@ -85,14 +85,14 @@ class TransactionsOf(Protocol):
     def __call__(
         self, events: Sequence[RawEvent], at: int, state: StreamState, largest: int, made: type[_RowsItem], /
     ) -> tuple[list[FoundTransaction[_RowsItem]], int]:
-        """Those at a place, and their end."""
+        """The transactions at a place, and their end."""
         ...
 
 
 def no_rows(
     events: Sequence[RawEvent], at: int, state: StreamState | None, made: type[_RowsItem]
 ) -> FoundRows[_RowsItem]:
-    """None at a place."""
+    """Finds none."""
     return FoundRows([], 0, 0, at)
 
 

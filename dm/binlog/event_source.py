@@ -1,18 +1,18 @@
 """The stream of events as the syncer reads it, wherever it comes from.
 
-Two implementations, one contract: the relay's files on this host (`local`) and a dump connection of our own (`remote`).
-For one range of a binlog both give the same events. What a reader must know:
+Two implementations share one contract: the relay's files on this host (`local`) and our own dump connection (`remote`).
+For one range of a binlog both yield the same events. A reader must know:
 
-- `start` is the end of a transaction (or the start of a file). Offset 4 means from the file's first event on; a start
+- `start` is the end of a transaction (or the start of a file). Offset 4 means from the file's first event on. A start
   without a file is found by its GTID set, and transactions of that set may still come: the caller knows its set.
 - A start inside a file first yields the file's format description, marked artificial, with the start itself as its end.
-- Rotations and format descriptions that stand in the files come through. The dump thread's fake rotations do not: file
-  and end offset are on every event. Heartbeats come, as proof that nothing else is there; all events that are in no
-  file carry LOG_EVENT_ARTIFICIAL_F or are of a heartbeat type, and their end offset is the one of the event before.
-- None means: nothing more at the moment. It comes whenever the reader has all there is, and again with each period of
-  silence.
-- After a lost connection the stream goes on with the event after the last one; nothing is repeated or left out. What
-  could not be continued that way is a DMError, to be answered by a start from the reader's own checkpoint.
+- The stream includes the files' rotations and format descriptions, but not the dump thread's fake rotations: file and
+  end offset are on every event. It includes heartbeats, as proof that there is nothing else. All events that are in no
+  file carry LOG_EVENT_ARTIFICIAL_F or have a heartbeat type, and their end offset is the previous event's.
+- None means: no more for the moment. The stream yields it whenever the reader has everything, and again with each
+  period of silence.
+- After a lost connection the stream continues with the next event; nothing is repeated or left out. If that is
+  impossible, it raises a DMError, and the reader has to start from its own checkpoint.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Origin = Literal["local", "remote"]
 
 
 class SourceEvent(NamedTuple):
-    """An event and where it ends; `end_offset` is counted in the file, so it stays right above 4 GiB."""
+    """An event and its end; `end_offset` is counted in the file, so it is right above 4 GiB, too."""
 
     raw: RawEvent
     server_uuid: str
@@ -38,7 +38,7 @@ class SourceEvent(NamedTuple):
 
 
 class SourceRun(NamedTuple):
-    """Events that stand one behind the other in a file, none of them made up, from `offset` to `end_offset`."""
+    """Consecutive events of a file, none of them artificial, from `offset` to `end_offset`."""
 
     events: Sequence[RawEvent]
     server_uuid: str
@@ -47,7 +47,7 @@ class SourceRun(NamedTuple):
     end_offset: int
 
     def apart(self) -> Iterator[SourceEvent]:
-        """The events one by one."""
+        """The events, one at a time."""
         end = self.offset
         for event in self.events:
             end += len(event.data)
@@ -64,7 +64,7 @@ class EventSource(Protocol):
 
     @property
     def trouble(self) -> DMError | None:
-        """Why nothing comes at the moment, while the source tries again by itself."""
+        """Why no event comes now, while the source retries."""
         ...
 
     def complete(self, start: Position) -> Position:
@@ -72,9 +72,9 @@ class EventSource(Protocol):
         ...
 
     def events(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | None]:
-        """Everything after `start`, without end, until `stop` is set."""
+        """Everything after `start`, endlessly, until `stop` is set."""
         ...
 
     def runs(self, start: Position, stop: threading.Event) -> Iterator[SourceEvent | SourceRun | None]:
-        """The same, where events that are there together come together."""
+        """The same, with events that are available together in one piece."""
         ...

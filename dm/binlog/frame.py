@@ -1,4 +1,4 @@
-"""Cutting a file's bytes into events, and checking an event's checksum; no event is looked into.
+"""Cuts a file's bytes into events, and verifies checksums; parses no event.
 
 The relay and the file reader use this on every byte they move, so it does nothing else.
 """
@@ -30,17 +30,17 @@ _TYPE, _SIZE, _END = 1, 3, 4  # of a header's fields
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _checked: Final[Callable[[tuple[EventHeader, bytes]], CheckedEvent]] = partial(tuple.__new__, CheckedEvent)
 
-# The CRC-32 of any bytes followed by their own CRC-32 is this number, so that one call checks an event.
+# The CRC-32 of any bytes followed by their own CRC-32 is this number, so one call verifies an event.
 CRC_RESIDUE: Final = 0x2144DF1C
 
 _NOWHERE: Final = -1  # no place of a file
 
 
 def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[tuple[int, EventHeader]]:
-    """Yield (offset, header) of every complete event of buf[at:end]; stops before an event that is not all there.
+    """Yield (offset, header) of every complete event of buf[at:end]; stops before an incomplete event.
 
-    A caller that knows that `end` is the end of everything compares it with the last event's end: bytes left over
-    mean a torn event.
+    A caller that knows that `end` ends the data compares it with the last event's end: leftover bytes mean a torn
+    event.
     """
     unpack = HEADER.unpack_from
     while at + HEADER_SIZE <= end:
@@ -56,11 +56,10 @@ def frames(buf: bytes | bytearray | memoryview, at: int, end: int) -> Iterator[t
 def checked_events(
     data: bytes, at: int, end: int, checksum: bool, place: int | None = None
 ) -> tuple[Sequence[CheckedEvent], int]:
-    """The complete events of data[at:end] whose checksums, if there are any, are right; and where they end.
+    """The complete events of data[at:end] whose checksums, if there are any, are right; and their end.
 
-    It ends in front of whatever somebody has to look at: an event that is not all there or is damaged, or, where
-    data[0] stands at a `place` of a file, does not say that it ends there; and a format description, which may say that
-    there are checksums from now on, or none.
+    It stops before an event that needs a closer check: one that is incomplete or damaged; one that states another end,
+    if data[0] is at a `place` of a file; and a format description, which may turn checksums on or off.
     """
     return _TWINS()(data, at, end, checksum, _NOWHERE if place is None else place)
 
@@ -102,10 +101,10 @@ _TWINS: Final[Pair[_Frames]] = Pair(_frames, _compiled)
 
 
 def verify_crc(event: bytes | bytearray | memoryview) -> bool:
-    """Whether the last 4 bytes of the event are the CRC-32 of what stands before them.
+    """Whether the last 4 bytes of the event are the CRC-32 of the bytes before them.
 
-    A format description is summed with its in-use flag off, because the server clears the flag in place when it
-    closes the file (MySQL source, Log_event_footer::event_checksum_test).
+    A format description is summed with its in-use flag off, because the server clears the flag in place when it closes
+    the file (MySQL source, Log_event_footer::event_checksum_test).
     """
     if len(event) < HEADER_SIZE + CHECKSUM_SIZE:
         return False

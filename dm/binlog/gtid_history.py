@@ -1,8 +1,8 @@
 """The GTID set of everything complete in a stream of raw events, kept up to date at the speed of the relay.
 
-A GTID joins the set when its transaction has ended, not when it begins: the set then always belongs to a place where a
-reader may stop and start. The files say the set before their first transaction (previous GTIDs, GTID list). Numbers
-of one server mostly follow each other, so a run is only its last number until somebody asks for the set.
+A GTID joins the set when its transaction has ended, not when it begins. So the set always belongs to a place where a
+reader may stop and start. Each file states the set before its first transaction (previous GTIDs, GTID list). Numbers of
+one server are mostly consecutive, so a run is stored as its last number until the set is requested.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import Gtid, GtidFormatError, GtidSet
 
-_UUID_AT: Final = HEADER_SIZE + 1  # behind the flags byte
+_UUID_AT: Final = HEADER_SIZE + 1  # after the flags byte
 _plain = struct.Struct("<16sQ").unpack_from
 _mariadb = struct.Struct("<QI").unpack_from
 _MALFORMED: Final = (Malformed, GtidFormatError, struct.error, IndexError, UnicodeDecodeError)
@@ -43,22 +43,22 @@ _SPECIAL: Final = frozenset(
 )
 
 _XID: Final = int(EventType.XID)
-# Inside a transaction these change nothing; most events of a busy source are these.
+# Inside a transaction these have no effect; most events of a busy source are of these types.
 _PLAIN: Final = ROWS_AND_THEIR_TEXT | {EventType.TABLE_MAP}
 
 
 def format_has_checksum(event: bytes) -> bool:
-    """Whether the events after this format description end with a CRC-32; it says so before its own."""
+    """Whether the events after this format description end with a CRC-32; it says so before its own CRC."""
     return len(event) > HEADER_SIZE + CHECKSUM_SIZE and event[-CHECKSUM_SIZE - 1] == 1
 
 
 class GtidHistory:
-    """Takes the events of one server's files in order; knows the set of the complete transactions."""
+    """Takes the events of one server's files in order; knows the set of complete transactions."""
 
     def __init__(self, gtid_set: GtidSet) -> None:
         self.boundary = TransactionBoundary()
         self._set = gtid_set
-        self._uuid = b""  # the run: numbers of this server that are not in the set yet
+        self._uuid = b""  # the run: numbers of this server not in the set yet
         self._first = 0
         self._last = 0
         self._pending: Gtid | tuple[bytes, int] | None = None
@@ -78,7 +78,7 @@ class GtidHistory:
         return self._set
 
     def restart(self, gtid_set: GtidSet) -> None:
-        """Forget an open transaction; the set is this one."""
+        """Drop an open transaction; the set is this one."""
         self.boundary.reset()
         self._uuid, self._first, self._last = b"", 0, 0
         self._pending = None
@@ -139,5 +139,5 @@ class GtidHistory:
 
 
 def empty_history(flavor: Flavor) -> GtidHistory:
-    """A history that starts with nothing; a file's own first events fill it."""
+    """An empty history; a file's own first events fill it."""
     return GtidHistory(GtidSet.empty(flavor))

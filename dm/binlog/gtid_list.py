@@ -1,7 +1,7 @@
-"""Events at a file's start that say which transactions came before it.
+"""Events at a file's start that list the transactions before it.
 
-MySQL stores a GTID set in one of two forms; which one stands in the highest byte of the count. The tagged form, written
-once a tagged GTID was ever executed, puts the count one byte higher and a tag after each uuid (MySQL source,
+MySQL stores a GTID set in one of two forms; the highest byte of the count says which. The tagged form, used once a
+tagged GTID was ever executed, puts the count one byte higher and a tag after each uuid (MySQL source,
 Gtid_set::encode). Intervals exclude their end.
 """
 
@@ -51,7 +51,7 @@ def parse_previous_gtids(cursor: ByteCursor) -> PreviousGtids:
 
 
 def parse_gtid_list(cursor: ByteCursor) -> GtidList:
-    """Read MariaDB's GTID list: domain, server, sequence number; flags stand in the count's four high bits."""
+    """Read MariaDB's GTID list: domain, server, sequence number; the count's four high bits are flags."""
     parts = []
     for _ in range(cursor.uint(4) & 0x0FFFFFFF):
         domain, server_id, number = cursor.uint(4), cursor.uint(4), cursor.uint(8)

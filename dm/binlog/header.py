@@ -87,7 +87,7 @@ class EventType(IntEnum):
 _NAMES = {member.value: member.name for member in EventType}
 
 
-# Events between transactions: they move the complete end, but are none.
+# Events between transactions: they move the complete end, but are no transactions.
 NOT_TRANSACTIONS: Final = frozenset(
     {
         EventType.FORMAT_DESCRIPTION,
@@ -107,7 +107,7 @@ def type_name(code: int) -> str:
     return _NAMES.get(code, str(code))
 
 
-# Rows, and the statements logged beside them: nearly all bytes of a busy source. They begin and end nothing.
+# Rows, and the statements logged with them: nearly all bytes of a busy source. They begin and end nothing.
 ROWS_AND_THEIR_TEXT: Final = frozenset(
     {
         EventType.WRITE_ROWS,
@@ -135,13 +135,13 @@ class EventHeader(NamedTuple):
 
     @property
     def artificial(self) -> bool:
-        """Whether the dump thread made this event up: it stands in no file, and moves no position."""
+        """Whether the dump thread made this event up: it is in no file and moves no position."""
         return bool(self.flags & LOG_EVENT_ARTIFICIAL_F)
 
 
 HEADER: Final = Struct("<IBIIIH")
 
-# What EventHeader(*fields) does, without a Python call: this is the way of every event.
+# The same as EventHeader(*fields), without a Python call: every event passes here.
 new_header: Final[Callable[[tuple[int, ...]], EventHeader]] = partial(tuple.__new__, EventHeader)
 
 

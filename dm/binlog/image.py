@@ -1,11 +1,10 @@
-"""Row images to tuples: how each column is read, one after the other.
+"""Row images to tuples, one column after another.
 
-An image is the bitmap of its NULLs and the values of the other columns. A value has a fixed size, or stands behind its
-length. Nothing here checks the end of the bytes: slicing past it is silent, so the caller compares where an image ends
-with the end of the rows.
+An image is the bitmap of its NULLs and the values of the other columns. A value has a fixed size or follows its length.
+Nothing here checks the end of the bytes: slicing past it is silent, so the caller compares the end of an image with the
+end of the rows.
 
-The compiled decoder (`dm.binlog.native_rows`) reads nearly all rows; this is what it is held against, and what reads
-the rest.
+The compiled decoder (`dm.binlog.native_rows`) reads nearly all rows. This module is its reference and reads the rest.
 """
 
 from __future__ import annotations
@@ -30,13 +29,13 @@ Reader = Callable[[bytes, int, Append], int]
 
 
 class Fixed(NamedTuple):
-    """A column of fixed size: its `struct` layout, and what makes a value of the parts that it has."""
+    """A column of fixed size: its `struct` layout, and the function that makes a value of its parts."""
 
     layout: Struct
-    function: Callable[..., Any] | None = None  # None: there is one part, which is the value
+    function: Callable[..., Any] | None = None  # None: the only part is the value
 
     def reader(self) -> Reader:
-        """What reads a value."""
+        """The reader of a value."""
         unpack, size, function = self.layout.unpack_from, self.layout.size, self.function
 
         def part(data: bytes, at: int, append: Append) -> int:
@@ -52,13 +51,13 @@ class Fixed(NamedTuple):
 
 
 class Sized(NamedTuple):
-    """A column after its length of `width` bytes; `function` makes the value where the bytes are not it."""
+    """A column after its length of `width` bytes; `function` makes the value if it is not the bytes."""
 
     width: int
     function: Callable[[bytes], Any] | None = None
 
     def reader(self) -> Reader:
-        """What reads a value."""
+        """The reader of a value."""
         width, function = self.width, self.function
 
         def short(data: bytes, at: int, append: Append) -> int:
@@ -129,7 +128,7 @@ def _mariadb_json(raw: bytes) -> str:
 
 
 def _old_temporal(code: int, digits: int) -> Fixed:
-    """TIMESTAMP, DATETIME and TIME from before the version 2 types; with digits they are MariaDB's."""
+    """TIMESTAMP, DATETIME and TIME from before the version 2 types; those with digits are MariaDB's."""
     if code == WireCode.TIMESTAMP:
         if digits:
             return _called(temporal.hires_timestamp_size(digits), temporal.hires_timestamp_decoder(digits))
@@ -204,7 +203,7 @@ def _absent(data: bytes, at: int, append: Append) -> int:
 
 
 class ImageReader:
-    """Reads the images that hold one set of columns; a step of None is a column they do not hold."""
+    """Reads the images that hold one set of columns; a step of None is a missing column."""
 
     def __init__(self, steps: Sequence[Step | None]) -> None:
         self._readers = [_absent if step is None else step.reader() for step in steps]
@@ -212,7 +211,7 @@ class ImageReader:
         self._no_nulls = bytes(self.width)
 
     def image(self, data: bytes, at: int) -> tuple[Row, int]:
-        """The row of the image at data[at] and where the image ends, which may lie behind the data's end."""
+        """The row of the image at data[at] and the end of the image, which may be past the data's end."""
         body = at + self.width
         bitmap = data[at:body]
         at = body

@@ -1,8 +1,8 @@
 """Partial JSON updates: a document and a list of differences, to the document after them.
 
-Under binlog_row_value_options=PARTIAL_JSON the after image of an UPDATE holds, for a JSON column, what JSON_SET,
-JSON_REPLACE and JSON_REMOVE changed: operation, path, value (MySQL source, Json_diff_vector). The before image holds
-the whole document. It becomes a tree whose leaves keep their types, so what no difference touches comes out unchanged.
+Under binlog_row_value_options=PARTIAL_JSON the after image of an UPDATE holds, for a JSON column, the changes by
+JSON_SET, JSON_REPLACE and JSON_REMOVE: operation, path, value (MySQL source, Json_diff_vector). The before image holds
+the whole document. It becomes a tree whose leaves keep their types, so an unaffected value stays unchanged.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def _child(parent: Tree, leg: Leg) -> Tree:
 
 
 def _apply(root: list[Tree], operation: int, legs: list[Leg], value: Tree) -> None:
-    """Apply one difference; `root` holds the document as its only element, so that the document itself has a parent."""
+    """Apply one difference; `root` has the document as its only element, so the document has a parent, too."""
     parent: Tree = root
     path: list[Leg] = [0, *legs]
     for leg in path[:-1]:
@@ -95,7 +95,7 @@ def _apply(root: list[Tree], operation: int, legs: list[Leg], value: Tree) -> No
 
 
 def apply_differences(document: Tree, differences: bytes) -> Tree:
-    """The document after the differences; the one before may be changed."""
+    """The document after the differences; may change the one before."""
     root: list[Tree] = [document]
     cursor = ByteCursor(differences)
     while cursor.left:

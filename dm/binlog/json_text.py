@@ -1,10 +1,10 @@
-"""JSON as MySQL stores it, to the text the server prints for it (what CAST(.. AS CHAR) gives).
+"""JSON as MySQL stores it, to the text the server prints for it (the result of CAST(.. AS CHAR)).
 
 A document is a tree of tables of offsets (MySQL source, json_binary.h). Keys are printed in stored order; separators
-are ", " and ": ". Values that JSON does not know (DECIMAL, dates, blobs) are "opaque": a column type and its bytes.
+are ", " and ": ". Values unknown to JSON (DECIMAL, dates, blobs) are "opaque": a column type and its bytes.
 
-Bytes may lie: offsets can point anywhere, also back, so that a small document would unfold without end. In a true
-document nothing is shared; so all elements together can't be more than its bytes allow, nor can all strings. That
+Bytes may lie: offsets can point anywhere, even back, so that a small document would unfold without end. In a true
+document nothing is shared, so its bytes limit the number of all elements together, and the size of all strings. That
 bounds the work.
 """
 
@@ -50,7 +50,7 @@ _ESCAPES: Final = {
 }
 _KEYS_KEPT: Final = 4096
 _BASE64_LINE: Final = 76
-_DECIMAL_DIGITS: Final = 81  # nine words of nine: what a calculation holds; digits before the point fill up their words
+_DECIMAL_DIGITS: Final = 81  # nine words of nine: the limit of a calculation; digits before the point fill their words
 
 
 def quote(text: str) -> str:
@@ -78,14 +78,14 @@ def double_text(number: float) -> str:
     """A double as the server prints it in JSON: shortest digits, positional up to 15 places."""
     text = repr(number)
     if 1e-4 <= abs(number) < 1e15 or number == 0.0:
-        return text  # in this range Python writes what the server writes
+        return text  # in this range Python and the server write the same
     if text.endswith("inf") or text == "nan":
         raise Malformed("a JSON number is not finite")
     mantissa, _, exponent = text.partition("e")
     minus = "-" if mantissa.startswith("-") else ""
     whole, _, fraction = mantissa.lstrip("-").partition(".")
     digits = whole + fraction
-    point = len(whole) + int(exponent or 0)  # where the point stands, counted from the first of `digits`
+    point = len(whole) + int(exponent or 0)  # the place of the point, counted from the first of `digits`
     stripped = digits.lstrip("0")
     point -= len(digits) - len(stripped)
     digits = stripped.rstrip("0")
@@ -151,30 +151,30 @@ def _length(doc: bytes, at: int) -> tuple[int, int]:
 
 
 class Budget:
-    """What is left of the elements and of the string bytes that the document can hold."""
+    """How many elements and string bytes the document can still hold."""
 
     __slots__ = ("elements", "plain", "text")
 
     def __init__(self, size: int) -> None:
         self.elements = size
         self.text = size
-        self.plain = True  # the text says everything (see `json_tree`)
+        self.plain = True  # the text loses no types (see `json_tree`)
 
     def spend_elements(self, count: int) -> None:
-        """Take that many elements; raises Malformed when there are not so many."""
+        """Take so many elements; raises Malformed when there are fewer."""
         self.elements -= count
         if self.elements < 0:
             raise Malformed("a JSON document has more elements than bytes")
 
     def spend_text(self, length: int) -> None:
-        """Take that many string bytes; raises Malformed when there are not so many."""
+        """Take so many string bytes; raises Malformed when there are fewer."""
         self.text -= length
         if self.text < 0:
             raise Malformed("a JSON document has more text than bytes")
 
 
 def string_span(doc: bytes, at: int, budget: Budget) -> bytes:
-    """The bytes of a string or an opaque value, whose length stands at doc[at]."""
+    """The bytes of a string or an opaque value, whose length is at doc[at]."""
     length, start = _length(doc, at)
     budget.spend_text(length)
     if start + length > len(doc):
@@ -284,7 +284,7 @@ def _value(doc: bytes, code: int, at: int, depth: int, budget: Budget) -> str:
 
 
 def read_text(doc: bytes) -> tuple[str, bool]:
-    """The text of a stored document, and whether it says everything; an empty one stands for JSON null.
+    """The text of a stored document, and whether it loses no types; an empty one means JSON null.
 
     The empty document: MySQL source, Field_json.
     """

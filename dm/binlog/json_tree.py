@@ -1,14 +1,14 @@
-"""JSON documents as trees, for what their text does not say.
+"""JSON documents as trees, for the types that their text loses.
 
 A MySQL document has more types than its text shows. A DECIMAL prints like a DOUBLE, a date like a string, bytes as
-"base64:..", and an unsigned number like a signed one; a server that reads the text back makes DOUBLE, string and signed
-number of them: 12345678901234567890.123 loses digits, and JSON_TYPE answers otherwise. Documents written as text by
-clients hold none of these. So the quick way (`json_text`) only notices whether one is there, and such a document is
-read a second time, to a tree whose leaves keep their types; the text carries the tree along (`TypedJson`), and who
-writes to a MySQL column makes an expression of it.
+"base64:..", and an unsigned number like a signed one. A server that reads the text back makes DOUBLE, string and signed
+number of them: 12345678901234567890.123 loses digits, and JSON_TYPE answers differently. Documents that clients write
+as text have none of these types. So the fast path (`json_text`) only notices whether a document has one. Such a
+document is read a second time, to a tree whose leaves keep their types. The text carries the tree along (`TypedJson`),
+and a writer to a MySQL column makes an expression of it.
 
 Which integers do not come back from their text was measured on MySQL 9.7: the reader makes a signed number of
-everything up to 4294967295, and an unsigned one of what is greater.
+everything up to 4294967295, and an unsigned one of greater numbers.
 """
 
 from __future__ import annotations
@@ -48,27 +48,27 @@ _UNSIGNED_FROM: Final = 1 << 32  # the reader of JSON text makes greater numbers
 
 
 class Number(str):
-    """A number as the server printed it, whose text gives the same number of the same type."""
+    """A number as the server printed it; its text gives the same number of the same type."""
 
     __slots__ = ()
 
 
 class Integer(Number):
-    """A whole number whose text would give it another sign's type."""
+    """A whole number whose text would give the type of the other sign."""
 
     __slots__ = ("unsigned",)
 
     unsigned: bool
 
     def __new__(cls, value: int, unsigned: bool) -> Integer:
-        """The number and the type it is stored as."""
+        """The number and its stored type."""
         made = super().__new__(cls, str(value))
         made.unsigned = unsigned
         return made
 
 
 class Opaque(NamedTuple):
-    """A value that JSON does not know: its column type and its bytes."""
+    """A value unknown to JSON: its column type and its bytes."""
 
     code: int
     raw: bytes
@@ -78,21 +78,21 @@ Tree = None | bool | str | Opaque | list["Tree"] | dict[str, "Tree"]
 
 
 class TypedJson(str):
-    """A document's text, and the tree with the types that the text lacks."""
+    """A document's text, and the tree with the types that the text loses."""
 
     __slots__ = ("tree",)
 
     tree: Tree
 
     def __new__(cls, text: str, tree: Tree) -> TypedJson:
-        """The text of the tree, with it."""
+        """The text of the tree, with the tree."""
         made = super().__new__(cls, text)
         made.tree = tree
         return made
 
 
 def typed(tree: Tree) -> bool:
-    """Whether some leaf is not what its text says."""
+    """Whether some leaf differs from its text."""
     if isinstance(tree, dict):
         return any(map(typed, tree.values()))
     if isinstance(tree, list):
@@ -116,7 +116,7 @@ def tree_text(tree: Tree) -> str:
 
 
 def json_value(doc: bytes) -> str:
-    """The value of a JSON column: its text, as `TypedJson` where the text does not say everything."""
+    """The value of a JSON column: its text, as `TypedJson` if the text loses types."""
     text, plain = read_text(doc)
     return text if plain else TypedJson(text, json_tree(doc))
 
@@ -128,7 +128,7 @@ def value_of(tree: Tree) -> str:
 
 
 def json_tree(doc: bytes) -> Tree:
-    """The tree of a stored document; an empty one stands for JSON null."""
+    """The tree of a stored document; an empty one means JSON null."""
     return _value(doc, doc[0], 1, 1, Budget(len(doc))) if doc else None
 
 
@@ -139,7 +139,7 @@ def _value(doc: bytes, code: int, at: int, depth: int, budget: Budget) -> Tree:
         raw = string_span(doc, at if code == _STRING else at + 1, budget)
         if code == _STRING:
             return raw.decode()
-        opaque_text(doc[at], raw)  # raises where the bytes are not what the type says
+        opaque_text(doc[at], raw)  # raises if the bytes do not match the type
         return Opaque(doc[at], raw)
     if code == _DOUBLE:
         return Number(double_text(_double.unpack_from(doc, at)[0]))

@@ -30,7 +30,7 @@ def _inflate(data: bytes, size: int, wbits: int) -> bytes:
 
 
 def decompress_event(data: bytes) -> bytes:
-    """The plain tail of a compressed event."""
+    """The decompressed rest of a compressed event."""
     if not data or data[0] & 0xF0 != 0x80:
         raise Malformed("the compression is not known")
     length_size = data[0] & 0x07
@@ -41,7 +41,7 @@ def decompress_event(data: bytes) -> bytes:
 
 
 def decompress_column(stored: bytes) -> bytes:
-    """The plain value of a COMPRESSED column; an empty value is stored as nothing."""
+    """The decompressed value of a COMPRESSED column; an empty value is stored as nothing."""
     if not stored:
         return stored
     method = stored[0] >> 4

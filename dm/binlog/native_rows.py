@@ -1,7 +1,7 @@
 """Row images through the compiled decoder: which of its steps reads which column.
 
-The same types as in `dm.binlog.image`, in steps that `dm/accelerator/rows.c` knows. What only old servers write
-is left to the Python functions, which a step calls.
+The types are those of `dm.binlog.image`, in steps of `dm/accelerator/rows.c`. For columns that only old servers write,
+a step calls the Python function.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class RowStepKind(IntEnum):
 
 @shared
 class RowStep(NamedTuple):
-    """How the compiled decoder reads one column."""
+    """The compiled decoder's reading of one column."""
 
     kind: RowStepKind
-    width: int = 0  # bytes of the length in front; of a DECIMAL its digits before the point
+    width: int = 0  # bytes of the length in front; for a DECIMAL its digits before the point
     digits: int = 0  # of a fraction
-    size: int = 0  # bytes of a value of fixed size, or what a value is padded to
+    size: int = 0  # bytes of a value of fixed size, or the size to pad a value to
     function: Callable[[bytes], Any] | None = None
 
 
@@ -81,7 +81,7 @@ _FRACTIONAL: Final = {
 
 
 def native_step(wire: WireType, column: WireColumn) -> RowStep:
-    """How the compiled decoder reads one column; raises DMError for what nobody reads."""
+    """The compiled decoder's reading of one column; raises DMError if nothing can read it."""
     code, size = wire.code, wire.size
     if code in _INTEGER_SIZES:
         kind = RowStepKind.UNSIGNED if column.unsigned else RowStepKind.SIGNED
@@ -104,7 +104,7 @@ def native_step(wire: WireType, column: WireColumn) -> RowStep:
     if isinstance(step, Sized):
         if step.function is None:
             return RowStep(RowStepKind.BYTES, width=step.width)
-        if code == WireCode.STRING:  # padded: of an empty value only the padding is left
+        if code == WireCode.STRING:  # padded: an empty value has only the padding
             return RowStep(RowStepKind.BYTES, width=step.width, size=len(step.function(b"")))
         return RowStep(RowStepKind.CALL_SIZED, width=step.width, function=step.function)
     fixed_size, function = _fixed(step)
@@ -112,7 +112,7 @@ def native_step(wire: WireType, column: WireColumn) -> RowStep:
 
 
 def _fixed(step: Fixed) -> tuple[int, Callable[[bytes], Any]]:
-    """Size and function of a column that Python makes of its bytes."""
+    """Size and function of a column that Python decodes."""
     layout, function = step.layout, step.function
     assert function is not None
     if layout.format.endswith("s"):
@@ -126,7 +126,7 @@ def _fixed(step: Fixed) -> tuple[int, Callable[[bytes], Any]]:
 
 
 class NativeRows:
-    """The compiled decoder of the rows behind one table map; `layouts` is what it has learnt of their images."""
+    """The compiled decoder of a table map's rows; `layouts` is what it has learnt about their images."""
 
     __slots__ = ("_native", "_steps", "decode_rows", "layouts")
 
@@ -137,7 +137,7 @@ class NativeRows:
         self.decode_rows = native.decode_rows
 
     def learn(self, rows: Rows) -> list[Any] | None:
-        """What it says of rows that it has declined, when it knows the images' columns; None where it says nothing."""
+        """Its reason for declined rows, if it knows the images' columns; None if it has none."""
         wanted = {rows.present, rows.present_after}
         if rows.partial or wanted <= self.layouts.keys():
             return None
@@ -148,7 +148,7 @@ class NativeRows:
         return self.decode_rows(self.layouts, rows)
 
     def layout(self, present: bytes) -> Any:
-        """The extension's layout for the images that hold these columns."""
+        """The extension's layout for images with these columns."""
         bits = int.from_bytes(present, "little")
         steps = tuple(step if bits >> index & 1 else None for index, step in enumerate(self._steps))
         return self._native.Layout(steps, ABSENT)

@@ -1,8 +1,8 @@
 """What a table map says beyond types: signs always, names, charsets, members and keys under binlog_row_metadata=FULL.
 
-It is a list of (kind, length, value); a kind that is not known is skipped. Bitmaps count only the columns they concern,
-highest bit first. Charset pairs index into the character columns only, and the two server families disagree on whether
-GEOMETRY is one (MySQL source, Table_map_event::Optional_metadata_fields; MariaDB source, is_character_type).
+It is a list of (kind, length, value); an unknown kind is skipped. Bitmaps count only the columns they concern, highest
+bit first. Charset pairs index into the character columns only, and the two server families disagree on whether GEOMETRY
+is one (MySQL source, Table_map_event::Optional_metadata_fields; MariaDB source, is_character_type).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dm.flavor import Flavor
 
 @dataclass(slots=True)
 class OptionalMetadata:
-    """Per column of the table map, None where the map says nothing; shared, never changed once read."""
+    """Per column of the table map, None if the map says nothing; shared, never changed once read."""
 
     unsigned: tuple[bool | None, ...] | None = None  # None inside for columns that are not numbers
     collations: tuple[int | None, ...] | None = None  # character columns
@@ -51,10 +51,10 @@ def _spread_signs(value: bytes, count: int, indexes: Sequence[int]) -> list[bool
 
 
 def _signs(value: bytes, columns: Sequence[WireType]) -> tuple[bool | None, ...]:
-    """The signs of numbers; None where it is not certain.
+    """The signs of numbers; None if uncertain.
 
-    Servers of today (MySQL 9.7, MariaDB 10.11) count YEAR among the numbers and earlier ones did not; the map does
-    not say which. Both readings are made, and only what they agree on is taken.
+    Present servers (MySQL 9.7, MariaDB 10.11) count YEAR among the numbers and earlier ones did not; the map does not
+    say which. Both readings are made, and only their agreement is used.
     """
     count = len(columns)
     numbers = [index for index, column in enumerate(columns) if column.code in NUMERIC]
@@ -101,7 +101,7 @@ def _bounded(cursor: ByteCursor) -> int:
 
 
 def parse_optional_metadata(cursor: ByteCursor, columns: Sequence[WireType], flavor: Flavor) -> OptionalMetadata:
-    """Read everything that stands behind the null bitmap of a table map."""
+    """Read everything after the null bitmap of a table map."""
     metadata = OptionalMetadata()
     count = len(columns)
     character_codes = MARIADB_CHARACTER if flavor == "mariadb" else CHARACTER

@@ -1,8 +1,8 @@
 """Transaction payloads: the events of a whole transaction in one event, compressed (binlog_transaction_compression).
 
 The inner events have headers but no checksums, and their log_pos means nothing outside. They are unpacked one by one
-while the consumer reads, so a transaction of a gigabyte needs no gigabyte here. Layout: MySQL source,
-Transaction_payload_event: tagged fields up to an end mark, then the payload.
+while the consumer reads, so a transaction of a gigabyte needs no gigabyte here. Layout (MySQL source,
+Transaction_payload_event): tagged fields up to an end mark, then the payload.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class TransactionPayload:
                 yield chunk
 
     def _events(self) -> Iterator[InnerEvent]:
-        held: list[bytes] = []  # pieces of what is not cut into events yet; joined when an event is complete
+        held: list[bytes] = []  # pieces not cut into events yet; joined when an event is complete
         have, need, total = 0, HEADER_SIZE, 0
         for chunk in self._chunks():
             total += len(chunk)
@@ -97,8 +97,8 @@ def parse_payload(cursor: ByteCursor, end: int) -> TransactionPayload:
     if compression not in (_ZSTD, _NONE):
         raise Malformed(f"payload compression {compression} is not known")
     if compression == _ZSTD and uncompressed is None:
-        raise Malformed("a compressed payload does not tell its size")  # nothing would bound what it unpacks to
-    payload = memoryview(cursor.data)[cursor.at : cursor.end]  # not a second copy of what may be a gigabyte
+        raise Malformed("a compressed payload does not tell its size")  # nothing would bound its unpacked size
+    payload = memoryview(cursor.data)[cursor.at : cursor.end]  # avoids a copy of what may be a gigabyte
     if size is not None and size != len(payload):
         raise Malformed(f"a payload of {len(payload)} bytes tells a size of {size}")
     return TransactionPayload(compression, uncompressed, payload, end)

@@ -1,9 +1,9 @@
 """Query events: a statement as text, and the session it ran in.
 
-The session stands in front as "status variables": codes in growing order (MariaDB 11.5 and later breaks that order),
-each with its own length. A code that is not known ends the reading, as it does in the server, because its length
-can't be known; `QuerySession.complete` then is False. The same session bytes come again and again (every BEGIN), so
-they are read once.
+The session comes first as "status variables": codes in growing order (MariaDB 11.5 and later breaks that order), each
+with its own length. An unknown code ends the reading, as in the server, because its length is unknown;
+`QuerySession.complete` is then False. The same session bytes repeat all the time (every BEGIN), so they are parsed
+once.
 
 Codes and lengths: MySQL source, Query_event::Query_event_status_vars; MariaDB source, Query_log_event.
 """
@@ -28,7 +28,7 @@ _TOO_MANY_SCHEMAS: Final = 254  # OVER_MAX_DBS_IN_EVENT_MTS
 
 @dataclass(slots=True)
 class QuerySession:
-    """The session variables logged with a statement, None where one was not; shared, never changed once read."""
+    """The session variables logged with a statement, None if not logged; shared, never changed once read."""
 
     flags2: int | None = None  # bits of autocommit, foreign_key_checks, unique_checks, sql_auto_is_null
     sql_mode: int | None = None
@@ -45,12 +45,12 @@ class QuerySession:
     default_collation_for_utf8mb4: int | None = None
     sql_require_primary_key: int | None = None
     default_table_encryption: int | None = None
-    # MariaDB 11.2: what character_set_collations names, where the statement used it; by default collations' numbers
+    # MariaDB 11.2: the collations that character_set_collations names, if the statement used it; by default numbers of
     charset_collations: tuple[tuple[int, int], ...] | None = None
     alter_flags: int | None = None  # MariaDB, binlog_alter_two_phase
     alter_start: int | None = None
     complete: bool = True
-    schemas_unlisted: bool = False  # it used too many to list them
+    schemas_unlisted: bool = False  # it used too many to list
 
 
 @dataclass(slots=True)
@@ -68,13 +68,13 @@ class Query:
 
     @property
     def text(self) -> str:
-        """The statement, decoded by its client's character set; raises DMError when it is not valid in it."""
+        """The statement, decoded by its client's character set; raises DMError when it is invalid there."""
         charset = self.session.charset
         return decode_text(self.sql, None if charset is None else charset[0])
 
     @property
     def undecodable(self) -> DMError | None:
-        """Why the statement is no valid text; None where it is."""
+        """Why the statement is no valid text; None if it is."""
         try:
             _ = self.text
         except DMError as error:
@@ -83,7 +83,7 @@ class Query:
 
     @property
     def readable(self) -> str:
-        """The statement's text; where it is not valid, with escapes for the bytes that are not."""
+        """The statement's text; invalid bytes are escaped."""
         try:
             return self.text
         except DMError:

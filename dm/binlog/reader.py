@@ -1,14 +1,14 @@
 """From raw events to typed ones.
 
-`EventParser` is fed one stream's events in order, because an event can't be read by itself: the format description at a
+`EventParser` takes one stream's events in order, because an event can't be read alone: the format description at a
 file's start says whether checksums end the events and which server family writes them. Before the first one (the dump
-thread opens with a fake rotate) the checksum is found by trying: four last bytes that happen to be the CRC-32 of the
-rest are one in four billion.
+thread opens with a fake rotate) the checksum is found by trial: the chance that four last bytes happen to be the CRC-32
+of the rest is one in four billion.
 
-Whatever the bytes are, `parse` returns an event or raises DMError: every reader below raises Malformed, or one of the
-errors in `_DAMAGE` that Python's own conversions raise, and this module is the only place that translates them.
+For any bytes `parse` returns an event or raises DMError. Every reader below raises Malformed, or one of the errors in
+`_DAMAGE` from Python's own conversions, and only this module translates them.
 
-An event type that is not known passes only if the server marked it as ignorable; everything else could be changes.
+An unknown event type passes only if the server marked it as ignorable; any other could contain changes.
 """
 
 from __future__ import annotations
@@ -107,14 +107,14 @@ Event = (
 )
 
 _DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
-_TABLE_MAPS_KEPT: Final = 16384  # one of each table: fewer than a source has would be none of all
-_TYPE: Final = 1  # of a header's fields, by number because this is the way of every event
+_TABLE_MAPS_KEPT: Final = 16384  # one of each table: fewer than a source's tables would be useless
+_TYPE: Final = 1  # of a header's fields, by number because every event passes here
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
 
 _RowsItem = TypeVar("_RowsItem", bound=tuple[TableMap, Rows])
 
-_NO_TABLE: Final = b"\xff" * 6  # a rows event of no table and no rows, which only ends a statement
+_NO_TABLE: Final = b"\xff" * 6  # a rows event without table and rows, which only ends a statement
 _LOAD_QUERY_MORE = 13  # of EXECUTE_LOAD_QUERY's fixed part: file id, place of the file's name, how to treat duplicates
 _UNSUPPORTED: Final[dict[int, tuple[str, str]]] = {
     EventType.WRITE_ROWS_V0: ("it has the row format of MySQL 5.1 betas", "upgrade the source"),
@@ -138,10 +138,10 @@ class EventParser:
         self.format: FormatDescription | None = None
         self._verify = verify
         self._checksum: bool | None = None
-        self._known: StreamState | None = None  # for the maps that were asked about last
+        self._known: StreamState | None = None  # for the maps requested last
         self._flavor: Flavor = "mysql"
         self._table_maps: dict[bytes, TableMap] = {}
-        self._same_tables: dict[bytes, TableMap] = {}  # the same by what is behind the table's id
+        self._same_tables: dict[bytes, TableMap] = {}  # the same by the bytes after the table's id
         handlers: dict[int, _Handler] = {
             EventType.QUERY: self._query,
             EventType.MARIADB_QUERY_COMPRESSED: self._compressed_query,
@@ -163,7 +163,7 @@ class EventParser:
             ),
             EventType.HEARTBEAT_V2: lambda data, at, end, header: control.parse_heartbeat_v2(ByteCursor(data, at, end)),
             EventType.IGNORABLE: self._ignorable,
-            EventType.TRANSACTION_CONTEXT: self._ignorable,  # group replication's certification, for its members only
+            EventType.TRANSACTION_CONTEXT: self._ignorable,  # certification in group replication, for its members only
             EventType.VIEW_CHANGE: self._ignorable,
             EventType.ROWS_QUERY: lambda data, at, end, header: RowsQuery(_comment(data[at + 1 : end])),
             EventType.MARIADB_ANNOTATE_ROWS: lambda data, at, end, header: RowsQuery(_comment(data[at:end])),
@@ -195,7 +195,7 @@ class EventParser:
         self._handlers = [handlers.get(code) for code in range(256)]
 
     def compiled(self, native: Native) -> dict[int, _Handler]:
-        """The compiled readers of the most frequent events, in front of those that are here."""
+        """The compiled readers of the most frequent events, before those here."""
         front: dict[int, _Handler] = {
             code: partial(native.rows_event, form, self._rows) for code, form in PLAIN_ROWS.items()
         }
@@ -213,7 +213,7 @@ class EventParser:
         return bool(self._checksum)
 
     def parse(self, raw: RawEvent) -> Event:
-        """The typed event; raises DMError for anything that is not one."""
+        """The typed event; raises DMError if it is none."""
         header, data = raw
         code = header[_TYPE]
         if code == _FORMAT_DESCRIPTION:
@@ -269,7 +269,7 @@ class EventParser:
         return known
 
     def _checked_end(self, raw: RawEvent) -> int:
-        """Where the body of an event ends that nobody has looked at; raises DMError."""
+        """The end of the body of an event that was not verified; raises DMError."""
         header, data = raw
         size = end = len(data)
         if header.size != size or size < HEADER_SIZE:
@@ -285,10 +285,10 @@ class EventParser:
         return end
 
     def _unsummed_end(self, raw: RawEvent) -> int:
-        """Where the body of an event without a right checksum ends; inner events have none, fake rotates may have none.
+        """The end of the body of an event without a right checksum; inner events have none, fake rotates may have none.
 
         At a file change the dump thread makes up a rotate before it has read the new file's format, so it may use the
-        other setting. A name that ends in a number has no checksum bytes behind it.
+        other setting. A name that ends in a number has no checksum bytes after it.
         """
         header, data = raw
         if isinstance(raw, InnerEvent):
@@ -345,7 +345,7 @@ class EventParser:
         return known
 
     def _with_new_id(self, body: bytes) -> TableMap | None:
-        """The map of a table that is known by another id, which goes: a table has a new one each time it is opened."""
+        """The map of a table known by another id, which is dropped: a table gets a new id each time it is opened."""
         before = self._same_tables.get(body[TABLE_ID_SIZE:])
         if before is None:
             return None

@@ -1,7 +1,7 @@
-"""Row events, up to the rows themselves: which table, which columns, where the row images stand.
+"""Row events, up to the rows themselves: the table, the columns, the place of the row images.
 
-The images are decoded by `dm.binlog.decode` when a row is wanted; for a filtered table nobody looks at them. Layout:
-MySQL source, Rows_event; version 2 adds the length-prefixed extra data of version 1's fixed part.
+`dm.binlog.decode` decodes the images when a row is wanted; the images of a filtered table stay unread. Layout: MySQL
+source, Rows_event; version 2 adds the length-prefixed extra data to version 1's fixed part.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIXED_V2 = Struct("<IHHH")  # the same, length of the extra data (its own two b
 
 @shared
 class RowsForm(NamedTuple):
-    """What a type of rows events says of all its events."""
+    """What a type of rows events implies for all its events."""
 
     kind: RowsKind
     version2: bool  # it has extra data
@@ -76,12 +76,12 @@ class Rows(NamedTuple):
 
     @property
     def timestamp(self) -> int:
-        """When the statement began at the source, in seconds: NOW() was this."""
+        """When the statement began at the source, in seconds: its NOW()."""
         return int.from_bytes(self.data[:TIME_SIZE], "little")
 
     @property
     def foreign_keys_unchecked(self) -> bool:
-        """Whether the source looked at no foreign key: its session had checks off, or a foreign key did this itself."""
+        """Whether the source checked no foreign key: checks were off, or a foreign key made this change."""
         return bool(self.flags & NO_FOREIGN_KEY_CHECKS_F)
 
     @property

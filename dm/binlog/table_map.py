@@ -1,7 +1,7 @@
-"""Table maps: which table the row events with an id belong to, and how its rows are laid out.
+"""Table maps: which table an id in row events means, and the layout of its rows.
 
-The server repeats the map before the rows of every statement, byte for byte the same; so the parser keeps what it
-made of the bytes, and the same bytes give the same object. Decoders are cached by that identity.
+The server repeats the map before the rows of every statement, byte for byte the same. So the parser keeps its result by
+the bytes, and the same bytes give the same object. Decoders are cached by that identity.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class TableMap:
     nullable: tuple[bool, ...]
     optional: OptionalMetadata
     flavor: Flavor
-    body: bytes  # as the source wrote it, for whoever has to store the map
+    body: bytes  # as the source wrote it, for storing the map
     unreadable: str | None = None  # why rows of this table can't be decoded
 
     def __str__(self) -> str:
@@ -36,12 +36,12 @@ class TableMap:
 
     @property
     def behind_id(self) -> bytes:
-        """All that it says but the table's id, which is another one each time the source opens the table."""
+        """The map without the table's id, which changes each time the source opens the table."""
         return self.body[TABLE_ID_SIZE:]
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Column names where the source runs binlog_row_metadata=FULL."""
+        """Column names if the source runs binlog_row_metadata=FULL."""
         return self.optional.names
 
 
@@ -62,8 +62,8 @@ def parse_table_map(cursor: ByteCursor, flavor: Flavor) -> TableMap:
     try:
         columns = tuple(resolve(code, metadata) for code in codes)
     except UnknownType as error:
-        # A later server's type. Its metadata has a length nobody here knows, so nothing behind it can be read; that
-        # matters only if the table is replicated.
+        # A later server's type. The length of its metadata is unknown, so nothing after it can be read; that matters
+        # only if the table is replicated.
         return TableMap(table_id, schema, table, (), (), OptionalMetadata(), flavor, body, str(error))
     if metadata.left:
         raise Malformed("its type metadata has bytes no column needs")

@@ -24,7 +24,7 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class _Memo(dict[int, str]):
-    """Texts by number, made when first asked for, thrown away when there are too many."""
+    """Texts by number, created on first use, dropped when there are too many."""
 
     __slots__ = ("_limit", "_make")
 
@@ -97,7 +97,7 @@ def datetime2_decoder(digits: int) -> Callable[[bytes], str]:
     return decode if digits else decode_whole
 
 
-# What a TIMESTAMP of zero is. MariaDB takes the moments that follow in the same second, so the fraction counts, too.
+# The value of a TIMESTAMP of zero. MariaDB accepts the later moments of that second, so the fraction counts, too.
 _NO_MOMENT: Final = "0000-00-00 00:00:00"
 
 

@@ -1,4 +1,4 @@
-"""Where a time begins in a stream of raw events: behind the last transaction that is older."""
+"""Where a time begins in a stream of raw events: after the last older transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dm.binlog.header import NOT_TRANSACTIONS, EventType
 
 
 class TimeBoundary:
-    """Takes the events of files in order, from between two transactions on; the place is a file and an offset in it."""
+    """Takes the events of files in order, starting between two transactions; the place is a file and an offset."""
 
     def __init__(self, time: int, file: str, offset: int, *, checksum: bool = True) -> None:
         self._time = time

@@ -1,9 +1,9 @@
 """Events that begin, comment and end transactions: GTIDs, XID, XA prepare, rows-query texts.
 
-A MySQL GTID stands in one of three forms: the plain event, the same with the "anonymous" type (its GTID is then no
-GTID), and since 8.3 the tagged event, which is a message of MySQL's serialization library: numbered fields in
-variable-length integers, of which later versions may add ones we skip (MySQL source: Gtid_event,
-libs/mysql/serialization/readme.md). MariaDB's event has no transaction length and no timestamp of its own.
+A MySQL GTID has one of three forms: the plain event; the same with the "anonymous" type, whose GTID is void; and since
+8.3 the tagged event, a message of MySQL's serialization library. That message has numbered fields in variable-length
+integers; fields of later versions are skipped (MySQL source: Gtid_event, libs/mysql/serialization/readme.md). MariaDB's
+event has no transaction length and no timestamp of its own.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SERIALIZATION_VERSION: Final = 1
 
 @dataclass(slots=True)
 class GtidEvent:
-    """The start of a transaction, with its identity; `gtid` is None where the source runs without GTIDs."""
+    """The start of a transaction, with its identity; `gtid` is None if the source runs without GTIDs."""
 
     gtid: Gtid | None
     commit_timestamp_us: int | None = None  # of the commit at the server that sends this
@@ -59,7 +59,7 @@ class XaPrepare:
 
 @dataclass(slots=True)
 class RowsQuery:
-    """The statement that made the rows that follow, where the source logs it."""
+    """The statement that made the following rows, if the source logs it."""
 
     text: str
 
@@ -113,7 +113,7 @@ def parse_gtid(data: bytes, at: int, end: int, anonymous: bool) -> GtidEvent:
     length = None
     if at < end:
         first = data[at]
-        if first == 0xFC and at + 3 <= end:  # nearly every transaction's; ByteCursor reads the others
+        if first == 0xFC and at + 3 <= end:  # nearly every transaction; ByteCursor reads the others
             length = data[at + 1] | data[at + 2] << 8
         else:
             length = ByteCursor(data, at, end).packed()

@@ -1,8 +1,8 @@
-"""A column's type as a table map tells it: a type code plus a few bytes of metadata, resolved to what the bytes need.
+"""A column's type from a table map: a type code and a few bytes of metadata, resolved for reading the bytes.
 
-ENUM, SET and CHAR/BINARY all travel as code STRING; the metadata's first byte is the real type, except that for strings
-longer than 255 bytes two bits of the length are hidden, inverted, in it (MySQL source,
-Field_string::do_save_field_metadata and Table_map_event). BIT's two bytes are (bits modulo 8, whole bytes).
+ENUM, SET and CHAR/BINARY all have the code STRING. The metadata's first byte is the real type, but for strings longer
+than 255 bytes it also contains two bits of the length, inverted (MySQL source, Field_string::do_save_field_metadata and
+Table_map_event). BIT's two bytes are (bits modulo 8, whole bytes).
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class WireCode(IntEnum):
 
 
 class UnknownType(Malformed):
-    """Raised for a type code that no server known here writes."""
+    """Raised for a type code that no known server writes."""
 
 
 class WireType(NamedTuple):
@@ -78,7 +78,7 @@ NUMERIC: Final = frozenset(
 CHARACTER: Final = frozenset(
     (WireCode.STRING, WireCode.VAR_STRING, WireCode.VARCHAR, WireCode.BLOB, WireCode.VECTOR)
 )  # is_character_type of MySQL's log_event.cc
-# MariaDB counts GEOMETRY and COMPRESSED columns among the character columns of its optional metadata too.
+# In its optional metadata MariaDB counts GEOMETRY and COMPRESSED columns as character columns, too.
 MARIADB_CHARACTER: Final = CHARACTER | {WireCode.GEOMETRY, WireCode.VARCHAR_COMPRESSED, WireCode.BLOB_COMPRESSED}
 
 _BARE = frozenset(
@@ -110,7 +110,7 @@ def _string(first: int, second: int) -> WireType:
 
 
 def resolve(code: int, metadata: ByteCursor) -> WireType:
-    """The type of one column; takes its bytes from the table map's metadata block."""
+    """The type of one column; reads its bytes from the table map's metadata block."""
     if code in _BARE:
         return WireType(code)
     if code == WireCode.STRING:
