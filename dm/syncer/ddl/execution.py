@@ -118,7 +118,12 @@ class DdlExecution:
             outcome = intent.outcome(now)
             if outcome is Outcome.DONE:
                 return
-            if outcome is Outcome.UNCLEAR or (not effect.visible(step.piece) and not effect.idempotent(step.piece)):
+            visible = effect.visible(step.piece)
+            if outcome is Outcome.UNCLEAR and visible and self._checked(step, routed, now, end).effective:
+                # While we were gone, another upstream of the merged table executed this piece and later ones.
+                self.already_effective += 1
+                return
+            if outcome is Outcome.UNCLEAR or (not visible and not effect.idempotent(step.piece)):
                 raise DMError("ddl-outcome-unclear", statement=routed.text, position=end)
         try:
             checked = self._checked(step, routed, now, end)

@@ -165,6 +165,38 @@ def test_upstreams_that_alter_at_the_same_time_take_turns(
         assert sum(cast("int", status[counter]) for status in statuses) == 2
 
 
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("point", ["syncer.before_ddl", "syncer.after_ddl"])
+def test_an_upstream_that_died_in_an_alter_finds_the_other_one_ahead(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer],
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    tmp_path: Path,
+    point: str,
+) -> None:
+    name = schema(*upstreams, target)
+    subtasks = shards_of_one_table(name, upstreams, target)
+    first = SyncProcess(subtasks[0], faults=f"{point}=kill@1", fault_log=tmp_path / "faults")
+    with running_sync(subtasks[1]) as two:
+        try:
+            first.wait_synced()
+            two.wait_synced()
+            alters = [
+                f"ALTER TABLE {name}.shard ADD COLUMN w INT NOT NULL DEFAULT 7, ADD INDEX by_w (w)",
+                f"ALTER TABLE {name}.shard MODIFY v BIGINT, ADD COLUMN x INT",
+            ]
+            for number, server in enumerate(upstreams):
+                server.execute(*alters, f"INSERT INTO {name}.shard VALUES ({number}, {number}, 1, 2)")
+            assert first.wait_killed()
+            two.wait_synced()
+        finally:
+            first.close()
+        with running_sync(subtasks[0]) as one:
+            one.wait_synced()
+    report = compare(pair_tables(list(upstreams), [name], route=lambda _, table: TableName(name, "merged")), target)
+    assert report.identical, str(report)
+
+
 @pytest.mark.ci_flavor("mariadb")
 def test_what_somebody_else_altered_just_before_the_statement_is_done(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
