@@ -37,11 +37,12 @@ I5  One lane applies tables without a usable key in source order; its row holds 
 I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
     intent, or the checkpoint after the whole statement, says that the piece is done. After a crash the fence waits
     until the session that ran the piece has ended. Then: if the target matches *after*, the piece is done; if it
-    matches *before*, run it; if it has all that the piece brings and more, another source of a merged table executed
-    the piece and went on: it is done; otherwise pause. A piece that the target refused is marked: it was not executed, whatever
-    a person does to the structure afterwards. If it is the first piece of an ALTER, the whole ALTER is announced and
-    executed in place of all pieces, with its own number and structures. If that is refused, too, nothing was executed.
-    If the structure can't show the effect, only an idempotent piece is run again.
+    matches *before*, run it; if it has all that the piece brings and more, another source of a merged table
+    executed the piece and went on: it is done; otherwise pause. A piece that the target refused is marked: it was
+    not executed, whatever a person does to the structure afterwards. If it is the first piece of an ALTER, the
+    whole ALTER is announced and executed in place of all pieces, with its own number and structures. If that is
+    refused, too, nothing was executed. If the structure can't show the effect, only an idempotent piece is run
+    again.
 I7  The structures stored with the checkpoint are those at L, because every DDL ends with a checkpoint.
 I8  What an event stands for (its own statements, none, others: `operators.py`) is the same for every run that reads it.
     An operator is stored under the control lane's claim or lock before it counts, and never for an event that was
