@@ -29,7 +29,7 @@ STAGES: Mapping[str, str] = {
     "dm.binlog": "events",
     "dm.binlog.decode": "row images",
     "dm.binlog.image": "row images",
-    "dm.binlog.json_text": "row images",
+    "dm.binlog.json_decoder": "row images",
     "dm.rules": "filters and routes",
     "dm.schema": "structures",
     "dm.sql": "structures",

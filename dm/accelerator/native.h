@@ -61,7 +61,7 @@ static inline int is_named(PyObject *type)
 uint32_t crc32_of(const uint8_t *bytes, size_t length);
 void crc32_prepare(void);
 
-/* A stored JSON document as the text that `dm.binlog.json_text` makes of it; declines where the text does not say all. */
+/* A stored JSON document as the text that `dm.binlog.json_decoder` makes of it; declines where the text does not say all. */
 Outcome json_text(const uint8_t *doc, size_t size, Text *text);
 
 /* Decimal digits of a number; gives the end. */

@@ -17,7 +17,7 @@ from struct import Struct
 from typing import Final, NamedTuple
 
 from dm.binlog.cursor import Malformed
-from dm.binlog.json_text import (
+from dm.binlog.json_decoder import (
     ARRAYS,
     LITERALS,
     MAX_DEPTH,

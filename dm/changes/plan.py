@@ -6,8 +6,8 @@ allowed.
 
 `keyed` tables have a primary key, or a unique key without NULLs, whose columns all come unchanged from the source row.
 Only these can be replayed (safe mode). Everything else is applied exactly once, in order, by comparing whole rows. If
-that key is unique at the target only, rows of the source may exchange its values. Then the source's own key also
-identifies the row (`identity`): in a replay another row may hold the key by now.
+the source does not enforce that key, two source rows may swap its values. Then the source's own key also identifies the
+row (`identity`): in a replay another row may hold the key by now.
 
 What is forbidden for a table, and why:
 

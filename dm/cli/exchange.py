@@ -10,6 +10,7 @@ import http.client
 import json
 import socket
 from collections.abc import Mapping
+from contextlib import suppress
 from urllib.parse import urlsplit
 
 from dm.cli.client import NotConnectedError
@@ -61,7 +62,9 @@ def _exchange(
     content = None if body is None else json.dumps(body).encode()
     kind = {} if body is None else {"Content-Type": "application/json"}
     try:
-        connection.request(method, target, content, {**headers, **kind})
+        # A daemon that was told to end may answer, and be gone, before it is sent the body.
+        with suppress(BrokenPipeError):
+            connection.request(method, target, content, {**headers, **kind})
         response = connection.getresponse()
         return response.status, response.read()
     except (http.client.HTTPException, UnicodeError) as error:

@@ -199,12 +199,12 @@ def failed_checks(report: ErrorReport, answer: Answer) -> None:
 
 
 def _checks_as_lines(rows: Sequence[Sequence[str]], width: int) -> None:
-    """A check in a line, its finding below where that needs a person's eye, folded between words."""
+    """A check in a line, a longer finding below it, folded between words."""
     item_width = max(len(row[1]) for row in rows)
     for state, item, where, finding in rows:
         head = f"{state:<7}  {item:<{item_width}}  {where}"
-        if state == "success" or len(head) + len(finding) + _BETWEEN <= width:
-            print_line(f"{head}  {finding}" if len(head) + len(finding) + _BETWEEN <= width else head)
+        if len(head) + len(finding) + _BETWEEN <= width:
+            print_line(f"{head}  {finding}".rstrip())
             continue
         print_line(head)
         for line in wrap(finding, max(20, width - 4), break_on_hyphens=False):

@@ -49,6 +49,7 @@ class _Unexpected(Exception):
     """A count of the grouped attempt was not the expected one, or a statement of it was refused."""
 
     def __init__(self, statement: ApplyStatement | None, why: str) -> None:
+        super().__init__(why)  # the statement has rows in it, which belong in no traceback
         self.statement = statement  # None: it is not one of the changes'
         self.why = why
 

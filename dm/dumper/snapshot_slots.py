@@ -14,9 +14,8 @@ LOCK TABLES .. READ waits for every transaction that has touched one of them, en
 is as exact for their changes. Tables of engines without transactions have no snapshots; a session of the driver keeps
 them locked until everything is read.
 
-A slot that has no core of Spark's can't come: a cluster may have fewer than Spark says, and what runs now may run for
-hours. So the driver begins with those that came within some seconds of the first one. Only they are invited; who comes
-later reads nothing.
+A slot whose Spark task has not started can't report: a cluster may have fewer free cores than Spark says. So the driver
+waits some seconds after the first report. It uses the slots that have reported by then. A later slot reads nothing.
 
 They meet through empty files in a directory beside the chunk files, which all of them reach anyway. A claim of a
 chunk is a file that only one process can create. When the driver dies the snapshots are gone: such a dump can't be

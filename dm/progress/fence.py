@@ -4,8 +4,8 @@ Every session that may write for a subtask holds a named lock of its lane (GET_L
 session ends, and not before its transaction is rolled back or committed. A starting run finds the holder of each lock
 and ends it. It kills an idle or applying session. It waits for a session inside a DDL statement: a long ALTER completes
 even without a client, and aborting it would waste hours. Once this run holds all locks, nothing of the older run can
-change the target. Raising the epoch (`lanes.py`) then never waits, and would stop a transaction even if a lock had been
-lost.
+change the target. Raising the epoch (`lane_rows.py`) then never waits. It also stops a transaction whose session has
+lost its lock.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""How a task survives any crash: the essay. The code around this file implements it, `model.py` checks it exhaustively.
+"""How a task survives any crash: the essay, which the code around this file implements.
+
+`tests/testbed/progress_model.py` checks it exhaustively.
 
 The problem. Rows, a position in the source's binlog and DDL must agree after a crash at any instant. Several apply
 sessions commit independently. COMMITs lose their answers. Sessions of a dead or frozen process are still alive on the
@@ -6,8 +8,8 @@ target and may still commit.
 
 What is stored, all of it on the target, in the meta schema, per task and source:
 
-    worker rows      one per lane (control, ddl, keyless, worker-00..): epoch, batch number, highest position in the
-    batch checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
+    worker rows      one per lane (control, ddl, keyless, atomic, worker-00..): epoch, batch number, highest position
+    checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
     ordered tables   which target tables are changed in the source's order, and since when (`ordered_tables.py`)
     undone changes   what the last run was given and surely did not do (`undone.py`)
     operators        what a person wants done with single events
@@ -29,11 +31,12 @@ I4  From L until what is processed covers B, changes of keyed tables are applied
     of (L, B] in order of keys ends in the state at B, whatever subset of it was already there. A row touched in the
     window ends with its last image; a row not touched was never wrong. Outside the window every statement must match
     exactly the rows it names, or the task pauses.
-I5  One lane applies tables without a usable key in source order; its row holds the exact position. A restart skips
-    their changes at or below that position. That is exactly once, so safe mode does not concern them. Tables that are
-    merged with such a table use this lane, too, as soon as the run sees it, after a barrier. The switch point of a
-    target table is stored first (`ordered_tables.py`). So a replay skips the changes before it, which are done, and
-    never changes a table in order if an earlier run may have changed its rows by a key.
+I5  One lane, `keyless` (the ordered lane), applies tables without a usable key in source order; its row holds the
+    exact position. A restart skips their changes at or below that position. That is exactly once, so safe mode does
+    not concern them. Tables that are merged with such a table use this lane, too, as soon as the run sees it, after
+    a barrier. The switch point of a target table is stored first (`ordered_tables.py`). So a replay skips the
+    changes before it, which are done, and never changes a table in order if an earlier run may have changed its
+    rows by a key.
 I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
     intent, or the checkpoint after the whole statement, says that the piece is done. After a crash the fence waits
     until the session that ran the piece has ended. Then: if the target matches *after*, the piece is done; if it

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from dm.binlog.json_text import opaque_text
+from dm.binlog.json_decoder import opaque_text
 from dm.binlog.json_tree import Integer, Opaque, Tree, TypedJson, tree_text, typed
 from dm.binlog.value import Value
 from dm.binlog.wire_type import WireCode

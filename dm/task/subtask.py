@@ -10,9 +10,9 @@ The machine holds no thread, no process and no clock of its own. It tells a `Run
 told what happened, each time with the number of the run meant. A run that was given up has another number, so late
 news of it changes nothing. Everything is called from one thread, the supervisor's.
 
-What a person wants is kept first and done then: where it can't be kept (a full disk), the verb fails and nothing has
-changed. What happened can't be refused: it is acted on at once, and what could not be kept of it is tried again with
-each tick and said in the status meanwhile.
+A verb is stored first, then executed. If it can't be stored (a full disk), it fails and nothing has changed. An event
+can't be refused: it is handled at once. If it can't be stored, each tick tries again, and the status shows it
+meanwhile.
 
 Stages: New -> Running -> Paused / Finished / Stopped; Pausing and Stopping last until the unit has come to rest.
 Units run in the order of the task-mode; where to begin is asked from what is stored (`Runner.locate`), never

@@ -28,7 +28,7 @@ from dm.unit import JSON
 from tests.testbed.crash_loop import BATCH_POINTS, SYNC_POINTS
 from tests.testbed.proxy import DIRECTIONS, FaultProxy
 from tests.testbed.random_workload import RandomWorkload
-from tests.testbed.sync import SyncProcess, prepared, subtask_for
+from tests.testbed.sync import PreparedProcess, SyncProcess, subtask_for
 
 WORKERS = 16
 BATCHES = (1, 3, 100)
@@ -133,7 +133,7 @@ class Convergence:
                     "target": self._through(target, plain.target),
                 }
             )
-            self._ready = prepared()
+            self._ready = PreparedProcess()
             connection = self._upstream.connect(autocommit=True)
             try:
                 with connection.cursor() as cursor:
@@ -145,8 +145,7 @@ class Convergence:
                 result.transactions, result.ddl = workload.transactions, workload.ddl
                 result.statements, result.refused = workload.statements, workload.refused
                 connection.close()
-                self._ready.kill()
-                self._ready.communicate()
+                self._ready.discard()
         self.result.seconds = time.monotonic() - began
         return self.result
 
@@ -173,7 +172,7 @@ class Convergence:
     # -- Lives
 
     def _process(self, faults: str) -> SyncProcess:
-        ready, self._ready = self._ready, prepared()
+        ready, self._ready = self._ready, PreparedProcess()
         self.result.lives += 1
         self._seen = {}
         return SyncProcess(self._subtask, faults=faults, patch=DELAYS, ready=ready)

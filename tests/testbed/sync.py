@@ -202,10 +202,47 @@ unit.run(stop)
 """
 
 
+class PreparedProcess(subprocess.Popen[str]):
+    """A process that has imported what a unit needs and waits to be told which one it is.
+
+    What it writes to stderr goes to a file: a pipe that nobody reads would hold a process that ends with a long error.
+    """
+
+    def __init__(self) -> None:
+        self._log = os.memfd_create("stderr")
+        super().__init__(
+            [sys.executable, "-c", _PROGRAM],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+            text=True,
+        )
+
+    def log(self) -> str:
+        """What it wrote to stderr; only once it has ended."""
+        return os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
+
+    def close(self) -> None:
+        """Close the pipes and the file of a process that has ended."""
+        for stream in (self.stdin, self.stdout):
+            if stream is not None:
+                with suppress(BrokenPipeError):  # what it was told last, it never read
+                    stream.close()
+        if self._log >= 0:
+            os.close(self._log)
+            self._log = -1
+
+    def discard(self) -> None:
+        """End a process that was not needed."""
+        self.kill()
+        self.wait()
+        self.close()
+
+
 class UnitProcess:
     """A unit in a process of its own, with armed fault points, steered over pipes.
 
-    `ready` is a process that `prepared` started earlier: it has imported everything and begins at once.
+    `ready` is a process that was started earlier: it has imported everything and begins at once.
     """
 
     def __init__(
@@ -218,10 +255,10 @@ class UnitProcess:
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
-        ready: subprocess.Popen[str] | None = None,
+        ready: PreparedProcess | None = None,
         until: Until | None = None,
     ) -> None:
-        self.process = ready or prepared()
+        self.process = ready or PreparedProcess()
         order = {
             "unit": unit,
             "config": config,
@@ -278,8 +315,7 @@ class UnitProcess:
 
     def errors(self) -> str:
         """What it wrote to stderr; only once it has ended."""
-        assert self.process.stderr is not None
-        return self.process.stderr.read()
+        return self.process.log()
 
     def wait_killed(self, seconds: float = 60) -> bool:
         """Wait for the end of the process; True when it was a SIGKILL."""
@@ -296,21 +332,7 @@ class UnitProcess:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
-            if stream is not None:
-                with suppress(BrokenPipeError):  # what it was told last, it never read
-                    stream.close()
-
-
-def prepared() -> subprocess.Popen[str]:
-    """A process that has imported what a unit needs and waits to be told which one it is."""
-    return subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+        self.process.close()
 
 
 class SyncProcess(UnitProcess):
@@ -325,7 +347,7 @@ class SyncProcess(UnitProcess):
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
-        ready: subprocess.Popen[str] | None = None,
+        ready: PreparedProcess | None = None,
         until: Until | None = None,
     ) -> None:
         super().__init__(
@@ -362,6 +384,6 @@ class RelayProcess(UnitProcess):
         *,
         faults: str = "",
         fault_log: Path | None = None,
-        ready: subprocess.Popen[str] | None = None,
+        ready: PreparedProcess | None = None,
     ) -> None:
         super().__init__("relay", source.to_wire(), directory, faults=faults, fault_log=fault_log, ready=ready)

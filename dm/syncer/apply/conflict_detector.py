@@ -1,4 +1,4 @@
-"""Which worker a change must go to, so that changes with a common key keep their order.
+"""Which lane a change must go to, so that changes with a common key keep their order; a worker is a lane here.
 
 Every key is mapped to the worker that got it last; a worker applies its changes in order. A change without a mapped key
 may go to any worker. A change whose keys all map to one worker must go there. If its keys map to two workers, neither

@@ -1,7 +1,7 @@
 """All lanes of a run: where a change goes, and how to wait until everything given is committed.
 
-Order (design, "Order"): changes that share a key go to the same lane. If that is impossible, because two lanes hold
-their keys, everything is drained first. Changes of tables without a usable key go to the one ordered lane.
+Order (`conflict_detector.py`): changes that share a key go to the same lane. If that is impossible, because two lanes
+hold their keys, everything is drained first. Changes of tables without a usable key go to the one ordered lane.
 """
 
 from __future__ import annotations

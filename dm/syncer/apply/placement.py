@@ -6,10 +6,10 @@ next step is unknown, but two things are visible: whether the reader has more, a
 
 - One lane is filled after another, up to a batch. So the changes of a small transaction stay together, and a backlog is
   sent in full batches. (Only changes that share a key with earlier ones follow those.)
-- The next lane to fill is an idle one: preferably one with held-back changes, which would otherwise wait for more; if
-  all lanes are busy, the next in turn. So only as many lanes are busy as the target needs, and changes of one row, or
-  of one transaction, meet in one lane more often. That makes fewer jobs, and one statement covers more changes. A
-  distant target keeps lanes waiting, so more of them are filled.
+- The next lane to fill is idle: first one that holds changes back, else the one with the lowest number. If all lanes
+  are busy, it is the next in turn. So only as many lanes are busy as the target needs, and changes of one row, or of
+  one transaction, meet in one lane more often. That makes fewer jobs, and one statement covers more changes. A distant
+  target keeps lanes waiting, so more of them are filled.
 - The longer the source does not rest, the larger a batch is: an eighth of what has arrived since, within limits. The
   last lane finishes that much later than with small batches; in return round trips, commits and statements become few.
   Rests undo this.

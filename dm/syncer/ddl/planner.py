@@ -17,7 +17,8 @@ from dm.ident import TableName
 from dm.progress.operators import Operator
 from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
-from dm.sql.piece import Piece, separate, split
+from dm.sql.piece import Piece
+from dm.sql.split import separate, split
 from dm.sql.statement import classify
 from dm.sql.subject import subjects
 from dm.syncer.ddl.changed_rows import changes_rows

@@ -21,7 +21,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.operators import Operator
 from dm.sql.context import SourceContext
-from dm.sql.piece import split
+from dm.sql.split import split
 from dm.sql.statement import classify
 from dm.sql.token import tokenize
 from dm.syncer.stream.transaction import SourceTransaction

@@ -23,8 +23,9 @@ X2  Before an L is written at which something is undecided, `settle` writes a li
     steps. An L at which nothing is undecided needs no list, and no entry of an older one.
 X3  A run starts with the listed entries whose PREPARE is at or before L and whose verdict is not. A PREPARE beyond L is
     read again with its rows; an unlisted one is beyond L.
-X4  A list counts only if its reach covers L. Otherwise L has passed it. Either nothing was undecided at L, or another
-    folder was used meanwhile (another host continued the task) and verdicts were read that this one does not know.
+X4  A list counts only if its reach covers L. Otherwise the list is older than L and is ignored. Then either nothing was
+    undecided at L, or another folder was used meanwhile (another host continued the task) and verdicts were read that
+    this one does not know.
 X5  Each run has its own directory, named by its epoch, and completes it before it gets that name. A stopped process
     that continues beside its successor changes only files that no run reads any more.
 

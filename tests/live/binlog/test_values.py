@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from dm.binlog.decode import RowPair
-from dm.binlog.json_text import opaque_text
+from dm.binlog.json_decoder import opaque_text
 from dm.binlog.json_tree import Opaque, TypedJson
 from dm.binlog.value import Value
 from dm.binlog.wire_type import WireCode

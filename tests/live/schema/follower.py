@@ -34,7 +34,8 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.sql.piece import Piece, split
+from dm.sql.piece import Piece
+from dm.sql.split import split
 from dm.sql.statement import classify
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.stream.query_context import query_context

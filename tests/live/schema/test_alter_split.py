@@ -11,7 +11,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
 from dm.schema.normal import same_structure
 from dm.schema.tracker import SchemaTracker
-from dm.sql.piece import split
+from dm.sql.split import split
 from tests.live.schema.session import session
 from tests.live.schema.test_ddl_corpus import in_schema
 from tests.testbed.fixtures import SchemaFactory

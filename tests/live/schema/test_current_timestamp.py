@@ -12,7 +12,7 @@ from dm.ident import TableName
 from dm.schema.normal import same_structure
 from dm.schema.parse import parse_create_table
 from dm.schema.tracker import SchemaTracker
-from dm.sql.piece import split
+from dm.sql.split import split
 from tests.live.schema.session import Session, session
 from tests.testbed.fixtures import SchemaFactory
 

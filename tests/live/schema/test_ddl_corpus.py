@@ -12,7 +12,8 @@ from dm.schema.normal import same_structure
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
-from dm.sql.piece import Piece, split
+from dm.sql.piece import Piece
+from dm.sql.split import split
 from tests.live.schema.corpus import COUNT, scripts
 from tests.live.schema.session import Session, session
 from tests.testbed.fixtures import SchemaFactory

@@ -14,7 +14,7 @@ from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.tracker import SchemaTracker
 from dm.schema.wire import wire_columns
-from dm.sql.piece import split
+from dm.sql.split import split
 from tests.live.schema.corpus import scripts
 from tests.live.schema.session import Session, session
 from tests.testbed.fixtures import SchemaFactory, ServerFactory

@@ -20,7 +20,7 @@ from dm.flavor import Flavor
 from tests.live.syncer.test_follow import identical
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
-from tests.testbed.sync import SyncProcess, prepared, subtask_for
+from tests.testbed.sync import PreparedProcess, SyncProcess, subtask_for
 
 pytestmark = pytest.mark.live
 
@@ -162,10 +162,10 @@ class XaChaos:
         self.workload = XaWorkload(upstream, schema, self._chance)
         self.restarts = 0
         self.lives = 0
-        self._next = prepared()
+        self._next = PreparedProcess()
 
     def _process(self, faults: str = "") -> SyncProcess:
-        ready, self._next = self._next, prepared()
+        ready, self._next = self._next, PreparedProcess()
         return SyncProcess(
             self._subtask, work_directory=self._directory / "work", faults=faults, fault_log=self._log, ready=ready
         )
@@ -199,8 +199,7 @@ class XaChaos:
             for slot in list(self.workload.undecided):  # none, or the schema could not be dropped after a failure
                 with suppress(pymysql.err.OperationalError):
                     self.workload.decide(slot, commit=False)
-            self._next.kill()
-            self._next.communicate()
+            self._next.discard()
         identical(self._upstream, self._target, self._schema)
         assert len(list(self._directory.rglob("*.xa"))) <= self.workload.done["lost by the source"]
 

@@ -35,7 +35,7 @@ from tests.unit.accelerator.literals_at_random import any_columns, any_value, wr
 from tests.unit.accelerator.rows_at_random import damaged, document, sample
 from tests.unit.accelerator.transactions_at_random import agree
 from tests.unit.binlog.mutation import Mutator
-from tests.unit.binlog.test_json_text import stored
+from tests.unit.binlog.test_json_decoder import stored
 from tests.unit.dumpfiles.test_text_rows import read, stream
 from tests.unit.relaylog.binlog_bytes import placed, transaction
 from tests.unit.relaylog.packets import Packets, packed

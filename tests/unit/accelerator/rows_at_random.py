@@ -15,7 +15,7 @@ from dm.binlog.rows import Rows, RowsKind
 from dm.binlog.table_map import TableMap
 from dm.binlog.wire_type import WireCode, WireType
 from dm.schema.table import Column
-from tests.unit.binlog.test_json_text import stored
+from tests.unit.binlog.test_json_decoder import stored
 
 UTF8 = "utf8mb4"
 KINDS: tuple[RowsKind, ...] = ("insert", "update", "delete")

@@ -24,7 +24,7 @@ from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
 from tests.unit.accelerator.rows_at_random import sample
 from tests.unit.accelerator.transactions_at_random import format_description, groups, stamped
-from tests.unit.binlog.test_json_text import stored
+from tests.unit.binlog.test_json_decoder import stored
 from tests.unit.changes.plans import delete, insert, key, number, plan, text, update
 
 FLAVORS: tuple[Flavor, ...] = ("mysql", "mariadb")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dm.binlog.cursor import Malformed
 from dm.binlog.json_diff import apply_differences, parse_path
 from dm.binlog.json_tree import json_tree, tree_text
-from tests.unit.binlog.test_json_text import stored
+from tests.unit.binlog.test_json_decoder import stored
 
 REPLACE, INSERT, REMOVE = 0, 1, 2
 

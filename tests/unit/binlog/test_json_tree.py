@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.binlog.cursor import Malformed
-from dm.binlog.json_text import json_text
+from dm.binlog.json_decoder import json_text
 from dm.binlog.json_tree import Opaque, Tree, TypedJson, json_tree, json_value, tree_text
 from dm.errors import DMError
 from dm.sql.json_expression import document_encoder, json_expression
-from tests.unit.binlog.test_json_text import stored
+from tests.unit.binlog.test_json_decoder import stored
 
 DATE = Opaque(10, (((2024 * 13 + 2) << 5 | 3) << 41).to_bytes(8, "little"))
 DECIMAL = Opaque(246, bytes((3, 2, 0x81, 50)))  # 1.50

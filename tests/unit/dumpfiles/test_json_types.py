@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.binlog.decimal_text import decimal_bytes
-from dm.binlog.json_text import opaque_text
+from dm.binlog.json_decoder import opaque_text
 from dm.binlog.json_tree import Integer, Opaque
 from dm.binlog.wire_type import WireCode
 from dm.dumpfiles.json_types import time_bytes, typed_tree

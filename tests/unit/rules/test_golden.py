@@ -14,7 +14,7 @@ from dm.ident import TableName
 from dm.rules import TableRules
 from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
-from dm.sql.piece import split
+from dm.sql.split import split
 from tests.unit.rules import golden
 from tests.unit.rules.subtasks import listed, subtask
 

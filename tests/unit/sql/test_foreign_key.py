@@ -6,7 +6,7 @@ import pytest
 
 from dm.sql.context import SourceContext
 from dm.sql.foreign_key import acts
-from dm.sql.piece import split
+from dm.sql.split import split
 
 CONTEXT = SourceContext("mariadb", 101100, "d")
 

@@ -7,7 +7,7 @@ import pytest
 from dm.flavor import Flavor
 from dm.sql.context import SourceContext
 from dm.sql.inline_references import without_ignored_references
-from dm.sql.piece import split
+from dm.sql.split import split
 
 OLD = SourceContext("mysql", 80042, "d")
 

@@ -15,7 +15,8 @@ from dm.rules.online_tables import OnlineTables
 from dm.schema.parse import parse_create_table
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.sql.piece import Piece, split
+from dm.sql.piece import Piece
+from dm.sql.split import split
 from dm.syncer.ddl.cut_over import prove
 from dm.syncer.ddl.online_ddl import OnlineDdl
 from dm.syncer.ddl.step import CutOver, Execute, Forget, MovedAway, PieceStep, Step

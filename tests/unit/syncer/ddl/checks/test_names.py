@@ -15,7 +15,8 @@ from dm.position import Position
 from dm.schema.table import Column, TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.context import SourceContext
-from dm.sql.piece import Piece, split
+from dm.sql.piece import Piece
+from dm.sql.split import split
 from dm.syncer.ddl.checked_step import CheckedStep, DdlSource, DdlTarget
 from dm.syncer.ddl.checks.names import creates_shard, refuse_missing_target, refuse_renaming
 from dm.syncer.ddl.step import Execute

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dm.binlog.cursor import Malformed
-from dm.binlog.json_text import MAX_DEPTH, json_text
+from dm.binlog.json_decoder import MAX_DEPTH, json_text
 
 Json = Any
 

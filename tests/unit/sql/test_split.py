@@ -12,7 +12,8 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.sql.context import SourceContext
 from dm.sql.operation import AddColumn, ColumnPlace, ModifyColumn
-from dm.sql.piece import Piece, separate, split
+from dm.sql.piece import Piece
+from dm.sql.split import separate, split
 
 _CONTEXT = SourceContext("mysql", 90704, "d")
 _MARIADB = SourceContext("mariadb", 101119, "d")

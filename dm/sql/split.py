@@ -1,0 +1,77 @@
+"""Splitting a DDL statement into pieces with one operation each, as far as the target can execute them one by one.
+
+A statement is cut by offsets and never regenerated from the parsed form: a tree does not hold everything that a
+statement says. Each part is then parsed again from scratch, and must do exactly the operations that it was cut for.
+"""
+
+from __future__ import annotations
+
+from dm.errors import DMError
+from dm.sql.context import SourceContext
+from dm.sql.dependence import groups
+from dm.sql.grammar import Parsed, parse
+from dm.sql.operation import AlterOperation, Operation, RenameTable
+from dm.sql.piece import Piece
+
+
+def _same_operations(found: tuple[Operation, ...], wanted: tuple[AlterOperation | RenameTable, ...]) -> bool:
+    """Whether a statement does what it was cut for; a RENAME may start from another name by now."""
+    return len(found) == len(wanted) and all(
+        one == other
+        or (
+            isinstance(one, RenameTable)
+            and isinstance(other, RenameTable)
+            and [target for _, target in one.pairs] == [target for _, target in other.pairs]
+        )
+        for one, other in zip(found, wanted, strict=True)
+    )
+
+
+def _drop_tables(parsed: Parsed, context: SourceContext) -> list[Piece]:
+    tail = f" {parsed.tail}" if parsed.tail else ""
+    return [Piece.of(f"{parsed.head} {parsed.text[ref.start : ref.end]}{tail}", context) for ref in parsed.names]
+
+
+def _part(parsed: Parsed, run: range, head: str, context: SourceContext) -> Piece:
+    chosen = [parsed.specifications[index] for index in run]
+    text = f"{head} {', '.join([one.source for one in chosen] + list(parsed.whole_options))}"
+    piece = Piece.of(text, context)
+    if not _same_operations(piece.operations, tuple(one.operation for one in chosen)):
+        raise DMError(
+            "ddl-splice-mismatch", statement=parsed.text, why="a part of it reads differently when it stands alone"
+        )
+    return piece
+
+
+def _alter_table(parsed: Parsed, runs: list[range], context: SourceContext) -> list[Piece]:
+    subject = parsed.names[0]
+    before = parsed.head[: subject.start - parsed.head_at]
+    after = parsed.head[subject.end - parsed.head_at :]
+    name = parsed.text[subject.start : subject.end]
+    pieces = []
+    for run in runs:
+        pieces.append(_part(parsed, run, f"{before}{name}{after}", context))
+        for operation in pieces[-1].operations:
+            if isinstance(operation, RenameTable):
+                name = operation.pairs[-1][1].sql
+    return pieces
+
+
+def split(text: str, context: SourceContext) -> list[Piece]:
+    """The pieces of one DDL statement, in the order in which they must run."""
+    parsed = parse(text, context)
+    if parsed.verb == "DROP TABLE" and len(parsed.operations) > 1:
+        return _drop_tables(parsed, context)
+    if parsed.verb == "ALTER TABLE" and len(parsed.specifications) > 1 and not parsed.partitioned:
+        runs = groups([one.operation for one in parsed.specifications])
+        if len(runs) > 1:
+            return _alter_table(parsed, runs, context)
+    return [Piece.of(parsed.text.strip(), context)]
+
+
+def separate(piece: Piece) -> list[Piece]:
+    """Each operation of a piece alone, for a filter that wants only some of them."""
+    parsed = parse(piece.text, piece.context)
+    if parsed.verb != "ALTER TABLE" or len(parsed.specifications) < 2 or parsed.partitioned:
+        return [piece]
+    return _alter_table(parsed, [range(index, index + 1) for index in range(len(parsed.specifications))], piece.context)
