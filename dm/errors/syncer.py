@@ -302,6 +302,17 @@ KINDS: tuple[ErrorKind, ...] = (
         retryable=True,
     ),
     ErrorKind(
+        "checkpoint-gone",
+        36939,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target has no progress of task {task} on source {source}, which has loaded its tables before",
+        "nothing says where to continue, and the source's end would leave out what lies between: put the tables of the "
+        "task in `meta-schema` back; or stop the task, drop the target tables, and load again (`dmctl start-task "
+        "--remove-meta`); or give the position in `meta` of a task with `task-mode: incremental`",
+    ),
+    ErrorKind(
         "spool-damaged",
         36918,
         "sync-unit",

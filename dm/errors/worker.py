@@ -53,6 +53,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "stop-task {task}`",
     ),
     ErrorKind(
+        "task-differs", 46015, "scheduler", "internal", "medium",
+        "task {task} runs on source {sources} with another content: {keys}",
+        "a task has one file: give this one another name; or `dmctl stop-task {task}`, and start it with this file on "
+        "all of its sources",
+    ),
+    ErrorKind(
         "task-unknown", 46018, "scheduler", "internal", "medium",
         "there is no task {task}",
         "`dmctl query-status` lists the tasks",

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, CheckpointWriter, TablePoint, write_new
@@ -115,6 +116,8 @@ class FirstCheckpoint:
 
     def make(self, control: TargetConnection, claim: LaneClaim, origin: Origin) -> Checkpoint:
         """At `meta`'s position, else at the source's present end; stored. Raises DMError, or Stopped."""
+        if self.subtask.mode != "incremental":  # the load has left one
+            raise DMError("checkpoint-gone", task=self.subtask.task, source=self.subtask.source.source_id)
         meta = self.subtask.meta
         if meta is not None:
             checkpoint = Checkpoint(origin.start_of(meta))

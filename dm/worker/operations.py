@@ -331,6 +331,10 @@ class Operations:
         taken = list(known.jobs) if remove_meta else [source for source in wanted if source in known.jobs]
         if taken:
             raise DMError("task-exists", task=config.name, sources=", ".join(taken))
+        others = [source for source in known.jobs if source not in wanted]
+        differing = sorted({key for source in others for key in _differing(known, config, source)})
+        if differing:
+            raise DMError("task-differs", task=config.name, sources=", ".join(others), keys=", ".join(differing))
 
     def pause_task(self, name: str, sources: Sequence[str]) -> Answer:
         """`pause-task`: answers when the units rest."""
@@ -440,6 +444,20 @@ def _sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
         if source not in there:
             raise DMError("task-not-on-source", task=config.name, source=source, sources=", ".join(there))
     return list(wanted or there)
+
+
+def _differing(known: Task, config: TaskConfig, source: str) -> list[str]:
+    """The keys by which a task would be another one on a source that it runs on already."""
+    if source not in config.source_ids:
+        return [f"`mysql-instances` without {source}"]
+    if isinstance(known.config, DMError):
+        return []
+    # The source file may have been updated; that there is one source more is what is asked for.
+    before, after = (
+        one.subtask(source).model_dump(exclude={"source", "sole_source"}, context={"reveal": True})
+        for one in (known.config, config)
+    )
+    return [f"`{key.replace('_', '-')}`" for key in before if before[key] != after[key]]
 
 
 def _syncs(config: TaskConfig | DMError) -> bool:

@@ -15,7 +15,6 @@ TESTS = Path(__file__).parent
 MOST_LINES = 600
 MOST_LINES_OF_A_FUNCTION = 80
 MOST_ARGUMENTS = 6
-MOST_WORDS_ON_THE_ARCHITECTURE = 1000
 NOT_NOUNS = {"utils", "util", "helpers", "helper", "manager", "common", "misc"}
 # Of the tests' folders, those about something that is not a package of dm.
 NOT_OF_DM = {"chaos", "docs"}
@@ -60,12 +59,6 @@ def test_a_module_fits_in_a_head(module: Path) -> None:
         if arguments_of_constructor(each) > MOST_ARGUMENTS
     ] == []
     assert module.stem not in NOT_NOUNS
-
-
-def test_the_page_on_the_architecture_is_short() -> None:
-    page = (PACKAGE.parent / "ARCHITECTURE.md").read_text()
-    prose = "".join(page.split("```")[::2])  # without the pictures
-    assert len(prose.split()) <= MOST_WORDS_ON_THE_ARCHITECTURE
 
 
 def test_unit_tests_mirror_the_tree() -> None:

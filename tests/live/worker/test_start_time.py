@@ -185,6 +185,8 @@ def test_a_time_of_another_history_than_the_checkpoint_s_is_refused(
         scene = Scene(upstream, target, name)
         with running_sync(scene.subtask()) as sync:
             sync.wait_synced()
+            scene.write(5)
+            sync.wait_synced()  # it has read of the file that its checkpoint names
         before = scene.rows("l")
         next_second(upstream)
         upstream.execute(RESET[flavor], *["FLUSH BINARY LOGS"] * 8)

@@ -105,7 +105,7 @@ def test_environment_variables_are_those_that_the_program_reads() -> None:
 def test_exit_statuses_are_those_of_dmctl() -> None:
     from dm.cli import dmctl, wait
 
-    sentence = re.search(r"Exit status: (.+?)\.", _text(OPERATIONS))
+    sentence = re.search(r"Exit status of `dmctl`: (.+?)\.", _text(OPERATIONS))
     assert sentence is not None
     statuses = dict(part.split(" ", 1) for part in sentence[1].split(", "))
     assert statuses == {

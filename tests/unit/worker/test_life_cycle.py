@@ -56,6 +56,21 @@ def test_a_task_of_several_sources_and_a_verb_for_one_of_them(one: TestHome) -> 
     assert one.ok("query-status", "-s", "one")["tasks"] == []
 
 
+def test_a_task_has_one_file_on_all_its_sources(one: TestHome) -> None:
+    one.ok("operate-source", "create", one.source("two"))
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    elsewhere = one.said("start-task", one.task(sources=("two",)))
+    assert elsewhere.status == 1
+    assert "task t runs on source one with another content: `mysql-instances` without one" in elsewhere.err
+    text = (one.directory / one.task(sources=("one", "two"))).read_text()
+    other = one.said("start-task", one.file("t.yaml", text.replace("port: 4000", "port: 4001")), "-s", "two")
+    assert "task t runs on source one with another content: `target`" in other.err
+    assert one.ok("query-status")["tasks"] == [{"taskName": "t", "taskStatus": "Running", "sources": ["one"]}]
+    one.ok("start-task", one.file("t.yaml", text), "-s", "two")
+    assert one.ok("query-status")["tasks"][0]["sources"] == ["one", "two"]
+
+
 def test_the_status_of_a_source_that_is_not_there_is_an_error_that_names_those_that_are(one: TestHome) -> None:
     one.ok("operate-source", "create", one.source("two"))
     said = one.said("query-status", "-s", "nine")
