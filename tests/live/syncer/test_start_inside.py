@@ -31,3 +31,14 @@ def test_the_end_of_a_transaction_is_no_place_to_start(
     ).wait_ended()
     assert isinstance(error, DMError)
     assert error.name == "event-outside-transaction"
+
+
+@pytest.mark.parametrize("mode", ["all", "load&sync"])
+def test_a_task_that_has_loaded_and_finds_no_progress_does_not_begin_at_the_end(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str
+) -> None:
+    name = schema(upstream, target)
+    subtask = subtask_for(upstream, target, name, task=name).model_copy(update={"mode": mode})
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.retryable) == ("checkpoint-gone", False)
