@@ -54,8 +54,8 @@ class FoundTransaction(NamedTuple, Generic[_RowsItem]):
     timestamp: int  # of its end
     items: list[_RowsItem]
     rows_size: int  # bytes of the items' events
-    size: int  # bytes of the events behind the GTID
-    length: int  # bytes of the events after the GTID
+    size: int  # bytes of the events after the GTID
+    length: int  # bytes of all its events
 
 
 class PlainTransaction(NamedTuple, Generic[_RowsItem]):
