@@ -115,10 +115,14 @@ class FirstCheckpoint:
     stop: threading.Event
 
     def make(self, control: TargetConnection, claim: LaneClaim, origin: Origin) -> Checkpoint:
-        """At `meta`'s position, else at the source's present end; stored. Raises DMError, or Stopped."""
-        if self.subtask.mode != "incremental":  # the load has left one
+        """At `meta`'s position, else at the source's present end; stored. Raises DMError, or Stopped.
+
+        A load leaves a checkpoint. Where it is gone, the source's end would leave out what lies between.
+        """
+        mode = self.subtask.mode
+        meta = None if mode == "all" else self.subtask.meta
+        if meta is None and mode != "incremental":
             raise DMError("checkpoint-gone", task=self.subtask.task, source=self.subtask.source.source_id)
-        meta = self.subtask.meta
         if meta is not None:
             checkpoint = Checkpoint(origin.start_of(meta))
         else:

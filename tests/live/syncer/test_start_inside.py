@@ -9,7 +9,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from tests.live.relay.relaying import end_of
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, subtask_for
+from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
 pytestmark = pytest.mark.live
 
@@ -33,12 +33,19 @@ def test_the_end_of_a_transaction_is_no_place_to_start(
     assert error.name == "event-outside-transaction"
 
 
-@pytest.mark.parametrize("mode", ["all", "load&sync"])
-def test_a_task_that_has_loaded_and_finds_no_progress_does_not_begin_at_the_end(
-    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str
+@pytest.mark.parametrize(("mode", "told"), [("all", False), ("all", True), ("load&sync", False), ("load&sync", True)])
+def test_a_task_that_has_loaded_and_finds_no_progress_begins_only_where_it_is_told(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str, told: bool
 ) -> None:
+    """`meta` says where; in mode `all` it has no effect."""
     name = schema(upstream, target)
-    subtask = subtask_for(upstream, target, name, task=name).model_copy(update={"mode": mode})
+    file, offset = end_of(upstream)
+    meta = StartPoint(binlog_name=file, binlog_pos=offset) if told else None
+    subtask = subtask_for(upstream, target, name, task=name, meta=meta).model_copy(update={"mode": mode})
+    if mode == "load&sync" and told:
+        with running_sync(subtask) as sync:
+            sync.wait_synced()
+        return
     error = RunningSync(subtask, None).wait_ended()
     assert isinstance(error, DMError)
     assert (error.name, error.retryable) == ("checkpoint-gone", False)
