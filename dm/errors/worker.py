@@ -54,7 +54,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "task-differs", 46015, "scheduler", "internal", "medium",
-        "task {task} runs on source {sources} with another content: {keys}",
+        "task {task} runs on source {sources} and would be another one: {keys}",
         "a task has one file: give this one another name; or `dmctl stop-task {task}`, and start it with this file on "
         "all of its sources",
     ),

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Final, Protocol, TypeVar, cast
 
 import structlog
 
@@ -40,6 +40,17 @@ from dm.worker.supervisor import Job, Source, Supervisor, Task
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
+
+_FILE_KEYS: Final = {
+    "target": "target-database",
+    "mode": "task-mode",
+    "dumper": "mydumpers",
+    "loader": "loaders",
+    "syncer": "syncers",
+    "validator": "validators",
+    "expression_filters": "expression-filter",
+}
+"""Keys of a task file that a subtask has under another name."""
 
 Answer = dict[str, JSON]
 C = TypeVar("C")
@@ -241,7 +252,7 @@ class Operations:
             raise DMError("until-of-several-sources", task=config.name, sources=", ".join(wanted))
         if when is not None and remove_meta and UNITS_OF_MODE[config.task_mode][0] != "Sync":
             raise DMError("start-time-with-load", task=config.name, source=", ".join(wanted))
-        self._loop.call(lambda: self._may_start(config, wanted, remove_meta=remove_meta))
+        self._loop.call(lambda: self._may_start(file, config, wanted, remove_meta=remove_meta))
         results = self._check(config if when is None else _without_meta(config), wanted, anew=remove_meta)
         failed = [result for result in results if result.state == "failure"]
         if failed:
@@ -249,7 +260,7 @@ class Operations:
             raise PrecheckFailed(config.name, items, summary(results))
 
         def add() -> list[JSON]:
-            self._may_start(config, wanted, remove_meta=False)
+            self._may_start(file, config, wanted, remove_meta=False)
             self._supervisor.registry.put_task(config.name, file, {source: ends.get(source) for source in wanted})
             if _syncs(config):  # where the task begins is a place of the source as it is now
                 for source in wanted:
@@ -324,7 +335,7 @@ class Operations:
             if known is None or source not in known.jobs:
                 Hold(directory, task).remove()
 
-    def _may_start(self, config: TaskConfig, wanted: Sequence[str], *, remove_meta: bool) -> None:
+    def _may_start(self, file: ConfigFile, config: TaskConfig, wanted: Sequence[str], *, remove_meta: bool) -> None:
         known = self._supervisor.tasks.get(config.name)
         if known is None:
             return
@@ -332,7 +343,8 @@ class Operations:
         if taken:
             raise DMError("task-exists", task=config.name, sources=", ".join(taken))
         others = [source for source in known.jobs if source not in wanted]
-        differing = sorted({key for source in others for key in _differing(known, config, source)})
+        sources = self._supervisor.source_configs()
+        differing = sorted({key for source in others for key in _differing(known, file, config, source, sources)})
         if differing:
             raise DMError("task-differs", task=config.name, sources=", ".join(others), keys=", ".join(differing))
 
@@ -446,18 +458,19 @@ def _sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
     return list(wanted or there)
 
 
-def _differing(known: Task, config: TaskConfig, source: str) -> list[str]:
-    """The keys by which a task would be another one on a source that it runs on already."""
+def _differing(
+    known: Task, file: ConfigFile, config: TaskConfig, source: str, sources: Mapping[str, SourceConfig]
+) -> list[str]:
+    """By what a task would be another one on a source that it runs on already."""
     if source not in config.source_ids:
         return [f"`mysql-instances` without {source}"]
-    if isinstance(known.config, DMError):
-        return []
-    # The source file may have been updated; that there is one source more is what is asked for.
+    if isinstance(known.config, DMError) or source not in sources:
+        return [] if known.file.text == file.text else ["its file can't be read any more, and this is another one"]
     before, after = (
-        one.subtask(source).model_dump(exclude={"source", "sole_source"}, context={"reveal": True})
+        one.subtask(source, sources).model_dump(exclude={"sole_source"}, context={"reveal": True})
         for one in (known.config, config)
     )
-    return [f"`{key.replace('_', '-')}`" for key in before if before[key] != after[key]]
+    return [f"`{_FILE_KEYS.get(key, key.replace('_', '-'))}`" for key in before if before[key] != after[key]]
 
 
 def _syncs(config: TaskConfig | DMError) -> bool:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -62,12 +64,27 @@ def test_a_task_has_one_file_on_all_its_sources(one: TestHome) -> None:
     until(lambda: one.trace("t"))
     elsewhere = one.said("start-task", one.task(sources=("two",)))
     assert elsewhere.status == 1
-    assert "task t runs on source one with another content: `mysql-instances` without one" in elsewhere.err
+    assert "task t runs on source one and would be another one: `mysql-instances` without one" in elsewhere.err
     text = (one.directory / one.task(sources=("one", "two"))).read_text()
     other = one.said("start-task", one.file("t.yaml", text.replace("port: 4000", "port: 4001")), "-s", "two")
-    assert "task t runs on source one with another content: `target`" in other.err
+    assert "task t runs on source one and would be another one: `target-database`" in other.err
     assert one.ok("query-status")["tasks"] == [{"taskName": "t", "taskStatus": "Running", "sources": ["one"]}]
     one.ok("start-task", one.file("t.yaml", text), "-s", "two")
+    assert one.ok("query-status")["tasks"][0]["sources"] == ["one", "two"]
+
+
+def test_nothing_takes_the_place_of_a_task_file_that_is_not_understood_any_more(one: TestHome) -> None:
+    one.ok("operate-source", "create", one.source("two"))
+    one.ok("start-task", one.task())
+    until(lambda: one.trace("t"))
+    one.stop()
+    with closing(sqlite3.connect(one.directory / "registry.sqlite")) as registry, registry:
+        registry.execute("UPDATE task SET text = 'name: [t'")
+    one.start()
+    file = one.task(sources=("one", "two"))
+    assert "its file can't be read any more" in one.said("start-task", file, "-s", "two").err
+    one.ok("stop-task", "t")
+    one.ok("start-task", file)
     assert one.ok("query-status")["tasks"][0]["sources"] == ["one", "two"]
 
 
