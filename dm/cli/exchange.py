@@ -63,7 +63,7 @@ def _exchange(
     kind = {} if body is None else {"Content-Type": "application/json"}
     try:
         # A daemon that was told to end may answer, and be gone, before it is sent the body.
-        with suppress(BrokenPipeError):
+        with suppress(BrokenPipeError, ConnectionResetError):
             connection.request(method, target, content, {**headers, **kind})
         response = connection.getresponse()
         return response.status, response.read()
