@@ -18,25 +18,26 @@ from dm.binlog.cursor import Malformed
 from dm.binlog.decimal_text import decimal_decoder, decimal_size
 from dm.binlog.wire_type import WireCode
 
-_SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = 0, 1, 2, 3, 4
-_INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING, _OPAQUE = 5, 6, 7, 8, 9, 10, 11, 12, 15
+# Codes of types (json_binary.h, JSONB_TYPE_..).
+SMALL_OBJECT, LARGE_OBJECT, SMALL_ARRAY, LARGE_ARRAY, LITERAL = 0, 1, 2, 3, 4
+INT16, UINT16, INT32, UINT32, INT64, UINT64, DOUBLE, STRING, OPAQUE = 5, 6, 7, 8, 9, 10, 11, 12, 15
 
 MAX_DEPTH: Final = 101  # the server refuses documents deeper than 100
 LITERALS: Final = {0: "null", 1: "true", 2: "false"}
-OBJECTS: Final = (_SMALL_OBJECT, _LARGE_OBJECT)
-ARRAYS: Final = (_SMALL_ARRAY, _LARGE_ARRAY)
-_SCALARS: Final = {
-    _INT16: Struct("<h"),
-    _UINT16: Struct("<H"),
-    _INT32: Struct("<i"),
-    _UINT32: Struct("<I"),
-    _INT64: Struct("<q"),
-    _UINT64: Struct("<Q"),
+OBJECTS: Final = (SMALL_OBJECT, LARGE_OBJECT)
+ARRAYS: Final = (SMALL_ARRAY, LARGE_ARRAY)
+INTEGERS: Final = {
+    INT16: Struct("<h"),
+    UINT16: Struct("<H"),
+    INT32: Struct("<i"),
+    UINT32: Struct("<I"),
+    INT64: Struct("<q"),
+    UINT64: Struct("<Q"),
 }
 _READ_AS_SIGNED: Final = 0xFFFFFFFF  # the server's reader of JSON text makes unsigned numbers of greater ones
-_DOUBLE_STRUCT: Final = Struct("<d")
-_SMALL_HEAD: Final = Struct("<HH")  # number of elements, bytes of the container
-_LARGE_HEAD: Final = Struct("<II")
+DOUBLE_STRUCT: Final = Struct("<d")
+SMALL_HEAD: Final = Struct("<HH")  # number of elements, bytes of the container
+LARGE_HEAD: Final = Struct("<II")
 _LAYOUT_COUNT: Final = 64  # layouts of containers with more elements are not kept
 _ESCAPES: Final = {
     **{code: f"\\u{code:04x}" for code in range(32)},
@@ -187,8 +188,8 @@ class _Layouts(dict[tuple[int, int], Struct]):
 
     def __missing__(self, key: tuple[int, int]) -> Struct:
         kind, count = key
-        large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-        keys = ("IH" if large else "HH") * count if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else ""
+        large = kind in (LARGE_OBJECT, LARGE_ARRAY)
+        keys = ("IH" if large else "HH") * count if kind in (SMALL_OBJECT, LARGE_OBJECT) else ""
         layout = Struct(f"<{keys}{('BI' if large else 'BH') * count}")
         if count <= _LAYOUT_COUNT:
             self[key] = layout
@@ -201,8 +202,8 @@ _layouts: Final = _Layouts()
 def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> str:
     if depth > MAX_DEPTH:
         raise Malformed("a JSON document is too deep")
-    large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    count, size = (_LARGE_HEAD if large else _SMALL_HEAD).unpack_from(doc, base)
+    large = kind in (LARGE_OBJECT, LARGE_ARRAY)
+    count, size = (LARGE_HEAD if large else SMALL_HEAD).unpack_from(doc, base)
     doc_size = len(doc)
     if base + size > doc_size or count > size:
         raise Malformed("a JSON container is longer than its document")
@@ -210,12 +211,12 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> 
     if budget.elements < 0:
         raise Malformed("a JSON document has more elements than bytes")
     entries = _layouts[kind, count].unpack_from(doc, base + (8 if large else 4))
-    is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
+    is_object = kind in (SMALL_OBJECT, LARGE_OBJECT)
     values = 2 * count if is_object else 0
     text_left = budget.text
     parts: list[str] = []
     for code, value in zip(entries[values::2], entries[values + 1 :: 2], strict=True):
-        if code == _STRING:
+        if code == STRING:
             start = base + value
             length = doc[start]
             if length < 0x80:
@@ -227,21 +228,21 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> 
             if end > doc_size or text_left < 0:
                 raise Malformed("a JSON string ends behind its document")
             parts.append(quote(doc[start:end].decode()))
-        elif code == _INT16:
+        elif code == INT16:
             value &= 0xFFFF
             parts.append(str(value if value < 0x8000 else value - 0x10000))
-        elif code == _UINT16:
+        elif code == UINT16:
             parts.append(str(value & 0xFFFF))
             budget.plain = False
-        elif large and code == _UINT32:
+        elif large and code == UINT32:
             parts.append(str(value))
             budget.plain = False
-        elif code == _LITERAL:
+        elif code == LITERAL:
             parts.append(LITERALS[value & 0xFF])
-        elif large and code == _INT32:
+        elif large and code == INT32:
             parts.append(str(value if value < 0x80000000 else value - 0x100000000))
-        elif code == _DOUBLE:
-            parts.append(double_text(_DOUBLE_STRUCT.unpack_from(doc, base + value)[0]))
+        elif code == DOUBLE:
+            parts.append(double_text(DOUBLE_STRUCT.unpack_from(doc, base + value)[0]))
         else:
             budget.text = text_left
             parts.append(_value(doc, code, base + value, depth + 1, budget))
@@ -262,23 +263,23 @@ def _container(doc: bytes, kind: int, base: int, depth: int, budget: Budget) -> 
 
 
 def _value(doc: bytes, code: int, at: int, depth: int, budget: Budget) -> str:
-    if code <= _LARGE_ARRAY:
+    if code <= LARGE_ARRAY:
         return _container(doc, code, at, depth, budget)
-    if code in (_STRING, _OPAQUE):
-        raw = string_span(doc, at if code == _STRING else at + 1, budget)
-        if code == _STRING:
+    if code in (STRING, OPAQUE):
+        raw = string_span(doc, at if code == STRING else at + 1, budget)
+        if code == STRING:
             return quote(raw.decode())
         budget.plain = False
         return opaque_text(doc[at], raw)
-    scalar = _SCALARS.get(code)
+    scalar = INTEGERS.get(code)
     if scalar is not None:
         number: int = scalar.unpack_from(doc, at)[0]
-        if code in (_UINT16, _UINT32) or (code == _INT64 and number > _READ_AS_SIGNED):
+        if code in (UINT16, UINT32) or (code == INT64 and number > _READ_AS_SIGNED):
             budget.plain = False
         return str(number)
-    if code == _DOUBLE:
-        return double_text(_DOUBLE_STRUCT.unpack_from(doc, at)[0])
-    if code == _LITERAL:
+    if code == DOUBLE:
+        return double_text(DOUBLE_STRUCT.unpack_from(doc, at)[0])
+    if code == LITERAL:
         return LITERALS[doc[at]]
     raise Malformed(f"JSON value type {code} is not known")
 

@@ -13,15 +13,29 @@ everything up to 4294967295, and an unsigned one of greater numbers.
 
 from __future__ import annotations
 
-from struct import Struct
 from typing import Final, NamedTuple
 
 from dm.binlog.cursor import Malformed
 from dm.binlog.json_decoder import (
     ARRAYS,
+    DOUBLE,
+    DOUBLE_STRUCT,
+    INT16,
+    INT32,
+    INTEGERS,
+    LARGE_ARRAY,
+    LARGE_HEAD,
+    LARGE_OBJECT,
+    LITERAL,
     LITERALS,
     MAX_DEPTH,
     OBJECTS,
+    OPAQUE,
+    SMALL_HEAD,
+    STRING,
+    UINT16,
+    UINT32,
+    UINT64,
     Budget,
     double_text,
     opaque_text,
@@ -30,20 +44,7 @@ from dm.binlog.json_decoder import (
     string_span,
 )
 
-_LARGE_OBJECT, _LARGE_ARRAY, _LITERAL = 1, 3, 4
-_INT16, _UINT16, _INT32, _UINT32, _INT64, _UINT64, _DOUBLE, _STRING, _OPAQUE = 5, 6, 7, 8, 9, 10, 11, 12, 15
-_INTEGERS: Final = {
-    _INT16: Struct("<h"),
-    _UINT16: Struct("<H"),
-    _INT32: Struct("<i"),
-    _UINT32: Struct("<I"),
-    _INT64: Struct("<q"),
-    _UINT64: Struct("<Q"),
-}
-_UNSIGNED: Final = (_UINT16, _UINT32, _UINT64)
-_double = Struct("<d")
-_SMALL_HEAD: Final = Struct("<HH")
-_LARGE_HEAD: Final = Struct("<II")
+_UNSIGNED: Final = (UINT16, UINT32, UINT64)
 _UNSIGNED_FROM: Final = 1 << 32  # the reader of JSON text makes greater numbers unsigned
 
 
@@ -135,18 +136,18 @@ def json_tree(doc: bytes) -> Tree:
 def _value(doc: bytes, code: int, at: int, depth: int, budget: Budget) -> Tree:
     if code in OBJECTS or code in ARRAYS:
         return _container(doc, code, at, depth, budget)
-    if code in (_STRING, _OPAQUE):
-        raw = string_span(doc, at if code == _STRING else at + 1, budget)
-        if code == _STRING:
+    if code in (STRING, OPAQUE):
+        raw = string_span(doc, at if code == STRING else at + 1, budget)
+        if code == STRING:
             return raw.decode()
         opaque_text(doc[at], raw)  # raises if the bytes do not match the type
         return Opaque(doc[at], raw)
-    if code == _DOUBLE:
-        return Number(double_text(_double.unpack_from(doc, at)[0]))
-    if code == _LITERAL:
+    if code == DOUBLE:
+        return Number(double_text(DOUBLE_STRUCT.unpack_from(doc, at)[0]))
+    if code == LITERAL:
         return _literal(doc[at])
-    if code in _INTEGERS:
-        return _integer(_INTEGERS[code].unpack_from(doc, at)[0], code in _UNSIGNED)
+    if code in INTEGERS:
+        return _integer(INTEGERS[code].unpack_from(doc, at)[0], code in _UNSIGNED)
     raise Malformed(f"JSON value type {code} is not known")
 
 
@@ -163,9 +164,9 @@ def _integer(value: int, unsigned: bool) -> Number:
 def _container(doc: bytes, code: int, base: int, depth: int, budget: Budget) -> Tree:
     if depth > MAX_DEPTH:
         raise Malformed("a JSON document is too deep")
-    large = code in (_LARGE_OBJECT, _LARGE_ARRAY)
+    large = code in (LARGE_OBJECT, LARGE_ARRAY)
     width = 4 if large else 2
-    count, size = (_LARGE_HEAD if large else _SMALL_HEAD).unpack_from(doc, base)
+    count, size = (LARGE_HEAD if large else SMALL_HEAD).unpack_from(doc, base)
     if base + size > len(doc) or count > size:
         raise Malformed("a JSON container is longer than its document")
     budget.spend_elements(count)
@@ -179,7 +180,7 @@ def _container(doc: bytes, code: int, base: int, depth: int, budget: Budget) -> 
             names.append(_span(doc, start, length).decode())
             entries += width + 2
     values: list[Tree] = []
-    inlined = (_LITERAL, _INT16, _UINT16, _INT32, _UINT32) if large else (_LITERAL, _INT16, _UINT16)
+    inlined = (LITERAL, INT16, UINT16, INT32, UINT32) if large else (LITERAL, INT16, UINT16)
     for _ in range(count):
         kind = doc[entries]
         at = entries + 1 if kind in inlined else base + int.from_bytes(doc[entries + 1 : entries + 1 + width], "little")
