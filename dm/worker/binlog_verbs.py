@@ -15,9 +15,10 @@ from dm.errors import DMError
 from dm.syncer.stream.operators import EventPlace, Request, Verb
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
+from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.question import answer_of
-from dm.worker.supervisor import Job, Supervisor
+from dm.worker.supervisor import Supervisor
 
 ANSWER_SECONDS = 60.0
 

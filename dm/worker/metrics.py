@@ -23,10 +23,11 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.registry import Collector
 
 from dm.unit import JSON
+from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.metric_families import FAMILIES, STAGES, Family
 from dm.worker.status import source_status, subtask_status
-from dm.worker.supervisor import Job, Supervisor
+from dm.worker.supervisor import Supervisor
 from dm.worker.version import installed_version
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"

@@ -32,11 +32,12 @@ from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
 from dm.worker.configuration import ConfigReader
 from dm.worker.directory import demand_relay_directory, directories
+from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
 from dm.worker.status import all_tasks, source_line, task_status
-from dm.worker.supervisor import Job, Source, Supervisor, Task
+from dm.worker.supervisor import Source, Supervisor, Task
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive

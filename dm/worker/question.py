@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dm.errors import CATALOGUE, DMError, ErrorReport
 from dm.unit import JSON
+from dm.worker.job import Job
 from dm.worker.loop import Loop
-from dm.worker.supervisor import Job
 
 
 def answer_of(loop: Loop, job: Job, request: int, question: str, seconds: float) -> JSON:

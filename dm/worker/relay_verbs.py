@@ -18,10 +18,11 @@ from dm.relay.purge import RelayPurge
 from dm.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 from dm.worker.directory import demand_relay_directory
+from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.question import answer_of
 from dm.worker.status import source_line
-from dm.worker.supervisor import Job, Source, Supervisor
+from dm.worker.supervisor import Source, Supervisor
 
 PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk
 

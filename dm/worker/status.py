@@ -13,7 +13,8 @@ from typing import cast
 
 from dm.config import SourceConfig
 from dm.unit import JSON
-from dm.worker.supervisor import Job, Source, Supervisor
+from dm.worker.job import Job
+from dm.worker.supervisor import Source, Supervisor
 
 # int64 and uint64 in dmworker.proto; protobuf's JSON mapping writes these as strings.
 _INT64 = frozenset(

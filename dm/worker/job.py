@@ -1,0 +1,170 @@
+"""A job: one subtask, or one relay, with the run of a unit process that serves it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from dm.clock import Clock
+from dm.errors import CATALOGUE, ErrorReport
+from dm.syncer.stream.until import Until
+from dm.task.subtask import Subtask
+from dm.unit import JSON, UnitName
+from dm.worker.copy_progress import CopyProgress
+from dm.worker.hosts import Hosts
+from dm.worker.last_words import LastWords
+
+SETTLED_SECONDS = 30.0  # a run that has lasted this long has got over what ended the last one
+
+_NOT_IN_RELAY = CATALOGUE["relay-file-missing"].code
+_OTHER_HISTORY = CATALOGUE["relay-of-other-history"].code
+
+
+class Owner(Protocol):
+    """What a job needs of the supervisor, which knows all of them."""
+
+    clock: Clock
+    hosts: Hosts
+
+    def locate(self, job: Job, run: int, /) -> None:
+        """Ask the target where the job's subtask is to begin."""
+
+    def launch_if_ready(self, job: Job, /) -> None:
+        """Start the run that the job waits with, unless its relay is not there yet."""
+
+    def renew_relay(self, source: str, /) -> None:
+        """Have the source's relay connect anew."""
+
+
+@dataclass
+class Job:
+    """A subtask or a relay with the run that serves it; the subtask's `Runner` and the run's `Listener` in one."""
+
+    supervisor: Owner
+    source: str
+    task: str | None  # None for a relay
+    subtask: Subtask = field(init=False)
+    words: LastWords = field(init=False)
+    copy: CopyProgress = field(init=False)
+    host_run: int | None = None
+    waiting: tuple[int, UnitName] | None = None  # a run that may not begin before the relay receives
+    began: float = 0.0
+    refreshed: int = 0  # the last request for a fresh status that was answered
+    requested: int = 0
+    reads_relay: bool = False  # the run under way does
+    remote: bool = False  # the relay does not reach back to where the syncer is: it reads from the source itself
+    answers: dict[int, tuple[JSON, ErrorReport | None]] = field(default_factory=dict)  # of questions, by request
+    failing: Mapping[str, str | int | bool] | None = None  # the place of the event that ended the last run
+    until: Until | None = None  # where a person wants it to end
+    _number: int = 0  # the subtask's number of the run that is under way
+
+    def __post_init__(self) -> None:
+        self.words = LastWords(self.supervisor.clock)
+        self.copy = CopyProgress(self.supervisor.clock, load_follows=False)
+
+    @property
+    def status(self) -> Mapping[str, JSON]:
+        """What the unit said last."""
+        return self.words.status
+
+    # as the subtask's runner
+
+    def locate(self, run: int) -> None:
+        """Ask the target where to begin, in a thread: a server may take its time."""
+        self._number = run
+        self.supervisor.locate(self, run)
+
+    def launch(self, run: int, unit: UnitName) -> None:
+        """Start the unit, or wait for the relay first."""
+        self._number = run
+        self.words.begins(unit)
+        self.copy.begins(unit)
+        self.failing = None
+        self.host_run = None
+        self.waiting = (run, unit)
+        self.supervisor.launch_if_ready(self)
+
+    def halt(self, run: int) -> None:
+        """Bring the run to rest."""
+        if self.waiting is not None:
+            self.waiting = None
+            self.subtask.stopped(run)
+        elif self.host_run is not None:
+            self.supervisor.hosts.halt(self.host_run)
+
+    # as the run's listener
+
+    def unit_status(self, status: Mapping[str, JSON]) -> None:
+        """Keep the unit's report; a run that goes on well lets earlier errors be history."""
+        self.words.hear(status)
+        if self.supervisor.clock.monotonic() - self.began >= SETTLED_SECONDS:
+            self.subtask.settled(self._number)
+
+    @property
+    def loads(self) -> bool:
+        """Whether its load is under way, or to begin."""
+        return self.subtask.unit in ("Dump", "Load")
+
+    def resume(self) -> None:
+        """A person's resume, which also gives the relay another chance to serve."""
+        if self.subtask.stage == "Paused":
+            self.remote = False
+        self.subtask.resume()
+
+    def refresh(self) -> int:
+        """Ask for a status as of now; `fresh` says when it is there."""
+        self.requested += 1
+        if self.host_run is not None:
+            self.supervisor.hosts.refresh(self.host_run, self.requested)
+        return self.requested
+
+    def fresh(self, request: int) -> bool:
+        """Whether the status is as of the request, or can't become so."""
+        return self.refreshed >= request or self.host_run is None
+
+    def current(self, request: int | None) -> bool:
+        """Whether the status is what a run that is under way has said since the request; it may not have been asked."""
+        return request is not None and self.refreshed >= request and self.host_run is not None
+
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> int | None:
+        """Have the run do something beside its work, its answer comes into `answers`; None when nothing runs."""
+        if self.host_run is None:
+            return None
+        self.requested += 1
+        self.supervisor.hosts.ask(self.host_run, self.requested, question, arguments)
+        return self.requested
+
+    def unit_answered(self, request: int, answer: JSON, report: ErrorReport | None) -> None:
+        """What came of a question."""
+        self.answers[request] = (answer, report)
+
+    def unit_refreshed(self, request: int) -> None:
+        """The status is as of this request."""
+        self.refreshed = max(self.refreshed, request)
+
+    def unit_finished(self) -> None:
+        """The unit did all its work; a syncer's ends only at a place that was asked for."""
+        self.host_run = None
+        detail = ""
+        if self.subtask.unit == "Sync":
+            position, gtids = self.status.get("syncerBinlog", ""), self.status.get("syncerBinlogGtid") or "unknown"
+            detail = f"stopped at the place asked for: {position}, GTID set {gtids}"
+        self.subtask.finished(self._number, detail)
+
+    def unit_stopped(self) -> None:
+        """The unit came to rest."""
+        self.host_run = None
+        self.subtask.stopped(self._number)
+
+    def unit_failed(
+        self, report: ErrorReport, *, retryable: bool, place: Mapping[str, str | int | bool] | None = None
+    ) -> None:
+        """The unit or its process ended."""
+        self.host_run = None
+        self.failing = place
+        if report["ErrCode"] == _NOT_IN_RELAY and not self.remote:
+            self.remote = retryable = True  # the source itself may still have it
+        if report["ErrCode"] == _OTHER_HISTORY:
+            self.supervisor.renew_relay(self.source)
+        self.subtask.failed_with(self._number, report, retryable=retryable)
