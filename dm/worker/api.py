@@ -218,13 +218,13 @@ def _config(app: FastAPI, operations: Operations) -> None:
         return operations.config.source(name)
 
     @app.get("/api/v1/logs", response_model=None)
-    def logs(task: str | None = None, source: list[str] = Query(default=[])) -> Answer:  # noqa: B008
+    def logs(task: str | None = None, source: list[str] = Query(default=[])) -> Answer:
         return operations.config.log_files(task, source)
 
 
 def _sources(app: FastAPI, operations: Operations) -> None:
     @app.get("/api/v1/sources", response_model=None)
-    def show_sources(source: list[str] = Query(default=[])) -> Answer:  # noqa: B008  FastAPI reads defaults as declarations
+    def show_sources(source: list[str] = Query(default=[])) -> Answer:
         return operations.show_sources(source)
 
     @app.post("/api/v1/sources", response_model=None)
@@ -262,7 +262,7 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
         return operations.check_task(body.file.config_file(), start_time=body.start_time)
 
     @app.get("/api/v1/tasks", response_model=None)
-    def tasks(source: list[str] = Query(default=[])) -> Answer:  # noqa: B008
+    def tasks(source: list[str] = Query(default=[])) -> Answer:
         return operations.query_status(None, source)
 
     @app.post("/api/v1/tasks", response_model=None)
@@ -276,7 +276,7 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
         )
 
     @app.get("/api/v1/tasks/{name}/status", response_model=None)
-    def status(name: str, source: list[str] = Query(default=[])) -> Answer:  # noqa: B008
+    def status(name: str, source: list[str] = Query(default=[])) -> Answer:
         return operations.query_status(name, source)
 
     @app.post("/api/v1/tasks/{name}/pause", response_model=None)

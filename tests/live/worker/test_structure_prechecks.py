@@ -1,0 +1,194 @@
+"""What the structures of source and target tell beforehand, on real servers."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.gtid import GtidSet
+from dm.position import Position
+from dm.progress.checkpoint import Checkpoint, write_new
+from dm.progress.tables import SubtaskKey, create_tables
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.migration import Migration, put_right
+from tests.testbed.sync import endpoint_of
+
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
+
+
+@pytest.fixture
+def migration(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory) -> Migration:
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT)")
+    return Migration(upstream, target, name)
+
+
+def test_a_table_without_a_key_is_a_warning(migration: Migration) -> None:
+    migration.upstream.execute(
+        f"CREATE TABLE {migration.schema}.keyless (v INT)",
+        f"CREATE TABLE {migration.schema}.nullable (v INT, UNIQUE KEY (v))",
+        f"CREATE TABLE {migration.schema}.sound (v INT NOT NULL, UNIQUE KEY (v))",
+    )
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert f"{migration.schema}.keyless, {migration.schema}.nullable;" in finding.message
+
+
+def test_foreign_keys_that_act_on_their_own(migration: Migration) -> None:
+    name = migration.schema
+    parent, child = f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT)", f"CREATE TABLE {name}.child"
+    columns = f"(id INT PRIMARY KEY, p INT, CONSTRAINT f FOREIGN KEY (p) REFERENCES {name}.a (id) ON DELETE CASCADE)"
+    migration.upstream.execute(f"{child} {columns}")
+
+    def failures() -> list[str]:
+        results = migration.check()["table_schema"]
+        return [result.message for result in results if result.state == "failure"]
+
+    if migration.upstream.flavor == "mysql":  # 9.6 and later write what cascades do to the binlog
+        assert failures() == []
+        return
+    (unlogged,) = failures()
+    assert f"{name}.child (f)" in unlogged
+    migration.target_session = "{foreign_key_checks: 1}"
+    (moments,) = failures()
+    assert "several moments" in moments
+    migration.mode = "incremental"
+    migration.target.execute(parent, f"{child} (id INT PRIMARY KEY, p INT, FOREIGN KEY (p) REFERENCES {name}.a (id))")
+    (lacking,) = (result for result in migration.check()["table_schema"] if result.state == "failure")
+    assert "lack foreign keys" in lacking.message
+    migration.target.execute(f"ALTER TABLE {name}.child DROP FOREIGN KEY child_ibfk_1")
+    put_right(migration.target, lacking.instruction)
+    assert failures() == []
+    migration.target.execute(
+        f"CREATE TABLE {name}.more (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES {name}.a (id) ON DELETE CASCADE)"
+    )
+    migration.upstream.execute(f"CREATE TABLE {name}.more (id INT PRIMARY KEY)")
+    (extra,) = failures()
+    assert "that the source's do not" in extra
+    migration.target.execute(f"DROP TABLE {name}.more")
+    migration.upstream.execute(
+        f"CREATE DATABASE {name}_2",
+        f"CREATE TABLE {name}_2.far (id INT PRIMARY KEY)",
+        f"ALTER TABLE {name}.child ADD FOREIGN KEY (id) REFERENCES {name}_2.far (id) ON DELETE CASCADE",
+    )
+    try:
+        assert any(f"add {name}_2.far" in result.instruction for result in migration.check()["table_schema"])
+    finally:
+        migration.upstream.execute(f"DROP TABLE {name}.child", f"DROP DATABASE {name}_2")
+
+
+def test_a_target_table_that_cannot_roll_back(migration: Migration) -> None:
+    migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY, v INT) ENGINE = MyISAM")
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert f"{migration.schema}.a (myisam)" in finding.message
+
+
+def test_a_target_table_that_lacks_a_column(migration: Migration) -> None:
+    migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY)")
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert "lacks columns of" in finding.message
+
+
+def test_columns_that_an_alter_behind_the_checkpoint_may_bring(migration: Migration) -> None:
+    migration.target.execute(f"CREATE TABLE {migration.schema}.a (id INT PRIMARY KEY)")
+    migration.task_lines = f"meta-schema: {migration.schema}\n"
+    with TargetConnection(endpoint_of(migration.target)) as connection:
+        key = SubtaskKey(migration.schema, "t", "one")
+        create_tables(connection, key)
+        assert migration.only("table_schema").state == "failure", "tables of progress, but no progress in them"
+        write_new(connection, key, Checkpoint(Position("u", "mysql-bin.000001", 4, GtidSet.empty("mysql"))))
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert "lacks columns of" in finding.message
+    (anew,) = migration.check(anew=True)["table_schema"]
+    assert anew.state == "failure", "with --remove-meta that ALTER is behind the start"
+    migration.mode = "full"
+    assert migration.only("table_schema").state == "failure", "no ALTER is replicated"
+
+
+def test_a_target_column_that_may_change_values(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(f"ALTER TABLE {name}.a ADD COLUMN price DECIMAL(10,4), ADD COLUMN n INT")
+    migration.target.execute(f"CREATE TABLE {name}.a (id BIGINT PRIMARY KEY, v INT, price DECIMAL(10,2), n TINYINT)")
+    migration.mode = "incremental"
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert finding.message.endswith("has: price (decimal(10,4) into decimal(10,2))")
+    migration.task_lines = "syncers: {global: {narrower-columns: accept}}\n"
+    migration.meta = "    syncer-config-name: global\n"
+    assert migration.only("table_schema").state == "success"
+    migration.task_lines = migration.meta = ""
+    migration.target.execute(f"ALTER TABLE {name}.a MODIFY price DECIMAL(12,4)")
+    assert migration.only("table_schema").state == "success"
+
+
+def test_a_target_column_that_takes_null_for_the_present_moment(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(f"ALTER TABLE {name}.a ADD COLUMN ts TIMESTAMP NULL")
+    migration.target.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT, ts TIMESTAMP NOT NULL)")
+    migration.mode = "incremental"
+    if migration.target.flavor == "mysql":  # MariaDB does so under either setting
+        assert migration.only("table_schema").state == "success"
+        migration.target_session = "{explicit_defaults_for_timestamp: '0'}"
+    finding = migration.only("table_schema")
+    assert finding.state == "failure"
+    assert finding.message.endswith("ts (timestamp into timestamp NOT NULL: NULL becomes the present moment)")
+    migration.target.execute(f"ALTER TABLE {name}.a MODIFY ts TIMESTAMP NULL")
+    assert migration.only("table_schema").state == "success"
+
+
+def test_triggers_of_the_target(migration: Migration) -> None:
+    name = migration.schema
+    migration.target.execute(
+        f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT)",
+        f"CREATE TABLE {name}.b (id INT PRIMARY KEY, v INT)",
+        f"CREATE TRIGGER {name}.more BEFORE INSERT ON {name}.a FOR EACH ROW SET NEW.v = NEW.v + 1000",
+        f"CREATE TRIGGER {name}.of_a_stranger BEFORE INSERT ON {name}.b FOR EACH ROW SET NEW.v = NEW.v + 1000",
+    )
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert finding.message.endswith(f": `{name}`.`more` (BEFORE INSERT ON {name}.a)")
+    migration.mode = "dump"
+    assert migration.only("table_schema").state == "success"
+    migration.mode = "incremental"
+    assert migration.only("table_schema").state == "warning"
+    put_right(migration.target, finding.instruction)
+    assert migration.only("table_schema").state == "success"
+
+
+def test_columns_that_the_target_computes_otherwise(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(f"ALTER TABLE {name}.a ADD G INT AS (v * 2) STORED, ADD h INT AS (v * 4), ADD p INT")
+    migration.target.execute(
+        f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT, g INT AS (v * 3) STORED, h INT AS (v * 4) STORED,"
+        " p INT AS (v * 5))"
+    )
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    told = finding.message.partition(": ")[2].replace("(", "").replace(")", "").replace("`", "")
+    assert f"{name}.a.p is v * 5, and stored at the source" in told
+    assert f"{name}.a.g is v * 3, and v * 2 at the source" in told
+    assert f"{name}.a.h" not in told
+    migration.target.execute(
+        f"ALTER TABLE {name}.a DROP g, DROP p", f"ALTER TABLE {name}.a ADD g INT AS (v * 2) STORED, ADD p INT"
+    )
+    assert migration.only("table_schema").state == "success"
+
+
+def test_expressions_of_servers_that_print_them_otherwise_are_not_compared(
+    mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql, mariadb)
+    for server in (mysql, mariadb):
+        server.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY, v INT AS (id * 2) STORED)")
+    assert Migration(mysql, mariadb, name).only("table_schema").state == "success"
+
+
+def test_an_incremental_task_whose_target_has_no_table(migration: Migration) -> None:
+    migration.mode = "incremental"
+    finding = migration.only("table_schema")
+    assert finding.state == "warning"
+    assert f"the target does not have {migration.schema}.a" in finding.message
