@@ -197,6 +197,38 @@ def test_an_upstream_that_died_in_an_alter_finds_the_other_one_ahead(
     assert report.identical, str(report)
 
 
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize("point", ["syncer.before_ddl", "syncer.after_ddl"])
+def test_a_table_that_is_neither_as_before_nor_as_after_pauses_until_it_is(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, point: str
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    subtask = subtask_for(upstream, target, name, task=name)
+    killed = SyncProcess(subtask, faults=f"{point}=kill", fault_log=tmp_path / "faults")
+    try:
+        killed.wait_synced()
+        upstream.execute(
+            f"ALTER TABLE {name}.t ADD COLUMN w INT NOT NULL DEFAULT 7", f"INSERT INTO {name}.t VALUES (1, 1, 1)"
+        )
+        assert killed.wait_killed()
+    finally:
+        killed.close()
+    done = point == "syncer.after_ddl"
+    # By hand: another type than the source's column, or another column.
+    other = f"ALTER TABLE {name}.t MODIFY w VARCHAR(9)" if done else f"ALTER TABLE {name}.t ADD COLUMN w VARCHAR(9)"
+    target.execute(other)
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert (error.name, error.retryable) == ("ddl-outcome-unclear", False)
+    target.execute(f"ALTER TABLE {name}.t MODIFY w INT NOT NULL DEFAULT 7")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    report = compare(pair_tables([upstream], [name]), target)
+    assert report.identical, str(report)
+
+
 @pytest.mark.ci_flavor("mariadb")
 def test_what_somebody_else_altered_just_before_the_statement_is_done(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
