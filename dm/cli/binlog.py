@@ -25,13 +25,13 @@ from dm.errors import DMError
 
 binlog_app = typer.Typer(
     cls=PlainGroup,
-    help="Skip, replace or precede single events of the binlog, such as a DDL that the target refuses.",
+    help="Skip or replace single events of the binlog. Made for a DDL that the target refuses.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 structure_app = typer.Typer(
     cls=PlainGroup,
-    help="Show, replace or forget the structure of a source's table at the checkpoint of a paused task.",
+    help="Show or replace the structure of a table. The task is paused; the structure is that at its checkpoint.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

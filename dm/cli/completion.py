@@ -25,7 +25,7 @@ class ShellName(StrEnum):
 
 
 def completion(shell: Annotated[ShellName, typer.Argument(help="the shell")]) -> None:
-    """Print a script that completes verbs, options and tasks: source <(dmctl completion bash)."""
+    """Print a script for completion in a shell. Use it as: source <(dmctl completion bash)."""
     from typer._completion_shared import get_completion_script  # shells are looked for with it: only here
 
     printer.print_line(get_completion_script(prog_name="dmctl", complete_var=VARIABLE, shell=shell.value))

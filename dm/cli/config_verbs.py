@@ -18,7 +18,7 @@ from dm.errors import DMError
 
 config_app = typer.Typer(
     cls=PlainGroup,
-    help="Show, export and import the files of sources and tasks; show and change the settings of dm-worker.",
+    help="Show, export and import files and settings. Files are of sources and tasks, settings of dm-worker.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )

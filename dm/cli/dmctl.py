@@ -200,7 +200,7 @@ def check_task(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Check whether a task can run, and list what it does not migrate."""
+    """Check whether a task can run. Lists what it does not migrate, too."""
     answer = client_of(addr).post("/api/v1/tasks/check", {"file": read_config_file(file), "start_time": start_time})
     if as_json(output):
         printer.print_json(answer)
@@ -267,7 +267,7 @@ def start_task(
 def stop_task(
     task: TasksArgument = None, source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None
 ) -> None:
-    """Stop a task and forget it; its progress stays in the target, so that starting it again goes on."""
+    """Stop a task and forget it. Its progress stays in the target: the next start continues there."""
     _operate("stop", task, source, output, addr, show=printer.final_places)
 
 
@@ -311,7 +311,7 @@ def query_status(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Show all tasks in a line each, or one task in detail; exit status 1 if that one rests on an error."""
+    """Show all tasks, or one task in detail. Exit status 1 if that one rests on an error."""
     _demand_text(output, follow=follow)
     client = client_of(addr)
     if task is None:
@@ -358,7 +358,7 @@ def shutdown(output: OutputOption = None, addr: AddrOption = None) -> None:
     add_help_option=False,
 )
 def demo(context: typer.Context) -> None:
-    """Show everything at once, on throw-away servers: load, sync, a kill, a comparison."""
+    """Show dm at work on throw-away servers. Load, sync, a kill, a comparison."""
     raise typer.Exit(import_module("dm.cli.demo").main(context.args))
 
 

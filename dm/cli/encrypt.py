@@ -19,7 +19,7 @@ def encrypt(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Encrypt a password for source and task files, with the key in $DM_HOME/secret-key."""
+    """Encrypt a password of a source or task file. The key is in $DM_HOME/secret-key."""
     text = _asked() if password is None else password
     if not text:
         raise DMError("usage", problem="the password is empty", hint="dmctl encrypt '<password>'")

@@ -129,7 +129,7 @@ def logs(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Show the logs of a task; with -s alone those of relays; without both that of dm-worker."""
+    """Show the logs of a task. With -s alone those of relays; without both that of dm-worker."""
     lowest = {"warn": "warning"}.get(level, level)
     if lowest not in _LEVELS:
         raise typer.BadParameter(f"{level!r} is not one of debug, info, warn, error", param_hint="--level")

@@ -39,7 +39,7 @@ def wait_task(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Wait until a task is synced or finished: exit status 0; 1 when it will not be, 4 when the time is over."""
+    """Wait until a task is synced or finished. Exit status 0; 1 when it will not be, 4 when the time is over."""
     if synced == finished:
         hint = "dmctl wait <task> --synced, or dmctl wait <task> --finished"
         raise DMError("usage", problem="one of --synced and --finished says what is waited for", hint=hint)

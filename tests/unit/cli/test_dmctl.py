@@ -26,6 +26,12 @@ def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestHome]:
         yield running
 
 
+def test_what_help_says_of_a_verb_is_not_cut_off(one: TestHome) -> None:
+    _, _, verbs = one.said("--help").out.partition("Commands:")
+    assert "query-status" in verbs
+    assert "..." not in verbs
+
+
 def test_help_imports_neither_spark_nor_the_server() -> None:
     code = (
         "import sys; from dm.cli.dmctl import execute; status = execute(['--help']);"
