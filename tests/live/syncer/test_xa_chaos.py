@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pymysql
@@ -17,6 +17,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.faults import POINTS
 from dm.flavor import Flavor
+from dm.upstream.prepared_xa import prepared_xids
 from tests.live.syncer.test_follow import identical
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
@@ -125,6 +126,17 @@ class XaWorkload:
         del self.undecided[slot]
         self.done[what] += 1
 
+    def release(self) -> None:
+        """Roll back what is still prepared: its locks would keep the schema from being dropped.
+
+        That is what a failed test left undecided. And InnoDB flushes no redo for a rollback: a server that is killed
+        within a second after XA ROLLBACK has the transaction prepared again, and only its binlog knows better.
+        """
+        with closing(self._upstream.connect()) as connection:
+            for xid in prepared_xids(connection, self._upstream.flavor):
+                with suppress(pymysql.err.OperationalError), connection.cursor() as cursor:
+                    cursor.execute(f"XA ROLLBACK {xid}")
+
     def _changes(self, slot: int) -> list[str]:
         chance, keyed, keyless = self._chance, f"{self._schema}.keyed", f"{self._schema}.keyless"
         changes = []
@@ -196,9 +208,7 @@ class XaChaos:
             last.wait_synced(600)
             last.close()
         finally:
-            for slot in list(self.workload.undecided):  # none, or the schema could not be dropped after a failure
-                with suppress(pymysql.err.OperationalError):
-                    self.workload.decide(slot, commit=False)
+            self.workload.release()
             self._next.discard()
         identical(self._upstream, self._target, self._schema)
         assert len(list(self._directory.rglob("*.xa"))) <= self.workload.done["lost by the source"]

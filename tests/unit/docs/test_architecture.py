@@ -33,7 +33,7 @@ def _python_files(names: list[str]) -> set[str]:
 
 
 def test_it_is_read_in_one_sitting() -> None:
-    assert len(prose(TEXT).split()) <= WORDS
+    assert len(re.findall(r"\S*\w\S*", prose(TEXT))) <= WORDS  # the bars of a table are no words
 
 
 def test_a_row_change_passes_few_files() -> None:
