@@ -1,0 +1,95 @@
+"""What the model of shard merge (`shard_model.py`) consists of: the sources' histories, the target, the runs."""
+
+from __future__ import annotations
+
+from typing import Final, Literal, NamedTuple
+
+A, B, C, UNRELATED = 0, 1, 2, 3
+SHARDS: Final = (A, B, C)
+
+# What each number does to the target's table; each piece leaves its letter in the structure.
+PIECES: Final = ("pq", "r")
+
+
+class Event(NamedTuple):
+    """A row of a table, or a DDL of it."""
+
+    table: int
+    ddl: bool = False
+
+
+History = tuple[Event, ...]
+
+
+def history(text: str) -> History:
+    """Events from words: `a` is a row of shard a, `A` a DDL of it; `u` is a row of an unrelated table."""
+    return tuple(Event("abcu".index(word.lower()), word.isupper()) for word in text.split())
+
+
+class Member(NamedTuple):
+    """A shard: the DDLs that its rows are behind, and the one that it has arrived at."""
+
+    passed: int = 0
+    ready: int = 0
+
+
+class Pass(NamedTuple):
+    """A second pass: how far it is, and the tables it reads, each from a place of its own."""
+
+    at: int
+    tables: tuple[tuple[int, int], ...]
+
+
+class Source(NamedTuple):
+    """What is stored of one source. Places are numbers of events; a checkpoint of 2 has the first two behind it."""
+
+    epoch: int = 0
+    joined: bool = False
+    at: int = 0  # L of main
+    done: int = 0  # the last event that main's lanes committed
+    held: tuple[tuple[int, int], ...] = ()  # tables and the places where their rows begin
+    second: Pass | None = None
+    second_done: int = 0  # the last event that the second pass's lanes committed
+    rows: int = 0  # which events' rows are at the target, as bits
+
+
+class Intent(NamedTuple):
+    """A piece that may be under way; its DDL's number and its own."""
+
+    number: int
+    piece: int
+
+
+class Target(NamedTuple):
+    """What the target has committed."""
+
+    structure: str
+    executed: int  # DDLs
+    intent: Intent | None
+    members: tuple[Member, ...]
+    sources: tuple[Source, ...]
+    late: tuple[int, str] | None = None  # the source and the piece of a session whose process is gone
+
+
+Phase = Literal["", "passed", "arrived", "to hold", "turn", "announced", "to begin", "to return"]
+
+
+class Run(NamedTuple):
+    """The memory of one process that follows a source."""
+
+    epoch: int
+    second: bool  # it is in a second pass
+    at: int
+    done: int  # what earlier runs had committed
+    phase: Phase = ""
+    piece: int = -1  # in the turn: which one is next; -1 before the look at what was announced
+    going: tuple[tuple[int, int], ...] = ()  # with `to begin`: the tables that a second pass is to read
+
+
+class State(NamedTuple):
+    """Everything at one instant."""
+
+    target: Target
+    runs: tuple[Run | None, ...]
+    frozen: tuple[int, Run] | None  # an older process that may go on with its next step at any time
+    crashes: int
