@@ -43,7 +43,7 @@ from tests.testbed.shard_model_state import (
 
 Safeguard = Literal[
     "all sources have joined", "numbers", "passed with L", "L before ready", "hold with L", "places",
-    "main waits for the pass", "return with the end of the pass", "emptied lane rows",
+    "main has caught up", "main waits for the pass", "return with the end of the pass", "emptied lane rows",
     "settle", "turn", "claim on latch writes",
 ]  # fmt: skip
 
@@ -56,6 +56,7 @@ SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
     ("L before ready", ("B a A", "C", False)),
     ("hold with L", ("A a B", "C", False)),
     ("places", ("a A a b B", "C", False)),
+    ("main has caught up", ("A B a u", "C", True)),
     ("main waits for the pass", ("A a B a", "C", False)),
     ("return with the end of the pass", ("A a B a", "C", False)),
     ("emptied lane rows", ("A B b A a b B", "C C", True)),
@@ -201,7 +202,8 @@ class ShardModel:
                 return
         else:
             going = tuple(each for each in stored.held if self._may_go_on(target, each[0]))
-            if going and stored.second is None:
+            caught_up = run.at >= run.done or self.without == "main has caught up"
+            if going and stored.second is None and caught_up:
                 yield target, run._replace(phase="to begin", going=going)
             if run.at == len(events):
                 return
