@@ -29,7 +29,7 @@ _REPLICA_WORKERS = (1, 4)
 _REPLICA_SECONDS = 900
 _FAR_BEHIND = 0.7  # a replica that had less of the other's rate in the first round has no further ones
 _TASK = "bench"
-_TARGET_SCHEMA = "bench_target"
+TARGET_SCHEMA = "bench_target"
 _FILTER = FilterRule(name="bench", schema_pattern=SCHEMA, events=("truncate table",), action="Ignore")
 
 
@@ -53,7 +53,7 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, recording: Recordi
                     seconds, cost = run_ours(source, target, recording, work, relay, forms=forms)
                 else:
                     series = replicas[workers]
-                    seconds, cost = _replica(source, target, recording, workers)
+                    seconds, cost = run_replica(source, target, recording, workers)
                 series.values.append(recording.rows / seconds)
                 costs[series.name].append(cost)
             best = max(replicas.values(), key=lambda series: series.median)
@@ -91,7 +91,7 @@ def _begin_anew(target: ThrowawayServer, recording: Recording) -> None:
     target.execute(
         "STOP REPLICA",
         "RESET REPLICA ALL",
-        *(f"DROP DATABASE IF EXISTS {schema}" for schema in (SCHEMA, _TARGET_SCHEMA, f"meta_{_TASK}")),
+        *(f"DROP DATABASE IF EXISTS {schema}" for schema in (SCHEMA, TARGET_SCHEMA, f"meta_{_TASK}")),
         "RESET BINARY LOGS AND GTIDS",
     )
     create_table(target, recording.workload, recording.table, recording.scale_rows)
@@ -114,15 +114,15 @@ def run_ours(
     _begin_anew(target, recording)
     # The route leads elsewhere; the tables are made under the name that the workload knows and moved.
     target.execute(
-        f"CREATE DATABASE {_TARGET_SCHEMA}",
-        f"RENAME TABLE {SCHEMA}.{recording.table} TO {_TARGET_SCHEMA}.{recording.table}",
+        f"CREATE DATABASE {TARGET_SCHEMA}",
+        f"RENAME TABLE {SCHEMA}.{recording.table} TO {TARGET_SCHEMA}.{recording.table}",
     )
     subtask = subtask_for(
         source,
         target,
         SCHEMA,
         task=_TASK,
-        routes=(RouteRule(name="bench", schema_pattern=SCHEMA, target_schema=_TARGET_SCHEMA),),
+        routes=(RouteRule(name="bench", schema_pattern=SCHEMA, target_schema=TARGET_SCHEMA),),
         meta=StartPoint(binlog_name=recording.file, binlog_pos=4),
         workers=16,
         row_format=row_format,
@@ -141,7 +141,7 @@ def run_ours(
     if forms is not None:
         forms |= set(_forms(answer["forms"]))
     server = server_seconds(target) - before
-    _compare(source, target, recording, _TARGET_SCHEMA)
+    _compare(source, target, recording, TARGET_SCHEMA)
     cost = {
         "client": _per_row(float(str(answer["cpu"])), recording),
         "server": _per_row(server, recording),
@@ -149,9 +149,10 @@ def run_ours(
     return float(str(answer["seconds"])), cost
 
 
-def _replica(
+def run_replica(
     source: ThrowawayServer, target: ThrowawayServer, recording: Recording, workers: int
 ) -> tuple[float, dict[str, float]]:
+    """One run of the target as a replica: its seconds, and the microseconds per row of the server."""
     _begin_anew(target, recording)
     target.execute(
         "RESET BINARY LOGS AND GTIDS",

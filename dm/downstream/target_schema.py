@@ -1,8 +1,9 @@
 """Structures of the target's tables, as the target itself tells them.
 
-SHOW CREATE TABLE gives the columns and keys; the collation of each column is taken from information_schema, since the
-text leaves defaults out. What else decides how rows may be written (triggers, foreign keys from and to other tables, an
-engine with transactions) is read with it. Everything is kept until `invalidate_all`.
+SHOW CREATE TABLE gives the columns and keys. Where its text leaves out collations that need not be the server's
+default, the collation of each column is taken from information_schema. What else decides how rows may be written
+(triggers, foreign keys from and to other tables, an engine with transactions) is read with it. Everything is kept until
+`invalidate_all`.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 
 _T = TypeVar("_T")
+_TOLD_SINCE: Final = {"mysql": 80000, "mariadb": 101100}
 _ABSENT: Final = {1146, 1049}  # no such table, no such schema
 
 
@@ -133,10 +135,23 @@ def _read_schema(connection: TargetConnection, table: TableName) -> TableSchema 
     if not text.upper().startswith("CREATE TABLE"):
         raise DMError("target-table-unsuitable", table=table, table_sql=table.sql, reason="it is a view")
     schema = parse_create_table(text, SourceContext(connection.flavor, connection.version, table.schema))
-    return replace(schema, name=table, columns=_with_collations(connection, schema))
+    if _tells_collations(connection):
+        return replace(schema, name=table)
+    return replace(schema, name=table, columns=with_collations(connection, schema))
 
 
-def _with_collations(connection: TargetConnection, schema: TableSchema) -> tuple[Column, ...]:
+def _tells_collations(connection: TargetConnection) -> bool:
+    """Whether the text leaves out no collation but the table's, or the one that each server has for a character set.
+
+    Of a utf8mb4 column MySQL 8.0 names it always, since `default_collation_for_utf8mb4` may say another one; MariaDB
+    does so since MDEV-29446, as its `character_set_collations` may.
+    """
+    since = _TOLD_SINCE[connection.flavor]
+    return connection.version >= since and not connection.tidb
+
+
+def with_collations(connection: TargetConnection, schema: TableSchema) -> tuple[Column, ...]:
+    """The columns with the collations that information_schema has for them."""
     rows = connection.query(
         "SELECT COLUMN_NAME, CHARACTER_SET_NAME, COLLATION_NAME FROM information_schema.COLUMNS"
         " WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s",

@@ -14,6 +14,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.file_birth import FileBirth, birth_from_json, birth_to_json
+from dm.progress.intent import Intent, put_intent
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
 from dm.progress.online import OnlineRecord, write_online
 from dm.progress.operators import Operator, put_operator, remove_operators
@@ -22,6 +23,7 @@ from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 
 _NO_STRUCTURE = "{}"
+_ROWS_TOGETHER = 8  # in one statement: a structure may be long
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +85,9 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
     return Checkpoint(position, bound, tables, birth)
 
 
+_Row = tuple[object, ...]
+
+
 def write_global(
     connection: TargetConnection,
     key: SubtaskKey,
@@ -91,28 +96,35 @@ def write_global(
     birth: FileBirth | None = None,
 ) -> None:
     """Store L, with its file's birth if known, and B inside the open transaction."""
-    connection.execute(
-        f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
-        " exit_safe_binlog_name, exit_safe_binlog_pos, exit_safe_binlog_gtid, exit_safe_server_uuid, table_info,"
-        " is_global) VALUES (%s, '', '', %s, %s, %s, %s, %s, %s, %s, %s, %s, 1) ON DUPLICATE KEY UPDATE"
-        " binlog_name = VALUES(binlog_name), binlog_pos = VALUES(binlog_pos), binlog_gtid = VALUES(binlog_gtid),"
-        " server_uuid = VALUES(server_uuid), exit_safe_binlog_name = VALUES(exit_safe_binlog_name),"
-        " exit_safe_binlog_pos = VALUES(exit_safe_binlog_pos), exit_safe_binlog_gtid = VALUES(exit_safe_binlog_gtid),"
-        " exit_safe_server_uuid = VALUES(exit_safe_server_uuid), table_info = VALUES(table_info)",
-        (key.source_id, *position_columns(position), *position_columns(bound), birth_to_json(birth)),
-    )
+    _write_rows(connection, key, [_global_row(position, bound, birth)])
 
 
 def write_table(connection: TargetConnection, key: SubtaskKey, table: TableName, point: TablePoint) -> None:
     """Store one table inside the open transaction."""
+    _write_rows(connection, key, [_table_row(table, point)])
+
+
+def _global_row(position: Position, bound: Position | None, birth: FileBirth | None) -> _Row:
+    return ("", "", *position_columns(position), *position_columns(bound), birth_to_json(birth), 1)
+
+
+def _table_row(table: TableName, point: TablePoint) -> _Row:
     structure = _NO_STRUCTURE if point.schema is None else schema_to_json(point.schema)
-    connection.execute(
-        f"INSERT INTO {key.checkpoint.sql} (id, cp_schema, cp_table, binlog_name, binlog_pos, binlog_gtid, server_uuid,"
-        " exit_safe_binlog_gtid, table_info, is_global) VALUES (%s, %s, %s, %s, %s, %s, %s, '', %s, 0)"
-        " ON DUPLICATE KEY UPDATE binlog_name = VALUES(binlog_name), binlog_pos = VALUES(binlog_pos),"
-        " binlog_gtid = VALUES(binlog_gtid), server_uuid = VALUES(server_uuid), table_info = VALUES(table_info)",
-        (key.source_id, table.schema, table.table, *position_columns(point.point), structure),
-    )
+    return (table.schema, table.table, *position_columns(point.point), *position_columns(None), structure, 0)
+
+
+def _write_rows(connection: TargetConnection, key: SubtaskKey, rows: Sequence[_Row]) -> None:
+    names = ("binlog_name", "binlog_pos", "binlog_gtid", "server_uuid")
+    columns = ("id", "cp_schema", "cp_table", *names, *(f"exit_safe_{name}" for name in names), "table_info")
+    values = f"({', '.join(['%s'] * (len(columns) + 1))})"
+    changed = ", ".join(f"{name} = VALUES({name})" for name in columns[3:])
+    for first in range(0, len(rows), _ROWS_TOGETHER):
+        part = rows[first : first + _ROWS_TOGETHER]
+        connection.execute(
+            f"INSERT INTO {key.checkpoint.sql} ({', '.join(columns)}, is_global)"
+            f" VALUES {', '.join([values] * len(part))} ON DUPLICATE KEY UPDATE {changed}",
+            [value for row in part for value in (key.source_id, *row)],
+        )
 
 
 def write_new(connection: TargetConnection, key: SubtaskKey, checkpoint: Checkpoint) -> bool:
@@ -170,6 +182,7 @@ class CheckpointWriter:
         gone: Iterable[TableName] = (),
         *,
         clear_intent: bool = False,
+        intent: Intent | None = None,
         outdated: Sequence[Operator] = (),
         injected: Operator | None = None,
         online: Mapping[TableName, OnlineRecord | None] | None = None,
@@ -177,17 +190,19 @@ class CheckpointWriter:
     ) -> None:
         """Store L and B and, after a DDL, the changed structures and the end of its intent, in one transaction.
 
+        `intent` is that of the statement behind it, which takes the place of the one that ended.
         The same transaction removes operators not needed after L, marks an operator's statements as executed, and
         stores what changed about online DDL (None: forget the record).
         """
         key = self.claim.key
         with claimed(self.connection, self.claim):
-            write_global(self.connection, key, position, bound, birth)
-            for table, point in (tables or {}).items():
-                write_table(self.connection, key, table, point)
+            rows = [_table_row(table, point) for table, point in (tables or {}).items()]
+            _write_rows(self.connection, key, [_global_row(position, bound, birth), *rows])
             for table in gone:
                 _remove_table(self.connection, key, table)
-            if clear_intent:
+            if intent is not None:
+                put_intent(self.connection, key, intent)
+            elif clear_intent:
                 self.connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
             remove_operators(self.connection, key, outdated)
             if injected is not None:

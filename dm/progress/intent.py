@@ -125,25 +125,29 @@ def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
 
 def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
     """Store the intent under the control lane's claim; it replaces the one before it, whose piece is thereby done."""
-    key = claim.key
-    name, offset, gtid, uuid = position_columns(intent.position)
     with claimed(connection, claim):
-        connection.execute(
-            f"REPLACE INTO {key.intent.sql} (id, server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement,"
-            " connection_id, structure_before, structure_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
-            (
-                key.source_id,
-                uuid,
-                name,
-                offset,
-                gtid,
-                intent.piece,
-                intent.statement,
-                intent.connection_id,
-                _dump(intent.before),
-                _dump(intent.after),
-            ),
-        )
+        put_intent(connection, claim.key, intent)
+
+
+def put_intent(connection: TargetConnection, key: SubtaskKey, intent: Intent) -> None:
+    """Store the intent inside the open transaction."""
+    name, offset, gtid, uuid = position_columns(intent.position)
+    connection.execute(
+        f"REPLACE INTO {key.intent.sql} (id, server_uuid, binlog_name, binlog_pos, binlog_gtid, piece, statement,"
+        " connection_id, structure_before, structure_after) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            key.source_id,
+            uuid,
+            name,
+            offset,
+            gtid,
+            intent.piece,
+            intent.statement,
+            intent.connection_id,
+            _dump(intent.before),
+            _dump(intent.after),
+        ),
+    )
 
 
 def write_refusal(connection: TargetConnection, claim: LaneClaim) -> None:

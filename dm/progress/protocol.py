@@ -37,8 +37,10 @@ I5  One lane, `keyless` (the ordered lane), applies tables without a usable key 
     a barrier. The switch point of a target table is stored first (`ordered_tables.py`). So a replay skips the
     changes before it, which are done, and never changes a table in order if an earlier run may have changed its
     rows by a key.
-I6  DDL is a barrier: all lanes are drained, L is written, then for each piece an intent, then the piece. The next
-    intent, or the checkpoint after the whole statement, says that the piece is done. After a crash the fence waits
+I6  DDL is a barrier: all lanes are drained, then for each piece an intent is stored, then the piece is executed. The
+    first intent commits with the L before its statement. The next intent, or the checkpoint after the whole statement,
+    says that the piece is done. That checkpoint may wait for the first intent of the next statement and commit with
+    it. It is stored before a row follows, when the source rests, and within a second. After a crash the fence waits
     until the session that ran the piece has ended. Then: if the target matches *after*, the piece is done; if it
     matches *before*, run it; if it has all that the piece brings and more, another source of a merged table
     executed the piece and went on: it is done; otherwise pause. A piece that the target refused is marked: it was
@@ -46,7 +48,7 @@ I6  DDL is a barrier: all lanes are drained, L is written, then for each piece a
     whole ALTER is announced and executed in place of all pieces, with its own number and structures. If that is
     refused, too, nothing was executed. If the structure can't show the effect, only an idempotent piece is run
     again.
-I7  The structures stored with the checkpoint are those at L, because every DDL ends with a checkpoint.
+I7  The structures stored with the checkpoint are those at L, because L passes a DDL only with what the DDL left.
 I8  What an event stands for (its own statements, none, others: `operators.py`) is the same for every run that reads it.
     An operator is stored under the control lane's claim or lock before it counts, and never for an event that was
     applied or is being applied. The checkpoint that passes the event deletes it. A change of an operator deletes the

@@ -16,7 +16,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.operators import Operator
 from dm.syncer.apply.completion import CompletionTracker
-from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.lanes import Lanes, Stopped
 from dm.syncer.apply.row_placing import RowPlacing
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.ddl.known import StatementEvent
@@ -36,12 +36,14 @@ class Dispatcher:
         ddl: DdlBarrier,
         operators: Operators,
         completions: CompletionTracker,
+        lanes: Lanes,
         stopping: Callable[[], bool],
     ) -> None:
         self._rows = rows
         self._ddl = ddl
         self._operators = operators
         self._completions = completions
+        self._lanes = lanes
         self._stopping = stopping
         self._statement: int | None = None  # where the present statement begins
         self._injecting: Operator | None = None
@@ -61,6 +63,11 @@ class Dispatcher:
                 error.place = place.to_json()
                 error.position = str(Position(place.server_uuid, place.file, place.offset))
             raise
+
+    def source_rests(self) -> None:
+        """There is no transaction for now."""
+        self._ddl.settle()
+        self._lanes.source_rests()
 
     def _place(self, transaction: SourceTransaction) -> EventPlace:
         """Where the present event begins; for rows, where their transaction does."""
@@ -105,6 +112,7 @@ class Dispatcher:
         rows, items = self._rows, transaction.items
         ticket = self._completions.open(transaction.end, transaction.timestamp, transaction.begin)
         if isinstance(items, PlainItems):
+            self._ddl.settle()
             given = rows.take(items.rows, ticket, transaction) + rows.finish(0, len(items), ticket, transaction)
             self._completions.close(ticket, given)
             items.release()
@@ -115,6 +123,7 @@ class Dispatcher:
         size = 0
         for number, item in enumerate(items):
             if isinstance(item, RowsItem):
+                self._ddl.settle()
                 part.append(item)
                 size += len(item.rows.data)
                 if size >= PART_BYTES:

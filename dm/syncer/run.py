@@ -29,7 +29,7 @@ def follow(parts: Parts, failing: Callable[[], bool]) -> None:
     parts.monitor.start()
     reader.start()
     try:
-        while (transaction := queue.take(lanes.source_rests)) is not None:
+        while (transaction := queue.take(dispatcher.source_rests)) is not None:
             dispatcher.dispatch(transaction)
         if queue.finished and not queue.closed:
             lanes.drain()  # as long as the target takes: nobody has asked to stop

@@ -142,7 +142,7 @@ class Wiring:
         return Parts(
             source=self._origin.event_source(),
             reader=reader,
-            dispatcher=Dispatcher(rows, ddl, self._operators, self._completions, lambda: reader.queue.closed),
+            dispatcher=Dispatcher(rows, ddl, self._operators, self._completions, lanes, lambda: reader.queue.closed),
             ddl=ddl,
             lanes=lanes,
             completions=self._completions,

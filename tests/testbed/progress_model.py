@@ -10,10 +10,11 @@ proof that the model can see one.
 A run applies by several lanes or, with `atomic-transactions`, by the one of its own (I9), and the next run may do the
 other. Where none ever does the first, each commit must leave a state that the source had, and never an older one.
 
-A history may hold a DDL event of several pieces, each with an intent (I6), and a person may at any moment, once, want
-something else in its place (I8). What was acknowledged must then be what happened: all of it, once, behind what the
-target had of the event before; and without it the event itself. Here no structure tells that a piece was executed
-already unless it is the one that was announced.
+A history may hold a DDL event of several pieces, each with an intent (I6), and another one behind it. The end of one is
+held until the next intent or until rows follow, and may be stored at any time before. A person may at any moment, once,
+want something else in place of the first one (I8). What was acknowledged must then be what happened: all of it, once,
+behind what the target had of the event before; and without it the event itself. Here no structure tells that a piece
+was executed already unless it is the one that was announced.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing import Literal
 from tests.testbed.progress_model_state import (
     HISTORY,
     INJECTED,
+    NEXT,
     REPLACEMENT,
     STATEMENT,
     Action,
@@ -148,12 +150,12 @@ class Model:
 
     def _as_wanted(self, event: Event) -> bool:
         if event.before is None:
-            return event.structure == STATEMENT.pieces
+            return event.structure == STATEMENT.pieces + NEXT.pieces
         # A piece may have been under way in a session whose process was gone.
         wanted = [event.before + self._meaning(self.action)]
         if len(event.before) < len(STATEMENT.pieces) and self.action != "inject":
             wanted.append(event.before + STATEMENT.pieces[len(event.before)] + self._meaning(self.action))
-        return event.structure in wanted
+        return event.structure in [each + NEXT.pieces for each in wanted]
 
     @staticmethod
     def _meaning(action: Action) -> str:
@@ -218,11 +220,21 @@ class Model:
 
     def _run_steps(self, target: Target, run: Run, orphans: tuple[Session, ...]) -> Iterator[tuple[Target, Run]]:
         number = run.next[0]
-        if target.event is not None and number < len(self.history) and self.history[number] is STATEMENT:
+        if target.event is not None and number < len(self.history) and isinstance(self.history[number], Statement):
             yield from self._statement_steps(target, target.event, run)
-        else:
+        elif not run.held:
             yield from ((target, following) for following in self._dispatch(run))
+        if run.held and target.event is not None:
+            behind = target._replace(event=target.event._replace(intent=None))
+            yield self._passed(behind, number), run._replace(held=False)
         yield from self._lane_steps(target, run, orphans)
+
+    def _passed(self, target: Target, number: int) -> Target:
+        """L is there, and an operator of an event before it goes."""
+        event = target.event
+        if event is not None and number > self.history.index(STATEMENT):
+            event = event._replace(operator="")
+        return target._replace(checkpoint=max(target.checkpoint, number), event=event)
 
     def _person_steps(self, state: State, event: Event) -> Iterator[State]:
         target, run = state.target, state.run
@@ -245,17 +257,21 @@ class Model:
         yield state._replace(target=target._replace(event=stored), run=run)
 
     def _statement_steps(self, target: Target, event: Event, run: Run) -> Iterator[tuple[Target, Run]]:
-        """The barrier, then piece by piece: intent, execution; then the checkpoint behind it all."""
+        """The barrier, then piece by piece: intent, execution; then the end behind it all, which is held."""
         place, reading = run.next[0], run.reading
         if reading is None:
-            if any(run.queues) or run.sessions or target.checkpoint < place:
+            if any(run.queues) or run.sessions:
                 return
-            inject = event.operator == "inject" and not event.injected
-            pieces = INJECTED if inject else self._meaning("" if event.operator == "inject" else event.operator)
-            if self.without == "operator until its checkpoint":
-                event = event._replace(operator="")
-            reading = Reading(pieces, inject, run.intent)
-            yield target._replace(event=event), run._replace(intent=None, reading=reading)
+            intent = run.intent if run.intent is not None and run.intent.place == place else None
+            statement = self.history[place]
+            assert isinstance(statement, Statement)
+            inject, pieces = False, statement.pieces
+            if statement is STATEMENT:
+                inject = event.operator == "inject" and not event.injected
+                pieces = INJECTED if inject else self._meaning("" if event.operator == "inject" else event.operator)
+                if self.without == "operator until its checkpoint":
+                    event = event._replace(operator="")
+            yield target._replace(event=event), run._replace(intent=None, reading=Reading(pieces, inject, intent))
             return
         number, intent = reading.number, reading.intent
         if number == len(reading.pieces):
@@ -263,10 +279,9 @@ class Model:
                 done = event._replace(intent=None, injected=self.without != "injection is recorded")
                 # This run knows it in any case.
                 reading = Reading(STATEMENT.pieces, injecting=False, intent=None)
-                yield target._replace(event=done), run._replace(reading=reading)
+                yield self._passed(target._replace(event=done), place), run._replace(reading=reading)
                 return
-            behind = target._replace(event=event._replace(intent=None, operator=""), checkpoint=place + 1)
-            yield behind, run._replace(next=(place + 1, 0), reading=None)
+            yield target, run._replace(next=(place + 1, 0), reading=None, held=True)
             return
         piece, following = reading.pieces[number], reading._replace(number=number + 1, announced=False)
         if reading.announced:
@@ -279,8 +294,9 @@ class Model:
                 return
             if event.structure != intent.before:
                 raise _Wrong("the structure is neither as before the piece nor as after it")
-        announced = event._replace(intent=Intent(number, piece, event.structure))
-        yield target._replace(event=announced), run._replace(reading=reading._replace(announced=True))
+        announced = event._replace(intent=Intent(place, number, piece, event.structure))
+        before = self._passed(target._replace(event=announced), place)
+        yield before, run._replace(reading=reading._replace(announced=True), held=False)
 
     def _lane_steps(self, target: Target, run: Run, orphans: tuple[Session, ...]) -> Iterator[tuple[Target, Run]]:
         busy = {session.lane for session in run.sessions}
@@ -292,7 +308,7 @@ class Model:
             left = tuple(other for other in run.sessions if other is not session)
             yield self._commit(target, session), run._replace(sessions=left)
         mark = self._mark(run)
-        if mark > target.checkpoint and (self.without == "epoch" or max(target.epochs) == run.epoch):
+        if mark > target.checkpoint and not run.held and (self.without == "epoch" or max(target.epochs) == run.epoch):
             bound = 0 if mark >= target.bound else target.bound
             yield target._replace(checkpoint=mark, bound=bound), run
 

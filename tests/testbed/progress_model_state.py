@@ -37,26 +37,29 @@ HISTORY: tuple[Transaction, ...] = (
     (Change(None, "a", 4), Change(None, None, 2)),
 )
 
-# The same around a DDL event, and what a person may want instead or before.
+# The same around two DDL events in a row, and what a person may want instead of the first one or before it.
 STATEMENT = Statement("pq")
+NEXT = Statement("t")
 DDL_HISTORY: tuple[Transaction, ...] = (
     (Change(None, "a", 1), Change(None, None, 1)),
     STATEMENT,
+    NEXT,
     (Change("a", "a", 2),),
 )
 REPLACEMENT, INJECTED = "rs", "ij"
 
 
 class Intent(NamedTuple):
-    """The piece that may be under way, by its number, and the structure before it."""
+    """The piece that may be under way, by its event and number, and the structure before it."""
 
+    place: int  # of the event in the history
     number: int
     piece: str
     before: str
 
 
 class Event(NamedTuple):
-    """What the target knows of the DDL event."""
+    """What the target knows of the DDL events; operators are of the first one."""
 
     structure: str = ""  # the pieces that were executed
     intent: Intent | None = None
@@ -67,7 +70,7 @@ class Event(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What a run makes of the DDL event."""
+    """What a run makes of a DDL event."""
 
     pieces: str
     injecting: bool
@@ -121,6 +124,7 @@ class Run(NamedTuple):
     sessions: tuple[Session, ...] = ()
     intent: Intent | None = None
     reading: Reading | None = None
+    held: bool = False  # the end of the last DDL event is not stored yet
 
 
 class State(NamedTuple):

@@ -1,8 +1,12 @@
 """Writing the checkpoint: L from completions, often, without stopping a lane.
 
 The worker rows already make every batch safe; a checkpoint only decides how much is looked at again after a crash. So
-it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), at every DDL and at
+it is written each second while the mark moves (`checkpoint-flush-interval` caps the interval), behind every DDL and at
 the end.
+
+The end of a DDL statement is held until something else has to be stored, at the latest until rows follow, the source
+rests or the timer comes. The intent of the next statement is stored in the same transaction. So statements in a row
+cost one commit each, and nothing else of the run can tell: a run that dies before finds the statement's own intent.
 
 Where nothing is to be written the timer asks the target for the lane's epoch now and then. A target that is gone is
 noticed then, also by a run whose source rests, and nobody is told that it is synced with a server that does not answer.
@@ -11,8 +15,8 @@ noticed then, also by a run whose source rests, and nobody is told that it is sy
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from dm import faults
 from dm.clock import Clock
@@ -43,6 +47,20 @@ class CheckpointSources:
     safe_mode: SafeModeWindow
     operators: Operators
     births: FileBirths
+
+
+@dataclass(frozen=True, slots=True)
+class StatementEnd:
+    """What is stored behind a DDL statement: L, the structures that it left, and records that changed.
+
+    With `injected` the statements were an operator's instead of an event's, and are done now.
+    """
+
+    position: Position
+    tables: Mapping[TableName, TablePoint] = field(default_factory=dict)
+    gone: frozenset[TableName] = frozenset()
+    injected: Operator | None = None
+    online: Mapping[TableName, OnlineRecord | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +106,7 @@ class ProgressWriter:
         self._stored_birth = births.of(self._stored)
         self._began: float | None = None  # the question or the write under way
         self._announced: tuple[TableName, ...] = ()  # what the piece under way changes
+        self._held: StatementEnd | None = None  # of the last DDL statement, not stored yet
         self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
         self.tables = TableCounters()
         self.writes = 0
@@ -158,31 +177,41 @@ class ProgressWriter:
             self._failed(error)
 
     def write(self) -> None:
-        """Store the mark if it moved, or if more is known of its file."""
+        """Store the mark if it moved, or if more is known of its file; and the end of a statement that is held."""
         with self._lock:
+            if self._held is not None:
+                self._write_held()
+                return
             position = self._completions.mark.position
             # After a DDL the stored point is ahead of the mark for a moment; it must never go back.
             if not self._stored.covers(position):
-                self._store(position, {}, (), clear_intent=False)
+                self._store(StatementEnd(position))
             elif self._births.of(self._stored) != self._stored_birth:
-                self._store(self._stored, {}, (), clear_intent=False)  # its file was unknown before
+                self._store(StatementEnd(self._stored))  # its file was unknown before
 
-    def write_structures(
-        self,
-        position: Position,
-        tables: Mapping[TableName, TablePoint],
-        gone: Iterable[TableName],
-        injected: Operator | None = None,
-        online: Mapping[TableName, OnlineRecord | None] | None = None,
-    ) -> None:
-        """Store the point after a DDL, its structures and records, and the end of its intent.
-
-        With `injected` the statements are an operator's instead of an event's, and are done now.
-        """
+    def hold(self, end: StatementEnd) -> None:
+        """Store the end of a DDL statement, and of its intent, with what is stored next."""
         with self._lock:
+            self._write_held()
             self._executed()
-            done = None if injected is None else self._operators.injected(injected)
-            self._store(position, tables, gone, clear_intent=True, injected=done, online=online)
+            self._held = end
+
+    def settle(self) -> None:
+        """Store the end of a statement now, if one is held."""
+        if self._held is not None:
+            with self._lock:
+                self._write_held()
+
+    def _write_held(self, intent: Intent | None = None) -> None:
+        end = self._held
+        if end is None:
+            return
+        injected = None if end.injected is None else self._operators.injected(end.injected)
+        mark = self._completions.mark.position
+        # What lies between has changed no structure.
+        end = replace(end, position=mark if mark.covers(end.position) else end.position, injected=injected)
+        self._store(end, clear_intent=True, intent=intent)
+        self._held = None
 
     def write_undone(self, transactions: Mapping[TransactionKey, UndoneKeys]) -> None:
         """Store what the run leaves undone, and the mark before it."""
@@ -193,19 +222,27 @@ class ProgressWriter:
     def write_ordered(self, table: TableName, since: OrderedSince) -> None:
         """Store since when a target table is changed in order, or by its key again."""
         with self._lock:
+            self._write_held()
             store_ordered(self._writer.connection, self._writer.claim, table, since)
 
     def write_found(self, table: TableName, point: TablePoint) -> None:
         """Store a structure found by the reader; it is also the one at L, since each DDL moves L past itself."""
         with self._lock:
-            self._store(self._stored, {table: point}, (), clear_intent=False)
+            self._write_held()
+            self._store(StatementEnd(self._stored, {table: point}))
 
     def write_intent(self, intent: Intent) -> None:
-        """Store what is about to be executed."""
+        """Store what is about to be executed, and L just before it."""
         with self._lock:
             self._executed()
             faults.hit("syncer.before_intent")
-            write_intent(self._writer.connection, self._writer.claim, intent)
+            mark = self._completions.mark.position
+            if self._held is not None:
+                self._write_held(intent)
+            elif not self._stored.covers(mark):
+                self._store(StatementEnd(mark), intent=intent)
+            else:
+                write_intent(self._writer.connection, self._writer.claim, intent)
             self._announced = intent.changed
 
     def write_refusal(self) -> None:
@@ -227,6 +264,7 @@ class ProgressWriter:
             change_operators(self._writer.connection, claim.key, put=change.put, remove=change.remove, claim=claim)
 
         with self._lock:
+            self._write_held()
             return self._operators.change(request, store)
 
     def verify(self) -> None:
@@ -237,17 +275,9 @@ class ProgressWriter:
             self._began = None
             self._hear(asked)
 
-    def _store(
-        self,
-        position: Position,
-        tables: Mapping[TableName, TablePoint],
-        gone: Iterable[TableName],
-        *,
-        clear_intent: bool,
-        injected: Operator | None = None,
-        online: Mapping[TableName, OnlineRecord | None] | None = None,
-    ) -> None:
+    def _store(self, end: StatementEnd, *, clear_intent: bool = False, intent: Intent | None = None) -> None:
         faults.hit("syncer.before_checkpoint")
+        position = end.position
         bound = self._safe_mode.bound_behind(position)
         self._storing(position)
         self._began = self._clock.monotonic()
@@ -256,12 +286,13 @@ class ProgressWriter:
         self._writer.write(
             position,
             bound,
-            tables,
-            gone,
+            end.tables,
+            end.gone,
             clear_intent=clear_intent,
+            intent=intent,
             outdated=outdated,
-            injected=injected,
-            online=online,
+            injected=end.injected,
+            online=end.online,
             birth=birth,
         )
         self._operators.forget(outdated)

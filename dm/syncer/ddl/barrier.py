@@ -1,7 +1,8 @@
 """DDL: a plan, a barrier, then step by step, each announced before it is executed (invariant I6 of the protocol).
 
 What an event demands is decided first, by `dm.syncer.ddl.planner`, which writes nothing. Then the lanes are drained,
-the steps of the plan are executed and followed, and where they have led is stored.
+the steps of the plan are executed and followed, and where they have led is stored: with the first intent of the next
+statement if that follows at once, else before anything else is done (`DdlBarrier.settle`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent
 from dm.progress.operators import Operator
 from dm.syncer.apply.lanes import Lanes
-from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.cut_over import prove
 from dm.syncer.ddl.defect import pausing
@@ -65,6 +66,7 @@ class DdlBarrier:
         self._around = around
         self._progress = around.progress
         self.execution = execution
+        self._unsettled = False  # nothing was given to a lane since the last statement
         self._log = structlog.get_logger()
 
     def plan(self, event: StatementEvent) -> DdlPlan:
@@ -96,6 +98,7 @@ class DdlBarrier:
         with pausing("; ".join(operator.statements)):
             planned = plan_injection(operator, transaction, self._known)
         self.accept(planned)
+        self.settle()
         intent = self._stand_still(transaction.end)
         before = set(self._tracker.tables())
         for number, step in enumerate(planned.pieces):
@@ -105,9 +108,10 @@ class DdlBarrier:
             self._around.invalidate()
         adopted = self._tracking.adopt([step.piece for step in planned.pieces], transaction)
         self._go_on(planned, adopted, before, transaction.begin, operator)
+        self.settle()
 
     def run(self, planned: DdlPlan, end: Position, point: Position) -> None:
-        """Execute and track the steps behind a barrier; ends with a checkpoint at `point`.
+        """Execute and track the steps behind a barrier; ends with a checkpoint at `point`, which `settle` stores.
 
         `end` is the end of the event's transaction. The point is the same, but where rows follow in that transaction
         (CREATE TABLE .. SELECT), since they are not applied yet: there it is the transaction's begin.
@@ -128,6 +132,13 @@ class DdlBarrier:
             self._around.invalidate()
             number += 1
         self._go_on(planned, planned.followed, before, point)
+
+    def settle(self) -> None:
+        """Store what the last statement led to: rows follow it, or nothing does for now."""
+        if self._unsettled:
+            self._progress.settle()
+            self.execution.rest()
+            self._unsettled = False
 
     def _execute(self, step: Execute, number: int, planned: DdlPlan, end: Position, intent: Intent | None) -> bool:
         """Execute one step; where its piece is refused alone, all of the ALTER. True: there is nothing left to do.
@@ -164,8 +175,8 @@ class DdlBarrier:
 
     def _stand_still(self, end: Position) -> Intent | None:
         """The barrier; gives what an earlier run announced at this place."""
-        self._around.lanes.drain()
-        self._progress.write()
+        if not self._unsettled:
+            self._around.lanes.drain()
         intent = self._intent if self._intent is not None and _same_place(self._intent.position, end) else None
         self._intent = None
         return intent
@@ -189,7 +200,8 @@ class DdlBarrier:
         tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
         # As long as points are asked about, also those of names that are no longer there.
         tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
-        self._progress.write_structures(point, tables, gone - tables.keys(), injected, planned.online)
+        self._progress.hold(StatementEnd(point, tables, frozenset(gone - tables.keys()), injected, planned.online))
+        self._unsettled = True
         online = {**self._known.online, **planned.online}
         self._known = replace(
             self._known, online={name: record for name, record in online.items() if record is not None}

@@ -3,8 +3,8 @@
 A piece whose effect the target already has counts as done: another upstream of a merged table, or the window of a dump,
 brought it there. Upstreams that alter their shards at the same moment must not both look first and execute then: of
 two `ADD INDEX (a)` without a name neither is refused, and the table would have two indexes. So whoever looks at a table
-holds its turn (`DdlSession.turn`) until the piece is executed. The turn is a lock at the target and is not needed for
-what survives a crash: the announcement is.
+holds its turn (`DdlSession.take_turn`) until the piece is executed, and longer where another piece follows at once. The
+turn is a lock at the target and is not needed for what survives a crash: the announcement is.
 """
 
 from __future__ import annotations
@@ -69,10 +69,14 @@ class DdlExecution:
         target_piece = self._routed(step.piece)
         self.running = RunningStatement(target_piece.text, self._clock.monotonic())
         try:
-            with self._session.turn(target_piece.table):
-                self._in_turn(step, target_piece, number, end, intent)
+            self._session.take_turn(target_piece.table)
+            self._in_turn(step, target_piece, number, end, intent)
         finally:
             self.running = None
+
+    def rest(self) -> None:
+        """Something else follows than a statement: let others come to the table that has the turn."""
+        self._session.end_turn()
 
     def _renames_views(self, piece: Piece) -> bool:
         """Whether a RENAME TABLE is about views, which are not replicated; no event says so.

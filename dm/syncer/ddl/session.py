@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -91,6 +90,9 @@ class DdlSession:
         self._old_mode: str | None = None  # where there is one that decides what utf8 means
         if connection.flavor == "mariadb" and connection.version >= UTF8_CHOSEN_SINCE:
             self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
+        self._has: dict[str, object] = {}  # what was set, and not by whom else
+        self._turn: TableName | None = None
+        self._databases: dict[str, TableSchema | None] = {}  # while statements follow each other
         self._collations: dict[int, str] = {}  # the names by number, where sessions have character_set_collations
         if connection.flavor == facts.flavor == "mariadb" and connection.version >= _COLLATIONS_SINCE:
             rows = connection.query(
@@ -114,36 +116,48 @@ class DdlSession:
             self._demand_utf8(statement, query)
         if self._old_mode is None and not self._facts.utf8_is_utf8mb3:
             self._refuse_utf8(statement)
-        self._connection.execute(*self._settings(statement, query))
+        self._set(self._settings(statement, query))
         try:
             self._run(statement)
         except DMError as error:
             if not error.cause.startswith(_FOREIGN_KEY_ERRORS):
                 raise
             # The other table may not be migrated, or be in use by somebody else at the target.
-            self._connection.execute("SET SESSION foreign_key_checks = 0")
+            self._set({"foreign_key_checks": 0})
             self._run(statement)
         finally:
-            if self._connection.alive:
+            if self._connection.alive and not _reads_ours(self._has["collation_connection"]):
                 # Under a collation of UCS-2 even the literals of the next SET would be read otherwise.
                 self._connection.execute(f"SET SESSION collation_connection = {self._collation_connection}")
+                self._has["collation_connection"] = self._collation_connection
 
-    @contextmanager
-    def turn(self, table: TableName) -> Iterator[None]:
-        """Whatever is done meanwhile, no other subtask looks at this table of the target or alters it.
+    def take_turn(self, table: TableName) -> None:
+        """From now on no other subtask looks at this table of the target or alters it; the turn before ends.
 
         Waits until those that came before are done, which takes as long as their statement; raises Stopped.
         """
-        # Locks know no schemas. Two names that differ in case only may wait for each other, which is no harm.
-        name = f"dm:ddl:{hashlib.sha256(table.sql.lower().encode()).hexdigest()[:32]}"
-        while self._connection.query("SELECT GET_LOCK(%s, 1)", (name,))[0][0] != 1:
+        if not (table.table and (self._turn is None or self._turn.table)):
+            self._databases.clear()  # a statement on one follows, or was the last one
+        if table == self._turn:
+            return
+        # One turn at a time: whoever waited with another one in hand could wait for ever.
+        before, self._turn = self._turn, None
+        asked, values = "SELECT GET_LOCK(%s, 1)", [_lock_name(table)]
+        if before is not None:
+            asked, values = "SELECT RELEASE_LOCK(%s), GET_LOCK(%s, 1)", [_lock_name(before), *values]
+        while self._connection.query(asked, values)[0][-1] != 1:
             if self._pause(0):
                 raise Stopped
-        try:
-            yield
-        finally:
+            asked, values = "SELECT GET_LOCK(%s, 1)", values[-1:]
+        self._turn = table
+
+    def end_turn(self) -> None:
+        """Let others come to the table that has the turn, if there is one; something else follows than a statement."""
+        self._databases.clear()
+        if self._turn is not None:
             if self._connection.alive:
-                self._connection.query("SELECT RELEASE_LOCK(%s)", (name,))
+                self._connection.query("SELECT RELEASE_LOCK(%s)", (_lock_name(self._turn),))
+            self._turn = None
 
     def _run(self, statement: str) -> None:
         for left in reversed(range(LOCK_TRIES)):
@@ -172,8 +186,17 @@ class DdlSession:
                 why = f"{token.text} means utf8mb4 at the source (old_mode) and utf8mb3 at the target"
                 raise DMError("ddl-not-understood", statement=statement, why=why)
 
-    def _settings(self, statement: str, query: Query) -> tuple[str, list[object]]:
-        """The SET statement and its values."""
+    def _set(self, values: Mapping[str, object]) -> None:
+        """Give the session's variables these values where it has other ones."""
+        changed = {name: value for name, value in values.items() if name not in self._has or self._has[name] != value}
+        if changed:
+            # A number of seconds and a collation's number are no strings to the server.
+            settings = [f"SESSION {name} = {_placeholder(name)}" for name in changed]
+            self._connection.execute(f"SET {', '.join(settings)}", list(changed.values()))
+            self._has |= changed
+
+    def _settings(self, statement: str, query: Query) -> dict[str, object]:
+        """All that the statement needs, by the names of the session's variables."""
         bits, flavor = query.sql_mode or 0, self._connection.flavor
         modes = [mode for bit, mode in _MODES.items() if bits & bit]
         if flavor == self._facts.flavor:
@@ -214,9 +237,7 @@ class DdlSession:
             values["old_mode"] = ",".join([*kept, UTF8_IS_UTF8MB3] if self._facts.utf8_is_utf8mb3 else kept)
         if self._collations:
             values["character_set_collations"] = self._charset_collations(statement, query)
-        # A number of seconds and a collation's number are no strings to the server.
-        settings = [f"SESSION {name} = {_placeholder(name, value)}" for name, value in values.items()]
-        return f"SET {', '.join(settings)}", list(values.values())
+        return values
 
     def _fractions(self, bits: int) -> list[str]:
         """The mode under which this flavour treats fractions of a second as the other one did at the source."""
@@ -276,6 +297,11 @@ class DdlSession:
 
     def database(self, schema: str) -> TableSchema | None:
         """The schema's defaults, in the form structures have; None when there is no such schema."""
+        if schema not in self._databases:
+            self._databases[schema] = self._read_database(schema)
+        return self._databases[schema]
+
+    def _read_database(self, schema: str) -> TableSchema | None:
         rows = self._connection.query(
             "SELECT default_character_set_name, default_collation_name FROM information_schema.schemata"
             " WHERE schema_name = %s",
@@ -288,5 +314,15 @@ class DdlSession:
         self._connection.close()
 
 
-def _placeholder(name: str, value: object) -> str:
+def _lock_name(table: TableName) -> str:
+    # Locks know no schemas. Two names that differ in case only may wait for each other, which is no harm.
+    return f"dm:ddl:{hashlib.sha256(table.sql.lower().encode()).hexdigest()[:32]}"
+
+
+def _reads_ours(collation: object) -> bool:
+    """Whether statements of ours mean under this collation, a name of ours or a source's number, what they say."""
+    return not isinstance(collation, int) or charset_of(collation) in ("utf8mb3", "utf8mb4")
+
+
+def _placeholder(name: str) -> str:
     return "CAST(%s AS DECIMAL(20,6))" if name == "timestamp" else "%s"

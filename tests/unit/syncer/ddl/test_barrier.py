@@ -48,7 +48,7 @@ class Breaking:
 
 def barrier(known: Known, error: Exception | None = None) -> DdlBarrier:
     """One whose lanes are drained, and nothing else goes well."""
-    still = SimpleNamespace(drain=lambda: None, write=lambda: None)
+    still = SimpleNamespace(drain=lambda: None)
     around = AroundSteps(cast(Any, still), cast(Any, still), cast(Any, still), lambda: None, lambda: None)
     breaking: Any = Breaking(error or LookupError("not where it should be"))
     return DdlBarrier(known, {}, None, breaking, breaking, around)

@@ -26,7 +26,9 @@ class _Target:
         self.version, self.version_text = version, version_text
         self.tidb = is_tidb(version_text)
         self.sent: list[str] = []
-        self.settings: dict[str, object] = {}
+        self.sets: list[dict[str, object]] = []
+        self.settings: dict[str, object] = {}  # under which the last statement of the source ran
+        self._state: dict[str, object] = {}
         self.refusal = ""
 
     def query(self, sql: str) -> list[tuple[str | int, ...]]:
@@ -38,9 +40,14 @@ class _Target:
         text = sql.decode() if isinstance(sql, bytes) else sql
         if values:
             names = [part.split(" = ")[0].removeprefix("SESSION ") for part in text[4:].split(", SESSION ")]
-            self.settings = dict(zip(names, values, strict=True))
+            self.sets.append(dict(zip(names, values, strict=True)))
+            self._state |= self.sets[-1]
         else:
             self.sent.append(text)
+            if text.startswith("SET SESSION collation_connection = "):
+                self._state["collation_connection"] = text.rpartition(" ")[2]
+        if isinstance(sql, bytes):
+            self.settings = dict(self._state)
         if isinstance(sql, bytes) and self.refusal:
             refusal, self.refusal = self.refusal, ""
             raise DMError("statement-failed", role="target", statement=text, cause=refusal)
@@ -97,6 +104,16 @@ def test_nothing_of_the_statement_before_stays() -> None:
     assert target.settings["collation_connection"] == "utf8mb4_general_ci"
 
 
+def test_only_what_differs_is_set() -> None:
+    target = _Target("mysql")
+    session, utf8mb4 = _session(target), _query(charset=(255, 255, 255), time_zone="+03:00")
+    for query in (utf8mb4, utf8mb4, replace(utf8mb4, timestamp=1700000001), _query(charset=(45, 45, 45))):
+        session.execute("CREATE TABLE t (a INT)", query)
+    changed = {"collation_connection": 45, "time_zone": "+00:00", "timestamp": "1700000000.000000"}
+    assert target.sets[1:] == [{"timestamp": "1700000001.000000"}, changed]
+    assert target.sent == ["CREATE TABLE t (a INT)"] * 4
+
+
 def test_a_collation_of_the_other_flavour_s_numbers_is_not_set() -> None:
     target = _Target("mariadb")
     _session(target).execute("CREATE DATABASE e", _query(charset=(255, 255, 255), default_collation_for_utf8mb4=255))
@@ -139,7 +156,7 @@ def test_mariadb_tells_about_timestamps_by_a_flag_and_the_target_is_told_of_chan
     for flags in (1 << 24, 0, 0, 1 << 24):
         session.execute("CREATE TABLE t (a TIMESTAMP)", _query(flags2=flags))
         told.append(target.settings.get("explicit_defaults_for_timestamp"))
-    assert told == [None, 0, None, 1]
+    assert told == [None, 0, 0, 1]
 
 
 def test_what_a_character_set_stands_for_is_the_session_s_of_the_source() -> None:
@@ -173,9 +190,13 @@ def test_what_the_target_does_not_have_is_not_set(version: int, text: str) -> No
 
 def test_what_is_refused_for_foreign_keys_runs_without_checks() -> None:
     target = _Target("mysql")
+    session = _session(target)
     target.refusal = "1824 Failed to open the referenced table 'p'"
-    _session(target).execute("CREATE TABLE t (a INT)", _query(flags2=0))
-    assert target.sent[:3] == ["CREATE TABLE t (a INT)", "SET SESSION foreign_key_checks = 0", "CREATE TABLE t (a INT)"]
+    session.execute("CREATE TABLE t (a INT)", _query(flags2=0))
+    assert target.sent == ["CREATE TABLE t (a INT)", "CREATE TABLE t (a INT)"]
+    assert target.sets[1:] == [{"foreign_key_checks": 0}]
+    session.execute("CREATE TABLE t (a INT)", _query(flags2=0))
+    assert target.settings["foreign_key_checks"] == 1
     target.refusal = "1064 no"
     with pytest.raises(DMError, match="refused"):
         _session(target).execute("CREATE TABLE t (a INT)", _query(flags2=0))
