@@ -307,10 +307,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "the target has no progress of task {task} on source {source}, which has loaded its tables before",
+        "the target has no progress of task {task} on source {source}, which has run before",
         "nothing says where to continue, and the source's end would leave out what lies between: put the tables of the "
-        "task in `meta-schema` back; or stop the task, drop the target tables, and load again (`dmctl start-task "
-        "--remove-meta`); or give the position in `meta` of a task with `task-mode: incremental`",
+        "task in `meta-schema` back and `dmctl resume-task`; or `dmctl stop-task`, give the position that the rows at "
+        "the target have in `meta`, with `task-mode: incremental`, and start the task (`--remove-meta` if `meta` "
+        "has had this position before); or stop the task, drop the target tables, and load again (`dmctl start-task "
+        "--remove-meta`). `--remove-meta` without `meta` begins an incremental task at the source's present end",
     ),
     ErrorKind(
         "spool-damaged",
