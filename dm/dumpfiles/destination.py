@@ -20,6 +20,7 @@ class Destination:
     typed: bool = False  # the types of values inside JSON documents count, where they are known
     local_data: bool = False  # the target takes LOAD DATA LOCAL for this table
     own: tuple[tuple[Column, bytes], ...] = ()  # of the target's, which depend on the time zone, as expressions
+    computed: tuple[str, ...] = ()  # columns that the target generates of the others
 
     @property
     def same(self) -> tuple[tuple[Column, bytes], ...]:

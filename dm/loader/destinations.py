@@ -108,6 +108,7 @@ class Destinations:
             self._subtask.spark.json_types == "exact",
             bool(columns) and self._admission.of(target),
             tuple((each.column, each.inserted) for each in own if each.inserted is not None),
+            tuple(column.name for column in target.columns if column.generated is not None),
         )
 
     def _read_for_replay(self, table: DumpedTable) -> bool:
