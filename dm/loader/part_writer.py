@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow
 
+from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.json_types import types_column
@@ -15,9 +16,10 @@ from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals, st
 from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally, most_rows
-from dm.progress.chunks import LoadRun
+from dm.progress.chunks import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
 
 # Gives the rows with the columns of these names, again each time it is called.
@@ -52,12 +54,28 @@ class PartWriter:
     on_duplicate: OnDuplicate
     source_table: TableName
     destination: Destination
+    source: Endpoint
 
     def write(self, rows: Rows, *, typed: bool) -> Tally:
         """Write the rows in the way that takes them all exactly, the quicker one where both do.
 
-        `typed` where the rows come with the types inside their JSON documents.
+        `typed` where the rows come with the types inside their JSON documents. Raises DMError where a row would go for
+        one that the source does not take as equal.
         """
+        connection = self.connection
+        if not self.destination.mapped_keys:
+            return self._write(rows, typed=typed)
+        connection.execute("SAVEPOINT dm_rows")
+        tally = self._write(rows, typed=typed)
+        if tally.duplicates == NO_DUPLICATES:
+            return tally
+        connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
+        head, tail = self._frame()
+        EqualKeys(connection, self.source, self.source_table, self.destination).refuse(rows, head, tail)
+        connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
+        return self._write(rows, typed=typed)
+
+    def _write(self, rows: Rows, *, typed: bool) -> Tally:
         connection, destination = self.connection, self.destination
         enums = tuple(column for column in destination.columns if column.base == "enum")
         names = tuple(column.name for column in enums)

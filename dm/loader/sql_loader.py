@@ -142,7 +142,7 @@ class FileLoader:
             task.table,
             into.target,
             into.unique,
-            self.on_duplicate,
+            "error" if into.mapped_keys else self.on_duplicate,  # see `equal_keys.py`
             errors,
             enums,
             loaded,

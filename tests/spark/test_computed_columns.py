@@ -130,7 +130,7 @@ def test_more_rows_than_a_server_counts_notes(way: str, lone: Lone) -> None:
     batch = pyarrow.record_batch([numbers, prices, letters], names=["id", "price", "e"])
     with closing(TargetConnection(endpoint(lone.target), local_data=True)) as connection:
         connection.begin()
-        writer = PartWriter(connection, lone.run, "replace", lone.table, lone.destination)
+        writer = PartWriter(connection, lone.run, "replace", lone.table, lone.destination, endpoint(lone.target))
         tally = writer.write(lambda names: [batch.select(list(names))], typed=False)
         connection.commit()
     assert (way, tally.rows) == (way, count)
