@@ -186,8 +186,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the statement moved rows between tables while the dump read them ({tables}): {statement}",
-        LOAD_AGAIN,
+        "the dump was still reading when tables were renamed or exchanged rows ({tables}), and nothing tells what it "
+        "read under which name: {statement}",
+        "if each of these tables was made after the dump had begun, all their rows are in the binlog: `dmctl binlog "
+        "replace` with the same statement executes it, and the task continues. Otherwise rename no table until "
+        "query-status shows the unit Sync, and " + LOAD_AGAIN,
     ),
     ErrorKind(
         "ddl-outcome-unclear",
