@@ -249,8 +249,9 @@ CHAPTERS: Final = (
         "meta",
         StartPoint,
         "Where a task of mode `incremental` or `load&sync` starts that has no progress stored. Without `meta` an"
-        " `incremental` task starts at the source's present end. A load stores its own progress, so `load&sync` needs"
-        " `meta` only where that is gone.",
+        " `incremental` task starts at the source's present end. One that has run before, and whose progress is gone,"
+        " pauses (36939) unless `meta` is another place than before. A load stores its own progress, so `load&sync`"
+        " needs `meta` only where that is gone.",
         {
             "binlog-name": "binlog file, for a source without `enable-gtid`",
             "binlog-pos": "offset in it, the end of a transaction; below 4 means 4",

@@ -13,8 +13,9 @@ Some pairs that would change few values or none are left out on purpose:
 - TIMESTAMP and DATETIME: the one is a moment, the other a clock reading in an unknown time zone.
 - FLOAT, DOUBLE, BIT, YEAR and INET6 as text, and DECIMAL fractions as DOUBLE: the same value, but written differently.
 - Integers of more than six digits as FLOAT, which has room for some, but a server prints no more digits of it.
-- Bytes as text (and labels that are bytes), shapes as either, text as numbers or dates, and text as MySQL's JSON: the
-  result is another text of an equivalent document.
+- Bytes as text (and labels that are bytes), shapes as either, text as numbers or dates: the result is another text.
+- Text as MySQL's JSON, also of a MariaDB column with the check `json_valid`. What comes out is another text, and need
+  not be equal as a document either: a number of many digits becomes a DOUBLE without a word.
 """
 
 from __future__ import annotations

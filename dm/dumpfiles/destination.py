@@ -9,6 +9,38 @@ from dm.schema.table import Column
 
 
 @dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """A column of a unique key."""
+
+    column: Column  # of the source
+    collation: str | None  # the target's
+    prefix: int | None = None
+
+    @property
+    def text(self) -> bool:
+        """Whether a collation compares it."""
+        return self.collation is not None and self.column.collation is not None
+
+    @property
+    def mapped(self) -> bool:
+        """Whether the target compares it otherwise than the source."""
+        return self.text and self.collation != self.column.collation
+
+
+@dataclass(frozen=True, slots=True)
+class MappedKey:
+    """A unique key of the target that may take rows as equal which are two at the source."""
+
+    index: str
+    columns: tuple[KeyColumn, ...]
+
+    @property
+    def texts(self) -> tuple[KeyColumn, ...]:
+        """Those that a collation compares."""
+        return tuple(column for column in self.columns if column.text)
+
+
+@dataclass(frozen=True, slots=True)
 class Destination:
     """A table of the target, for the rows of one source table."""
 
@@ -20,6 +52,8 @@ class Destination:
     typed: bool = False  # the types of values inside JSON documents count, where they are known
     local_data: bool = False  # the target takes LOAD DATA LOCAL for this table
     own: tuple[tuple[Column, bytes], ...] = ()  # of the target's, which depend on the time zone, as expressions
+    computed: tuple[str, ...] = ()  # columns that the target generates of the others
+    mapped_keys: tuple[MappedKey, ...] = ()  # that compare texts otherwise than the source
 
     @property
     def same(self) -> tuple[tuple[Column, bytes], ...]:

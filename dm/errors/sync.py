@@ -34,7 +34,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "columns of target table {target} may silently store other values than source table {source} has: {columns}",
         "give the target's columns the source's types (`ALTER TABLE {target_sql} MODIFY {first} ...`) and `dmctl "
         "resume-task`; or, if the target's values are good enough, set `narrower-columns: accept` in `syncers`: "
-        + WITH_NEW_FILE,
+        + WITH_NEW_FILE
+        + ". MySQL's JSON is not wide enough for MariaDB's, which is a text: it rounds numbers of many digits. "
+        "LONGTEXT with CHECK (json_valid(..)) is",
     ),
     ErrorKind(
         "row-missing",

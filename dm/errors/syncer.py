@@ -186,8 +186,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "the statement moved rows between tables while the dump read them ({tables}): {statement}",
-        LOAD_AGAIN,
+        "the dump was still reading when tables were renamed or exchanged rows ({tables}), and nothing tells what it "
+        "read under which name: {statement}",
+        "if each of these tables was made after the dump had begun, all their rows are in the binlog: `dmctl binlog "
+        "replace` with the same statement executes it, and the task continues. Otherwise rename no table until "
+        "query-status shows the unit Sync, and " + LOAD_AGAIN,
     ),
     ErrorKind(
         "ddl-outcome-unclear",
@@ -307,10 +310,12 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "downstream",
         "high",
-        "the target has no progress of task {task} on source {source}, which has loaded its tables before",
+        "the target has no progress of task {task} on source {source}, which has run before",
         "nothing says where to continue, and the source's end would leave out what lies between: put the tables of the "
-        "task in `meta-schema` back; or stop the task, drop the target tables, and load again (`dmctl start-task "
-        "--remove-meta`); or give the position in `meta` of a task with `task-mode: incremental`",
+        "task in `meta-schema` back and `dmctl resume-task`; or `dmctl stop-task`, give the position that the rows at "
+        "the target have in `meta`, with `task-mode: incremental`, and start the task (`--remove-meta` if `meta` "
+        "has had this position before); or stop the task, drop the target tables, and load again (`dmctl start-task "
+        "--remove-meta`). `--remove-meta` without `meta` begins an incremental task at the source's present end",
     ),
     ErrorKind(
         "spool-damaged",

@@ -17,6 +17,7 @@ from dm.dumpfiles.literals import constant_literal, naming_key
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.deferred_indexes import demand_complete, put_off
+from dm.loader.equal_keys import mapped_keys
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.target_tables import TargetTables
 from dm.progress.chunks import LoadRun, filled_tables
@@ -108,6 +109,8 @@ class Destinations:
             self._subtask.spark.json_types == "exact",
             bool(columns) and self._admission.of(target),
             tuple((each.column, each.inserted) for each in own if each.inserted is not None),
+            tuple(column.name for column in target.columns if column.generated is not None),
+            mapped_keys(schema, target),
         )
 
     def _read_for_replay(self, table: DumpedTable) -> bool:

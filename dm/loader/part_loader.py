@@ -66,6 +66,7 @@ class PartLoader:
     endpoint: Endpoint
     directory: Path
     run: LoadRun
+    source: Endpoint  # to be asked where rows meet by a key that the target compares in its own way
     on_duplicate: OnDuplicate = "replace"
 
     def __call__(self, tasks: tuple[PartTask, ...]) -> tuple[PartResult, ...]:
@@ -111,7 +112,7 @@ class PartLoader:
         def rows(names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
             return self._batches(task, names)
 
-        writer = PartWriter(connection, self.run, self.on_duplicate, task.part.table, task.destination)
+        writer = PartWriter(connection, self.run, self.on_duplicate, task.part.table, task.destination, self.source)
         tally = writer.write(rows, typed=task.typed)
         if tally.rows != task.rows:
             raise DMError("dump-file-damaged", file=task.file, why=f"{tally.rows} rows instead of {task.rows}")

@@ -8,6 +8,7 @@ from typing import Final
 
 import pyarrow
 
+from dm.config.endpoint import Endpoint
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.json_types import types_column
@@ -15,9 +16,10 @@ from dm.dumpfiles.literals import TypedDocuments, error_values, row_literals, st
 from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE
 from dm.errors import DMError
 from dm.ident import Ident, TableName
+from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
-from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
-from dm.progress.chunks import LoadRun
+from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally, most_rows
+from dm.progress.chunks import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
 
 # Gives the rows with the columns of these names, again each time it is called.
@@ -25,6 +27,7 @@ Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 
 _STATEMENT_BYTES = 1 << 18  # the fastest of 64 KiB, 256 KiB and 1 MiB
 _PACKET_MARGIN = 1 << 10
+_ROW_BYTES = 4  # of the shortest row, with what is between it and the next: (1),
 # By the server's setting, by its way of being built, or by MariaDB's words for the first.
 _LOCAL_REFUSED: Final = (1148, 3948, 4166)
 
@@ -51,12 +54,28 @@ class PartWriter:
     on_duplicate: OnDuplicate
     source_table: TableName
     destination: Destination
+    source: Endpoint
 
     def write(self, rows: Rows, *, typed: bool) -> Tally:
         """Write the rows in the way that takes them all exactly, the quicker one where both do.
 
-        `typed` where the rows come with the types inside their JSON documents.
+        `typed` where the rows come with the types inside their JSON documents. Raises DMError where a row would go for
+        one that the source does not take as equal.
         """
+        connection = self.connection
+        if not self.destination.mapped_keys:
+            return self._write(rows, typed=typed)
+        connection.execute("SAVEPOINT dm_rows")
+        tally = self._write(rows, typed=typed)
+        if tally.duplicates == NO_DUPLICATES:
+            return tally
+        connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
+        head, tail = self._frame()
+        EqualKeys(connection, self.source, self.source_table, self.destination).refuse(rows, head, tail)
+        connection.execute("ROLLBACK TO SAVEPOINT dm_rows")
+        return self._write(rows, typed=typed)
+
+    def _write(self, rows: Rows, *, typed: bool) -> Tally:
         connection, destination = self.connection, self.destination
         enums = tuple(column for column in destination.columns if column.base == "enum")
         names = tuple(column.name for column in enums)
@@ -76,42 +95,52 @@ class PartWriter:
             self.on_duplicate,
             errors,
             names,
+            (*(column.name for column in destination.columns), *(column.name for column, _ in destination.same)),
+            destination.computed,
         )
-        local = destination.local_data and documents is None and errors < MOST_WARNINGS
-        if not (local and self.on_duplicate != "ignore" and self._send(rows, tally)):
-            self._insert(rows, documents, tally)
+        most = most_rows(len(destination.computed), errors) if destination.computed else None
+        local = destination.local_data and documents is None and errors < MOST_WARNINGS and (most is None or most > 0)
+        if not (local and self.on_duplicate != "ignore" and self._send(rows, tally, most)):
+            self._insert(rows, documents, tally, most)
         return tally
 
-    def _send(self, rows: Rows, tally: Tally) -> bool:
-        """Write by LOAD DATA; False when the way there does not let it pass, whatever the server says."""
+    def _send(self, rows: Rows, tally: Tally, most: int | None) -> bool:
+        """Write by LOAD DATA, `most` rows by each; False when the way there does not let it pass."""
         destination = self.destination
         replace = destination.unique and self.on_duplicate == "replace"
         statement = load_statement(destination.target, destination.columns, destination.same, replace=replace)
         sent = 0
 
-        def pieces() -> Iterator[bytes]:
+        def pieces(batches: Iterable[pyarrow.RecordBatch]) -> Iterator[bytes]:
             nonlocal sent
-            for batch in rows([column.name for column in destination.columns]):
+            for batch in batches:
                 sent += batch.num_rows
                 yield from packets(batch, destination.columns, self.connection.data_bytes)
 
-        try:
-            outcome = self.connection.send_data(statement, pieces())
-        except DMError as error:
-            if error.server_errno in _LOCAL_REFUSED:
-                return False
-            raise
-        tally.sent(outcome, sent)
+        for batches in _together(rows([column.name for column in destination.columns]), most):
+            before = sent
+            try:
+                outcome = self.connection.send_data(statement, pieces(batches))
+            except DMError as error:
+                if error.server_errno in _LOCAL_REFUSED and not tally.rows:
+                    return False
+                raise
+            tally.sent(outcome, sent - before)
         return True
 
-    def _insert(self, rows: Rows, documents: TypedDocuments | None, tally: Tally) -> None:
-        destination = self.destination
+    def _insert(self, rows: Rows, documents: TypedDocuments | None, tally: Tally, most: int | None) -> None:
         packet = int(self.connection.query("SELECT @@max_allowed_packet")[0][0])
-        columns = (*destination.columns, *(column for column, _ in destination.same))
-        head, tail = statement_frame(destination.target, columns, self.on_duplicate, unique=destination.unique)
+        head, tail = self._frame()
         largest = min(_STATEMENT_BYTES, packet - _PACKET_MARGIN)
+        if most is not None:
+            largest = min(largest, _ROW_BYTES * max(1, most))
         for statement, count in statements(head, self._literals(rows, documents), tail, largest):
             tally.insert(statement, count)
+
+    def _frame(self) -> tuple[bytes, bytes]:
+        destination = self.destination
+        columns = (*destination.columns, *(column for column, _ in destination.same))
+        return statement_frame(destination.target, columns, self.on_duplicate, unique=destination.unique)
 
     def _literals(self, rows: Rows, documents: TypedDocuments | None) -> Iterator[bytes]:
         names = [column.name for column in self.destination.columns]
@@ -126,3 +155,13 @@ class PartWriter:
 
     def _types_columns(self) -> list[str]:
         return [types_column(column.name) for column in self.destination.columns if column.base == "json"]
+
+
+def _together(batches: Iterable[pyarrow.RecordBatch], most: int | None) -> Iterator[Iterable[pyarrow.RecordBatch]]:
+    """What goes to the target by one statement: everything, or a piece of a batch with `most` rows at most."""
+    if most is None:
+        yield batches
+        return
+    for batch in batches:
+        for at in range(0, batch.num_rows, most):
+            yield (batch.slice(at, most),)

@@ -135,7 +135,19 @@ class FileLoader:
         errors = 0 if trailer is None else trailer.error_values
         enums = tuple(column.name for column in task.destination.columns if column.base == "enum")
         into = task.destination
-        tally = Tally(connection, self.run, task.table, into.target, into.unique, self.on_duplicate, errors, enums)
+        loaded = (*(column.name for column in into.columns), *(column.name for column, _ in into.same))
+        tally = Tally(
+            connection,
+            self.run,
+            task.table,
+            into.target,
+            into.unique,
+            "error" if into.mapped_keys else self.on_duplicate,  # see `equal_keys.py`
+            errors,
+            enums,
+            loaded,
+            into.computed,
+        )
         sender = _Sender(tally, task, path, largest)
         number = 0
         part = _Part()

@@ -54,6 +54,7 @@ class ChunkWriter:
     """Writes one chunk after the other through one session, on an executor."""
 
     endpoint: Endpoint
+    source: Endpoint
     run: LoadRun
     on_duplicate: OnDuplicate
     local_data: bool  # whether some destination takes rows by LOAD DATA LOCAL
@@ -99,7 +100,7 @@ class ChunkWriter:
     def _fill(
         self, connection: TargetConnection, part: PartKey, destination: Destination, batches: Iterable[Batch]
     ) -> tuple[int, int]:
-        writer = PartWriter(connection, self.run, self.on_duplicate, part.table, destination)
+        writer = PartWriter(connection, self.run, self.on_duplicate, part.table, destination, self.source)
         rows = size = 0
         duplicates = NO_DUPLICATES
         for batch in batches:
@@ -184,7 +185,9 @@ class TargetStream:
         """What writes chunks."""
         assert self._run is not None
         local_data = any(destination.local_data for destination in self._destinations.values())
-        return ChunkWriter(self._subtask.target, self._run, self._subtask.loader.on_duplicate_logical, local_data)
+        subtask = self._subtask
+        on_duplicate = subtask.loader.on_duplicate_logical
+        return ChunkWriter(subtask.target, subtask.source.endpoint, self._run, on_duplicate, local_data)
 
     @property
     def writers(self) -> int:

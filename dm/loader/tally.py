@@ -9,6 +9,11 @@ the error values of ENUM columns: they can only be stored by a lenient session, 
 complaints as there are error values are admitted and not one more, and those that the server shows (it counts more than
 it shows) must be of this kind and of these columns.
 
+A column that the target generates may lose digits of its expression in each row (`price * 0.19` in a DECIMAL), as it
+did at the source, and each time a server leaves a note. Such notes say nothing about a value that was sent. Where a
+table has generated columns, the session keeps as many warnings as the server counts, and no statement has more rows
+than that: so each note is seen, and only those are passed over that name such a column and none that is loaded.
+
 Nothing is committed before all statements of a part have been looked at.
 """
 
@@ -30,6 +35,7 @@ MOST_WARNINGS: Final = 65535  # that a server counts
 # character sets.
 _HARMLESS: Final = frozenset({1287, 1592, 1681, 3719, 3720, 3778})
 _TRUNCATED: Final = 1265
+_NOTE: Final = "Note"
 _DUPLICATE_KEY: Final = frozenset({1062, 1586})
 _TABLES_SHOWN: Final = 20
 
@@ -46,9 +52,15 @@ class Tally:
     on_duplicate: OnDuplicate
     error_values: int = 0  # of ENUM columns, in all that will be written
     enums: tuple[str, ...] = ()  # these columns
+    loaded: tuple[str, ...] = ()  # the columns that get values; needed where there are computed ones
+    computed: tuple[str, ...] = ()  # the columns that the target generates
     rows: int = 0
     warnings: int = 0
     duplicates: Duplicates = NO_DUPLICATES
+
+    def __post_init__(self) -> None:
+        if self.computed:
+            self.connection.execute(f"SET SESSION max_error_count = {MOST_WARNINGS}")
 
     def insert(self, statement: bytes, rows: int | None = None) -> None:
         """Execute an INSERT or REPLACE; `rows` where it is known how many it has."""
@@ -90,18 +102,24 @@ class Tally:
             raise DMError("load-rows-differ", table=self.target, affected=outcome.affected, rows=rows)
 
     def _shown(self) -> list[tuple[int, str]]:
-        """Code and text of each warning of the last statement; in a binary session texts come as bytes."""
+        """Code and text of each warning of the last statement."""
+        return [(code, text) for _, code, text in self._levels()]
+
+    def _levels(self) -> list[tuple[str, int, str]]:
+        """The same with its level first; in a binary session texts come as bytes."""
         found = self.connection.query("SHOW WARNINGS")
-        return [
-            (int(row[1]), row[2].decode("utf-8", "replace") if isinstance(row[2], bytes) else row[2]) for row in found
-        ]
+        return [(_text(level), int(code), _text(text)) for level, code, text in found]
 
     def _look_at_warnings(self, warnings: int) -> None:
         """Account for each warning of the last statement."""
         if not warnings:
             return
-        shown = self._shown()
-        harmful = [(code, text) for code, text in shown if code not in _HARMLESS]
+        shown = self._levels()
+        harmful = [
+            (code, text)
+            for level, code, text in shown
+            if code not in _HARMLESS and not (level == _NOTE and code == _TRUNCATED and self._of_a_computed(text))
+        ]
         admitted = [text for code, text in harmful if code == _TRUNCATED and self._names_an_enum(text)]
         self.warnings += max(0, warnings - len(shown)) + len(harmful)
         if warnings >= MOST_WARNINGS or self.warnings > self.error_values or len(admitted) < len(harmful):
@@ -116,6 +134,10 @@ class Tally:
     def _names_an_enum(self, text: str) -> bool:
         return any(f"'{name}'" in text for name in self.enums)
 
+    def _of_a_computed(self, text: str) -> bool:
+        named = any(f"'{name}'" in text for name in self.computed)
+        return named and not any(f"'{name}'" in text for name in self.loaded)
+
     def _duplicate(self, cause: str) -> DMError:
         """The error about a key that is there already: whose row it is, and whose it may collide with."""
         loaded = tables_loaded_into(self.connection, self.run, self.target)
@@ -128,3 +150,12 @@ class Tally:
             others=others + (" and more" if len(loaded) > _TABLES_SHOWN else ""),
             cause=cause,
         )
+
+
+def most_rows(computed: int, error_values: int) -> int:
+    """How many rows a statement may have whose notes about so many computed columns are all to be seen."""
+    return (MOST_WARNINGS - 1 - error_values) // computed
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -217,6 +217,8 @@ def _kind(column: Column) -> tuple[object, ...]:
 # The length of these is a display width, which servers print or leave out.
 _DISPLAY_WIDTH = INTEGERS | FLOATS | {"year"}
 _JSON_TEXT = ("longtext", "json")
+# Where MariaDB's JSON is to come back into MySQL's.
+_JSON_ADVICE = "JSON rounds numbers of many digits, LONGTEXT with CHECK (json_valid(..)) keeps such a text as it is"
 
 
 def _same_kind(source: Column, target: Column) -> bool:
@@ -242,7 +244,8 @@ def misfit(source: TableSchema, target: TableSchema, extracted: Collection[str] 
         if there.generated is not None:
             return f"column {column.name} is generated there"
         if not _same_kind(column, there):
-            return f"column {column.name} is {describe(there)} there and {describe(column)} at the source"
+            advice = f"; {_JSON_ADVICE}" if column.base == "longtext" and there.base == "json" else ""
+            return f"column {column.name} is {describe(there)} there and {describe(column)} at the source{advice}"
         if column.nullable and not there.nullable:
             return f"column {column.name} is NOT NULL there"
     for column in target.columns:

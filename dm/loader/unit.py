@@ -161,7 +161,8 @@ class LoadUnit:
 
     def _run_tasks(self, run: LoadRun, tasks: list[PartTask], stop: threading.Event) -> bool:
         settings = self._subtask.loader
-        loader = PartLoader(self._subtask.target, self._directory, run, settings.on_duplicate_logical)
+        source = self._subtask.source.endpoint
+        loader = PartLoader(self._subtask.target, self._directory, run, source, settings.on_duplicate_logical)
 
         def done(results: tuple[PartResult, ...]) -> None:
             for result in results:

@@ -11,6 +11,7 @@ from dm.position import Position
 from dm.relaylog.hold import Hold
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.start_record import StartRecord
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.prepared import PreparedTransactions
 from dm.syncer.stream.spool import Spool
@@ -31,6 +32,7 @@ class Resources:
     sessions: TargetSessions
     spool: Spool  # scratch
     prepared: PreparedTransactions  # outlives a run
+    record: StartRecord  # outlives a run
     hold: Hold | None  # on the relay's files
     missing: MissingRows = field(default_factory=MissingRows)
 
@@ -48,6 +50,7 @@ class Resources:
             TargetSessions(subtask.target, row_events=subtask.syncer.row_format == "auto"),
             Spool(work_directory / "spool", clock),
             PreparedTransactions(work_directory / "prepared"),
+            StartRecord(work_directory / "begun"),
             hold,
         )
 

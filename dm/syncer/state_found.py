@@ -3,7 +3,8 @@
 The order of reads and writes is part of the crash protocol (`dm.progress.protocol`). First the older run is ended and
 its lanes are taken over, so nothing changes while it is read. Then:
 
-1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or the first one is written.
+1. The list of XA transactions is opened for this epoch. The checkpoint L is read, or the first one is written. That
+   there is one is noted on the host's disk, so that a loss of the progress is noticed (`start_record.py`).
 2. The bound B is joined from what all lanes committed, and stored before anything is dispatched.
 3. How far runs have got is stored, before any table can be changed in order.
 4. Files and rows that L has passed are released.
@@ -73,6 +74,7 @@ def find_state(
     key = claim.key
     resources.prepared.open(claim.epoch, None if taken.checkpoint is None else taken.checkpoint.position)
     checkpoint = taken.checkpoint or first.make(control, claim, origin)
+    resources.record.put(first.subtask.meta)
     writer = CheckpointWriter(control, claim)
     bound = origin.switch_bound(checkpoint.position, taken.bound(), taken.keyless_done()) or taken.bound()
     ordered = read_ordered(control, key)
@@ -117,12 +119,14 @@ class FirstCheckpoint:
     def make(self, control: TargetConnection, claim: LaneClaim, origin: Origin) -> Checkpoint:
         """At `meta`'s position, else at the source's present end; stored. Raises DMError, or Stopped.
 
-        A load leaves a checkpoint. Where it is gone, the source's end would leave out what lies between.
+        A load leaves a checkpoint, and so does a run. Where it is gone, the source's end would leave out what lies
+        between.
         """
-        mode = self.subtask.mode
+        mode, task, source = self.subtask.mode, self.subtask.task, self.subtask.source_id
         meta = None if mode == "all" else self.subtask.meta
         if meta is None and mode != "incremental":
-            raise DMError("checkpoint-gone", task=self.subtask.task, source=self.subtask.source.source_id)
+            raise DMError("checkpoint-gone", task=task, source=source)
+        self.resources.record.demand_new(meta, task, source)
         if meta is not None:
             checkpoint = Checkpoint(origin.start_of(meta))
         else:

@@ -150,6 +150,7 @@ class Supervisor:
                 job.subtask.unit = record.unit
                 job.subtask.rest()
             else:
+                job.subtask.unit = record.unit
                 job.subtask.start()
 
     def stop_job(self, job: Job) -> None:
@@ -313,10 +314,11 @@ class Supervisor:
             subtask.failed(run, task.config)
             return
         config = task.config.subtask(job.source, self.source_configs())
+        reached = subtask.unit  # before the daemon was started, as the registry has it
 
         def ask() -> None:
             try:
-                unit = self.first_unit(config)
+                unit = self._first_unit_of(config, reached)
             except DMError as error:
                 failure = error
                 self._post(lambda: subtask.failed(run, failure))
@@ -328,6 +330,12 @@ class Supervisor:
                 self._post(lambda: subtask.located(run, unit))
 
         threading.Thread(target=ask, name=f"locate {job.task}", daemon=True).start()
+
+    def _first_unit_of(self, config: SubtaskConfig, reached: UnitName | None) -> UnitName | None:
+        unit = self.first_unit(config)
+        if reached == "Sync" and unit != "Sync":  # a load over the rows of an earlier one leaves those deleted since
+            raise DMError("checkpoint-gone", task=config.task, source=config.source_id)
+        return unit
 
     def _relay_serves(self, job: Job, unit: UnitName) -> bool:
         if not _syncs(job):

@@ -235,7 +235,8 @@ class _Planning:
             return []
         if behind:
             return [self._execute(one, stated) for one in self.points.left_beside(piece, behind)]
-        self.points.refuse_swap(piece, changed)
+        if not stated.by_hand:  # a person may know that the dump read none of them
+            self.points.refuse_swap(piece, changed)
         if len({self._wanted(piece, event, stated.text) for event in piece.events}) > 1:
             # Operations that belong together, and a filter that wants some of them: then each goes alone.
             return [self._filtered(part, stated) for part in separate(piece)]

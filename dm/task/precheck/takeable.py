@@ -160,7 +160,7 @@ class _Collations:
         yield answers.warning(
             f"collations are others at the target, so texts are ordered and compared otherwise: {listed}{collide};"
             " values stay the same",
-            "nothing, if that is wanted; `replacedRows` of query-status counts rows that a load has replaced. For other"
+            "nothing, if that is wanted; a load pauses where one row would replace another (34933, 34922). For other"
             f" collations: {_yaml('collation-map', dict(pairs.keys()))}",
         )
 

@@ -210,6 +210,26 @@ def test_a_rename_to_such_a_name_may_be_skipped(
     follow(dump)
 
 
+def test_a_rename_of_a_table_that_was_made_meanwhile_may_be_executed(
+    upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
+) -> None:
+    """A person knows that the dump read nothing of it; what the table was then, the dump never told."""
+    run(["CREATE TABLE u (id INT PRIMARY KEY)"])
+    dump = Dump(upstream, target, name)
+    dump.load("u")
+    run(["CREATE TABLE made (id INT PRIMARY KEY)", "INSERT INTO made VALUES (1)"])
+    renamed = place(upstream)
+    run(["RENAME TABLE made TO later", "INSERT INTO later VALUES (2)", "DROP TABLE later", "INSERT INTO u VALUES (1)"])
+    dump.finish()
+    subtask = subtask_for(upstream, target, name, task=name)
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "ddl-within-dump"
+    assert "dmctl binlog replace" in error.workaround
+    ask(subtask, "replace", renamed, f"RENAME TABLE {name}.made TO {name}.later")
+    follow(dump)
+
+
 def test_a_name_that_the_dump_read_and_another_table_took_pauses(
     upstream: ThrowawayServer, target: ThrowawayServer, name: str, run: Run
 ) -> None:

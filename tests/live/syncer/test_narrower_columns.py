@@ -114,3 +114,29 @@ def test_what_the_target_makes_of_values_can_be_accepted(
         upstream.execute(f"INSERT INTO {name}.t VALUES {ROW}")
         sync.wait_synced()
     assert target.query(f"SELECT price * 100, name FROM {name}.t") == ((101, "a "),)
+
+
+def test_the_json_of_mariadb_is_not_the_json_of_mysql(
+    mariadb: ThrowawayServer, mysql: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """MySQL takes each text that MariaDB's check admits, and rounds numbers in it without a word."""
+    name = schema(mariadb, mysql)
+    for server in (mariadb, mysql):
+        server.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, j JSON)")
+    subtask = subtask_for(mariadb, mysql, name, task=name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    mariadb.execute(f"INSERT INTO {name}.t VALUES (1, '[12345678901234567890123]')")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "columns-narrower"
+    assert "LONGTEXT with CHECK (json_valid(..))" in error.workaround
+    accepting = subtask.syncer.model_copy(update={"narrower_columns": "accept"})
+    with running_sync(subtask.model_copy(update={"syncer": accepting})) as sync:
+        sync.wait_synced()
+    assert mysql.query(f"SELECT CAST(j AS CHAR) FROM {name}.t") == (("[1.2345678901234568e22]",),)
+    mysql.execute(f"ALTER TABLE {name}.t MODIFY j LONGTEXT CHECK (JSON_VALID(j))")
+    mariadb.execute(f"UPDATE {name}.t SET j = '[12345678901234567890124]'")
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    assert mysql.query(f"SELECT j FROM {name}.t") == (("[12345678901234567890124]",),)

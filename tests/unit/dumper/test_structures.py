@@ -91,3 +91,9 @@ def test_tables_that_take_the_rows(source: str, target: str) -> None:
 )
 def test_tables_that_do_not_take_the_rows_as_they_are(source: str, target: str) -> None:
     assert misfit(parsed(source), parsed(target)) is not None
+
+
+def test_where_the_json_of_mariadb_is_to_become_the_json_of_mysql_it_is_said_what_takes_it() -> None:
+    why = misfit(parsed("`a` longtext CHECK (json_valid(`a`))"), parsed("`a` json"))
+    assert why is not None
+    assert "LONGTEXT with CHECK (json_valid(..))" in why

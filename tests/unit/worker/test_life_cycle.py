@@ -378,6 +378,20 @@ def test_the_daemon_comes_back_to_where_it_was(one: TestHome, how: str) -> None:
     assert one.stage("paused") == ("Paused", "Sync")
 
 
+def test_a_load_is_not_begun_anew_where_its_syncer_has_been_at_work(one: TestHome) -> None:
+    """The target has lost the progress: a load over the rows there would leave those that were deleted since."""
+    one.ok("start-task", one.task(mode="all"))
+    until(lambda: one.trace("t") == ["Dump one", "Load one", "Sync one"])
+    one.kill()
+    one.start()  # the target says that the task begins with its dump
+    until(lambda: one.stage()[0] == "Paused")
+    assert [error["ErrCode"] for error in one.subtask()["result"]["errors"]] == [36939]
+    assert one.trace("t") == ["Dump one", "Load one", "Sync one"]
+    one.ok("stop-task", "t")
+    one.ok("start-task", one.task(mode="all"), "--remove-meta")
+    until(lambda: one.trace("t")[3:] == ["Dump one", "Load one", "Sync one"])
+
+
 def test_sigterm_ends_the_daemon_in_order(one: TestHome) -> None:
     one.ok("start-task", one.task())
     until(lambda: one.trace("t"))

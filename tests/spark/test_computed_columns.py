@@ -1,0 +1,138 @@
+"""Columns that the target computes: what they lose of their expressions is no change of a row that was sent."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Iterator
+from contextlib import closing
+
+import pyarrow
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.sql_file import STRICT_MODE
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.loader.part_writer import PartWriter
+from dm.loader.tally import MOST_WARNINGS, Tally
+from dm.progress.chunks import LoadRun
+from dm.progress.tables import SubtaskKey
+from dm.schema.table import Column
+from tests.spark.conftest import LoadFactory
+from tests.spark.full_load import endpoint
+from tests.testbed.fixtures import SchemaFactory
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+PRICES = (
+    "CREATE TABLE prices (id INT PRIMARY KEY, price DECIMAL(10,2), e ENUM('a', 'b') NOT NULL,"
+    " tax DECIMAL(10,2) AS (price * 0.19) STORED, third DECIMAL(10,2) AS (price / 3) VIRTUAL, KEY (third))"
+)
+COUNT = 1500  # more than a server shows warnings of, unless it is told
+
+
+def filled() -> tuple[str, ...]:
+    rows = ", ".join(f"({number}, {number}.{number % 100:02d}, 'a')" for number in range(COUNT))
+    wrong = "SET sql_mode = ''", "INSERT INTO prices (id, price, e) VALUES (-1, 0.05, 'nothing'), (-2, 0.06, 'a')"
+    return PRICES, f"INSERT INTO prices (id, price, e) VALUES {rows}", *wrong
+
+
+@pytest.fixture(params=["LOAD DATA", "INSERT"])
+def way(request: pytest.FixtureRequest, target: ThrowawayServer) -> Iterator[str]:
+    ((before,),) = target.query("SELECT @@GLOBAL.local_infile")
+    target.execute(f"SET GLOBAL local_infile = {int(request.param == 'LOAD DATA')}")
+    yield str(request.param)
+    target.execute(f"SET GLOBAL local_infile = {before}")
+
+
+def test_digits_that_the_target_computes_away_are_no_changed_values(
+    way: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(upstream, target, *filled())
+    load.dump()
+    load.load()
+    report = load.report()
+    assert report.identical, (way, str(report))
+
+
+@pytest.mark.parametrize("files", ["ours", "of another program"])
+def test_they_are_none_in_sql_files_either(
+    files: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    ours = files == "ours"
+    load = full_load(upstream, target, *filled()[: 4 if ours else 2], dump_format="sql", mode="all" if ours else "load")
+    if ours:
+        load.dump()
+    else:
+        load.directory.mkdir()
+        ((made,),) = [row[1:] for row in upstream.query(f"SHOW CREATE TABLE {load.schema}.prices")]
+        rows = ", ".join(f"({number}, {number}.{number % 100:02d}, 'a')" for number in range(COUNT))
+        (load.directory / f"{load.schema}-schema-create.sql.gz").write_bytes(
+            gzip.compress(f"CREATE DATABASE `{load.schema}` /*!40100 DEFAULT CHARACTER SET utf8mb4 */;\n".encode())
+        )
+        (load.directory / f"{load.schema}.prices-schema.sql.gz").write_bytes(gzip.compress(f"{made};\n".encode()))
+        (load.directory / f"{load.schema}.prices.sql.gz").write_bytes(
+            gzip.compress(f"INSERT INTO `prices` (`id`, `price`, `e`) VALUES {rows};\n".encode())
+        )
+        (load.directory / "metadata").write_text(
+            "Started dump at: 2026-11-21 10:00:00\nSHOW MASTER STATUS:\n\tLog: binlog.000001\n\tPos: 99\n\tGTID:\n\n"
+            "Finished dump at: 2026-11-21 10:00:01\n"
+        )
+    load.load()
+    report = load.report()
+    assert report.identical, str(report)
+
+
+class Lone:
+    """The prices' table alone, and a session that loads it."""
+
+    def __init__(self, target: ThrowawayServer, schema: str) -> None:
+        target.execute(f"USE {schema}", PRICES)
+        self.target = target
+        self.table = TableName(schema, "prices")
+        columns = Column("id", "int"), Column("price", "decimal", 10, 2), Column("e", "enum", members=("a", "b"))
+        self.destination = Destination(self.table, columns, unique=True, local_data=True, computed=("tax", "third"))
+        self.run = LoadRun(SubtaskKey(f"meta_{schema}", "t", "s"), "dump", 1)
+
+    def tally(self, connection: TargetConnection) -> Tally:
+        connection.execute(f"SET SESSION sql_mode = '{STRICT_MODE}'")
+        into = self.destination
+        loaded = tuple(column.name for column in into.columns)
+        return Tally(
+            connection, self.run, self.table, self.table, True, "replace", loaded=loaded, computed=into.computed
+        )
+
+
+@pytest.fixture
+def lone(target: ThrowawayServer, schema: SchemaFactory) -> Lone:
+    return Lone(target, schema(target))
+
+
+def test_a_note_about_a_value_that_was_sent_counts(lone: Lone) -> None:
+    with closing(TargetConnection(endpoint(lone.target))) as connection:
+        tally = lone.tally(connection)
+        head = f"INSERT INTO {lone.table.sql} (id, price, e) VALUES ".encode()
+        tally.insert(head + b"(1, 1.01, 'a'), (2, 2.01, 'b')", 2)
+        with pytest.raises(DMError) as caught:
+            tally.insert(head + b"(3, 1.01, 'a'), (4, 1.005, 'a')", 2)
+    assert caught.value.name == "load-values-changed"
+    assert "'price'" in (caught.value.cause or "")
+
+
+def test_more_rows_than_a_server_counts_notes(way: str, lone: Lone) -> None:
+    """Each note is seen, however many rows a part has."""
+    count = MOST_WARNINGS + 10
+    numbers = pyarrow.array([str(number).encode() for number in range(count)], pyarrow.binary())
+    prices = pyarrow.array([b"1.01"] * count, pyarrow.binary())
+    letters = pyarrow.array([b"a"] * count, pyarrow.binary())
+    batch = pyarrow.record_batch([numbers, prices, letters], names=["id", "price", "e"])
+    with closing(TargetConnection(endpoint(lone.target), local_data=True)) as connection:
+        connection.begin()
+        writer = PartWriter(connection, lone.run, "replace", lone.table, lone.destination, endpoint(lone.target))
+        tally = writer.write(lambda names: [batch.select(list(names))], typed=False)
+        connection.commit()
+    assert (way, tally.rows) == (way, count)
+    found = lone.target.query(f"SELECT COUNT(*), MIN(tax), MAX(third) FROM {lone.table.sql}")
+    assert [tuple(map(str, row)) for row in found] == [(str(count), "0.19", "0.34")]
