@@ -23,7 +23,7 @@ from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
 from dm.syncer.stream.until import Until
 from dm.task.final_place import FinalPlace
-from dm.task.precheck.result import CheckResult, summary
+from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.until import AskedEnd, is_time
@@ -310,7 +310,8 @@ class Operations:
         work = self._supervisor.home.work / config.name
         for source in sources:
             results += directories(config.subtask(source), work, relays[source], first)
-        return results
+        there = self._loop.call(lambda: config.name in self._supervisor.tasks)
+        return results if there else [of_no_task(result) for result in results]
 
     @contextmanager
     def _holding(self, config: TaskConfig, sources: Sequence[str]) -> Iterator[Mapping[str, Path]]:

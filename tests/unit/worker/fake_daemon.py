@@ -56,7 +56,8 @@ def check(_config: TaskConfig, sources: Sequence[str], *, anew: bool = False) ->
     failing = answers().get("failing_check")
     results = [CheckResult("version", f"source {source}", "success", "MySQL 9.7") for source in sources]
     if failing:
-        results.append(CheckResult(failing, "source one", "failure", "it is off", "SET GLOBAL it = ON"))
+        way_out = answers().get("way_out", "SET GLOBAL it = ON")
+        results.append(CheckResult(failing, "source one", "failure", "it is off", way_out))
     return results
 
 
