@@ -69,7 +69,7 @@ class Check(Protocol):
 class Servers:
     """What the verbs ask of database servers."""
 
-    verify_source: Callable[[SourceConfig], None]  # raises when the source can't be what its file says
+    verify_source: Callable[[SourceConfig], list[str]]  # gives warnings; raises when the file can't be right
     check: Check
     forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
     place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
@@ -154,8 +154,9 @@ class Operations:
                 raise DMError("source-exists", source=config.source_id)
             configs[config.source_id], by_name[config.source_id] = config, file
         self._loop.call(lambda: self._may_put(configs, new=new))
+        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
         for name, config in configs.items():
-            self._servers.verify_source(config)
+            warnings += self._servers.verify_source(config)
             if config.enable_relay or config.relay_dir:
                 source = Source(by_name[name], config)
                 demand_relay_directory(name, self._supervisor.relay_directory(name, source))
@@ -169,7 +170,6 @@ class Operations:
                 self._supervisor.add_source(name, Source(by_name[name], config))
             return [source_line(self._supervisor, name) for name in configs]
 
-        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
         return {"result": True, "msg": "", "sources": self._loop.call(put), "warnings": warnings}
 
     def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:

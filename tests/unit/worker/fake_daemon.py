@@ -42,9 +42,10 @@ def first_unit(config: SubtaskConfig) -> UnitName | None:
     return named.get(config.task, UNITS_OF_MODE[config.mode][0])
 
 
-def verify_source(config: SourceConfig) -> None:
+def verify_source(config: SourceConfig) -> list[str]:
     if "verify_source" in answers():
         raise DMError("access-denied", role="upstream", address=config.endpoint.address, user=config.endpoint.user)
+    return []
 
 
 def demand_readable(config: SubtaskConfig) -> None:
