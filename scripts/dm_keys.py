@@ -123,6 +123,7 @@ INSTANCE: Final[Mapping[str, Values]] = {
         None,
         {"binlog-name": "mysql-bin.000001", "binlog-pos": 4, "binlog-gtid": ""},
         {"binlog-name": "mysql-bin.000001", "binlog-pos": 0, "binlog-gtid": f"{UUID}:0"},
+        {"binlog-name": "", "binlog-pos": 0, "binlog-gtid": ""},
     ],
     "filter-rules": [[]],
     "column-mapping-rules": [[]],

@@ -82,7 +82,10 @@ class Instance(Section):
 
     place: ClassVar = "under `mysql-instances`"
     unset_values: ClassVar = {"mydumper-thread": ("",), "loader-thread": ("",), "syncer-thread": ("",)}
-    renamed: ClassVar = {"black-white-list": "block-allow-list"}
+    renamed: ClassVar = {
+        "black-white-list": "block-allow-list",
+        "continuous-validator-config-name": "validator-config-name",
+    }
     refused: ClassVar = {"column-mapping-rules": "use routes, or change the rows at the source"}
     refused_kinds: ClassVar = {"column-mapping-rules": "config-column-mapping"}
 

@@ -130,7 +130,6 @@ TASK_CASES = [
     ("mysql-instances: [mysql-01]", "mysql-instances[0]", 20911),
     ("mysql-instances: [{source-id: mysql-1}]", "mysql-instances[0].source-id", 20031),
     ("mysql-instances: [{source-id: mysql-01}, {source-id: mysql-01}]", "mysql-instances[1].source-id", 20014),
-    ("mysql-instances: [{source-id: mysql-01, meta: {binlog-pos: 4}}]", "mysql-instances[0].meta", 20011),
     (
         "mysql-instances: [{source-id: mysql-01, column-mapping-rules: [a]}]",
         "mysql-instances[0].column-mapping-rules",
