@@ -114,6 +114,7 @@ TASK: Final[Mapping[str, Values]] = {
     "clean-dump-file": [True, False],
     "ansi-quotes": [False, True],
     "remove-meta": [False, True],
+    "tidb": [{"backend": "tidb"}],
     "experimental": [{"async-checkpoint-flush": False}, {"async-checkpoint-flush": True}],
 }  # fmt: skip
 
@@ -141,6 +142,7 @@ INSTANCE: Final[Mapping[str, Values]] = {
     "syncer": [None],
     "syncer-thread": [0, 16],
     "validator-config-name": [""],
+    "continuous-validator-config-name": [""],
 }
 
 MYDUMPER: Final[Mapping[str, Values]] = {
@@ -200,7 +202,7 @@ VALIDATOR: Final[Mapping[str, Values]] = {
     "validate-interval": ["10s", "0s"],
     "check-interval": ["5s", "0s"],
     "row-error-delay": ["30m0s", "30m"],
-    "meta-flush-interval": ["5m0s", "5m"],
+    "meta-flush-interval": ["5m0s", "5m", "1ns"],
     "batch-query-size": [100, 0],
     "max-pending-row-size": ["500m", ""],
     "max-pending-row-count": [NO_LIMIT, 0],

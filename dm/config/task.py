@@ -127,6 +127,7 @@ class TaskConfig(Section):
         "enable-heartbeat": "leave it out: lag is measured without it",
         "heartbeat-update-interval": "leave it out",
         "heartbeat-report-interval": "leave it out",
+        "tidb": "leave it out: rows are loaded as `import-mode` of `loaders` says",
     }
     renamed: ClassVar = {"black-white-list": "block-allow-list"}
     refused: ClassVar = {"column-mappings": "use routes, or change the rows at the source"}

@@ -136,6 +136,16 @@ def test_a_start_that_a_mode_uses_is(meta: str) -> None:
     assert problem.code in (20011, 20912)
 
 
+def test_keys_that_dm_had_for_a_while_are_deprecated() -> None:
+    more = (
+        "    continuous-validator-config-name: v\nvalidators: {v: {meta-flush-interval: 1ns}}\ntidb: {backend: tidb}\n"
+    )
+    (warning,) = task(TASK + more).warnings
+    assert warning.code == 20940
+    assert "`continuous-validator-config-name` (line 10: use `validator-config-name`)" in str(warning)
+    assert "`tidb` (line 12)" in str(warning)
+
+
 def test_a_gtid_set_may_say_that_nothing_is_there_yet() -> None:
     uuid = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
     meta = f"    meta: {{binlog-gtid: '{uuid}:0'}}\n"
