@@ -32,7 +32,7 @@ class Task:
     name: str
 
     def start(self, mode: str = "incremental") -> None:
-        self.home.ok("start-task", self.home.task(self.name, mode))
+        self.home.tried("start-task", self.home.task(self.name, mode))
 
     def binlog(self, verb: str, *words: str) -> Dmctl:
         return self.home.said("binlog", verb, self.name, *words)
