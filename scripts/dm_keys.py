@@ -114,6 +114,7 @@ TASK: Final[Mapping[str, Values]] = {
     "clean-dump-file": [True, False],
     "ansi-quotes": [False, True],
     "remove-meta": [False, True],
+    "tidb": [{"backend": "tidb"}],
     "experimental": [{"async-checkpoint-flush": False}, {"async-checkpoint-flush": True}],
 }  # fmt: skip
 
@@ -123,6 +124,7 @@ INSTANCE: Final[Mapping[str, Values]] = {
         None,
         {"binlog-name": "mysql-bin.000001", "binlog-pos": 4, "binlog-gtid": ""},
         {"binlog-name": "mysql-bin.000001", "binlog-pos": 0, "binlog-gtid": f"{UUID}:0"},
+        {"binlog-name": "", "binlog-pos": 0, "binlog-gtid": ""},
     ],
     "filter-rules": [[]],
     "column-mapping-rules": [[]],
@@ -140,6 +142,7 @@ INSTANCE: Final[Mapping[str, Values]] = {
     "syncer": [None],
     "syncer-thread": [0, 16],
     "validator-config-name": [""],
+    "continuous-validator-config-name": [""],
 }
 
 MYDUMPER: Final[Mapping[str, Values]] = {
@@ -153,7 +156,7 @@ MYDUMPER: Final[Mapping[str, Values]] = {
     "extra-args": [
         "", "--consistency none", "--consistency auto", "--consistency flush", "--consistency lock", "--no-locks",
         "--statement-size=100", "-t 16 -r 64", "--no-views --escape-backslash", "--tidb-mem-quota-query 1",
-        "-B test -T t1,t2",
+        "-B test", "-T test.t1,test.t2", "-f test.* -f !test.log", "-B test -T t1,t2",
     ],
 }  # fmt: skip
 
@@ -199,7 +202,7 @@ VALIDATOR: Final[Mapping[str, Values]] = {
     "validate-interval": ["10s", "0s"],
     "check-interval": ["5s", "0s"],
     "row-error-delay": ["30m0s", "30m"],
-    "meta-flush-interval": ["5m0s", "5m"],
+    "meta-flush-interval": ["5m0s", "5m", "1ns"],
     "batch-query-size": [100, 0],
     "max-pending-row-size": ["500m", ""],
     "max-pending-row-count": [NO_LIMIT, 0],

@@ -357,9 +357,10 @@ CHAPTERS: Final = (
             " Parquet files cuts its statements by itself",
             "rows": "rows of a chunk",
             "where": "a condition in SQL for all tables",
-            "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`, `lock`), and the keys above"
-            " as options. Tables are chosen by `block-allow-list` only. Options that DM does not give to"
-            " dumpling have no effect, which a warning says",
+            "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`, `lock`), the keys above as"
+            " options, and `-B`, `-T`, `-f`, which choose tables as in DM: in `full` and `dump`, and in `all` where"
+            " they choose what `block-allow-list` chooses. Options that DM does not give to dumpling have no effect,"
+            " which a warning says",
         },
         {"chunk-filesize": "`64M`", "extra-args": "consistency `auto`: `none` for a task that syncs, else `flush`"},
     ),

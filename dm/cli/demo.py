@@ -23,7 +23,9 @@ from typing import Any
 
 from dm.cli import output
 from dm.cli.client import Client, Refused, read_config_file
+from dm.clock import SystemClock
 from dm.demo.compare import Report, compare, pair_tables
+from dm.demo.patience import Patience, sight_of
 from dm.demo.servers import ThrowawayServer
 from dm.demo.shop import Shop, load_all
 from dm.demo.workload import Tally, Writer
@@ -35,7 +37,7 @@ TASK = "demo"
 SOURCES = ("shop-1", "shop-2")
 POLL_SECONDS = 0.25
 LINE_SECONDS = 1.0
-PATIENCE_SECONDS = 300.0
+PATIENCE_SECONDS = 300.0  # without anything new
 
 
 @dataclass
@@ -170,9 +172,10 @@ class Demo:
 
     def _follow(self, until: Callable[[Mapping[str, Any]], bool], what: str) -> Mapping[str, Any]:
         """Show the progress until the condition holds; raises DMError for an error that only a person can mend."""
-        began = time.monotonic()
+        patience = Patience(PATIENCE_SECONDS, SystemClock())
         while True:
             status = self._status()
+            patience.see(sight_of(status))
             for sync in _syncs(status):
                 self.summary.worst_lag = max(self.summary.worst_lag, float(sync.get("secondsBehindMaster") or 0))
             if until(status):
@@ -180,10 +183,9 @@ class Demo:
             if time.monotonic() - self._last_line >= LINE_SECONDS:
                 self._last_line = time.monotonic()
                 output.print_line(_line(status, sum(writer.tally.transactions for writer in self._writers)))
-            waited = time.monotonic() - began
-            if waited > PATIENCE_SECONDS or any(_given_up(subtask) for subtask in _subtasks(status)):
+            if patience.over or any(_given_up(subtask) for subtask in _subtasks(status)):
                 output.status_table(dict(status))
-                raise DMError("demo-stuck", what=what, seconds=int(waited), log=self.home / "log")
+                raise DMError("demo-stuck", what=what, seconds=int(patience.idle), log=self.home / "log")
             time.sleep(POLL_SECONDS)
 
     def _compare(self) -> bool:
@@ -210,8 +212,8 @@ class Demo:
         output.print_line(f"try: export DM_HOME={self.home}; dmctl query-status {TASK}; dmctl pause-task {TASK};")
         output.print_line(f"     dmctl resume-task {TASK}; dmctl stop-task {TASK}; dmctl shutdown")
 
-    def close(self) -> None:
-        """End everything this run started and delete its files."""
+    def close(self, *, keep_logs: bool) -> None:
+        """End everything this run started; delete its files, or all but those that tell what went wrong."""
         for writer in self._writers:
             writer.stop()
         if self.client.running():
@@ -220,8 +222,11 @@ class Demo:
             while _alive(pid) and time.monotonic() < deadline:
                 time.sleep(0.05)
         for server in (*self.upstreams, self.target):
-            server.destroy()
-        shutil.rmtree(self._directory, ignore_errors=True)
+            server.leave_log() if keep_logs else server.destroy()
+        if keep_logs:
+            output.say(f"the demo failed; its files are kept in {self._directory}, the logs of dm in {self.home}/log")
+        else:
+            shutil.rmtree(self._directory, ignore_errors=True)
 
 
 def example() -> str:
@@ -311,31 +316,37 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     began = time.monotonic()
     directory = Path(tempfile.mkdtemp(prefix="dm-demo-"))
-    demo = Demo(
-        directory,
-        flavor=options.flavor,
-        rows=options.rows,
-        rate=options.rate,
-        seed=options.seed,
-        seconds=options.seconds,
-    )
-    kept = False
     try:
-        identical = demo.run()
+        demo = Demo(
+            directory,
+            flavor=options.flavor,
+            rows=options.rows,
+            rate=options.rate,
+            seed=options.seed,
+            seconds=options.seconds,
+        )
+    except DMError:  # no server is installed
+        directory.rmdir()
+        raise
+    running = failed = False
+    try:
+        failed = not demo.run()
         _print_summary(demo.summary, time.monotonic() - began)
         if options.keep:
             demo.leave_running()
-            kept = True
-        return 0 if identical else 1
+            running = True
+        return 1 if failed else 0
     except Refused as refused:
+        failed = True
         output.print_error(refused.report)
         return 1
     except DMError as error:
+        failed = True
         output.print_error(error.report())
         return 1
     except KeyboardInterrupt:
         print("interrupted; ending the servers", file=sys.stderr)  # noqa: T201  the one line after ^C
         return 130
     finally:
-        if not kept:
-            demo.close()
+        if not running:
+            demo.close(keep_logs=failed)

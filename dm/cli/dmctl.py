@@ -249,6 +249,7 @@ def start_task(
     answer = client.post("/api/v1/tasks", body)
     if as_json(output):
         printer.print_json(answer)
+        _demand_begun(answer, output)
         return
     _warn(answer)
     for result in answer["checkResult"]["results"]:
@@ -258,6 +259,7 @@ def start_task(
         printer.say(f"source {name} begins at {position}")
     printer.stages_table(answer)
     if not follow:
+        _demand_begun(answer, output)
         printer.print_line(f"follow it with `dmctl query-status {answer['taskName']}`")
     elif not following.follow(lambda: client.get(f"{of_task(answer['taskName'])}/status", source=source or [])):
         raise typer.Exit(FAILED)
@@ -291,7 +293,7 @@ def resume_task(
     _demand_text(output, follow=follow)
     if follow and task is None:
         raise DMError("usage", problem="--follow is for one task", hint="dmctl resume-task <task> --follow")
-    _operate("resume", task, source, output, addr)
+    _operate("resume", task, source, output, addr, follow=follow)
     client = client_of(addr)
     if (
         follow
@@ -403,6 +405,8 @@ def _operate(
     chosen: Format | None,
     addr: str | None,
     show: Callable[[Mapping[str, Any]], None] = printer.stages_table,
+    *,
+    follow: bool = False,
 ) -> None:
     client = client_of(addr)
     if task is None:
@@ -414,6 +418,16 @@ def _operate(
         printer.print_json(answer)
     else:
         show(answer)
+    if not follow:  # which tells the errors, and how it ends
+        _demand_begun(answer, chosen)
+
+
+def _demand_begun(answer: Mapping[str, Any], chosen: Format | None) -> None:
+    """Fail where a subtask that was to work does not, and say why."""
+    if not as_json(chosen):
+        printer.not_at_work(answer)
+    if not all(source["result"] for source in answer["sources"]):
+        raise typer.Exit(FAILED)
 
 
 def _operate_all(verb: str, client: Client, sources: Sequence[str], json: bool) -> None:
@@ -424,13 +438,17 @@ def _operate_all(verb: str, client: Client, sources: Sequence[str], json: bool) 
             answers.append(client.post(f"{of_task(task)}/{verb}", {"sources": there}))
         except Refused as refused:
             answers.append({**refused.answer, "taskName": task})
-    done = all(answer["result"] for answer in answers)
+    done = all(one["result"] for answer in answers for one in (answer, *answer.get("sources", ())))
     if json:
         printer.print_json({"result": done, "msg": "", "tasks": answers})
     elif not answers:
         printer.print_line(f"no tasks on {', '.join(sources)}")
     for answer in () if json else answers:
-        printer.stages_table(answer) if answer["result"] else printer.print_error(answer["error"])
+        if answer["result"]:
+            printer.stages_table(answer)
+            printer.not_at_work(answer)
+        else:
+            printer.print_error(answer["error"])
     if not done:
         raise typer.Exit(FAILED)
 

@@ -18,6 +18,8 @@ _STRUCTURE_ACTIONS: Final = {"get": "list", "set": "update", "remove": "delete"}
 _SOURCE: Final = ("-s", "--source")
 _WITH_VALUE: Final = (*_SOURCE, "-b", "--binlog-pos", "-o", "--output", "--addr")
 
+_DMS_ADDRESS: Final = "--master-addr"
+
 _ONE_DAEMON = "there is one dm-worker per user and machine and no cluster"
 _NO_LOCKS = (
     "a DDL that is in effect at the target counts as done, so there are no locks; see `dmctl query-status <task>`"
@@ -57,12 +59,22 @@ class Verbs(PlainGroup):
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
         """Begin with what holds for all verbs, which in DM may also stand behind one."""
+        address, args = _apart(args, (_DMS_ADDRESS,))
+        if address:
+            printer.say(f"`{_DMS_ADDRESS}` is DM's: this is `--addr`, which names a dm-worker")
+            address = [word.replace(_DMS_ADDRESS, "--addr", 1).replace("http://", "", 1) for word in address]
         first, others = _apart(args, ("--rpc-timeout",))
-        return super().parse_args(ctx, [*first, *others])
+        return super().parse_args(ctx, [*address, *first, *others])
 
     def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Find the verb; an older name becomes the present one, and that is said."""
         verb = args[0] if args else ""
+        if verb == "help" and not ctx.resilient_parsing:
+            if not args[1:]:
+                printer.print_line(ctx.get_help())
+                ctx.exit()
+            args = [*args[1:], "--help"]
+            verb = args[0]
         if verb not in self.commands and not ctx.resilient_parsing:
             if verb in INSTEAD:
                 raise DMError("usage", problem=f"`{verb}` of DM is not there", hint=INSTEAD[verb])

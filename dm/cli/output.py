@@ -237,6 +237,15 @@ def stages_table(answer: Answer) -> None:
     table("", ("task", "source", "stage"), rows)
 
 
+def not_at_work(answer: Answer) -> None:
+    """Which subtasks that were set to work are not, why, and whether they will try again."""
+    for source in answer["sources"]:
+        if not source["result"]:
+            print_error(source["error"]) if "error" in source else say(source["msg"])
+        if source.get("detail"):
+            say(f"{answer['taskName']} on {source['source']}: {source['detail']}")
+
+
 def refusals(answer: Answer) -> None:
     """Which sources did not do what the others did."""
     for source in answer["sources"]:

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, ClassVar, Literal, get_args
 
-from dm.config.document import Scalar, YamlMap
+from dm.config.document import Scalar, YamlList, YamlMap
 from dm.config.problem import did_you_mean
 from dm.config.scalar import Text, byte_size, one_of, size, whole
 from dm.config.section import LoadContext, Section, read_section
+from dm.config.selection import BlockAllowList
 
 Consistency = Literal["auto", "none", "flush", "lock"]
 
 MEGABYTE = 1 << 20
 
-_SELECT = "choose tables with `block-allow-list`"
 _TIDB = "it is for TiDB sources only"
 _TLS = "use `security` of the source's `from`"
 # dumpling's options that `extra-args` may hold: long name -> what it becomes here (a key), or why it is not possible.
@@ -27,12 +28,16 @@ _KEYS = {
     "where": "where",
     "consistency": "consistency",
 }
-_SHORT = {"t": "threads", "F": "filesize", "s": "statement-size", "r": "rows"}
-_SWITCHES = {"no-views", "W", "escape-backslash", "transactional-consistency", "no-locks"}
-_REFUSED = {
-    "database": _SELECT, "B": _SELECT, "tables-list": _SELECT, "T": _SELECT, "filter": _SELECT, "f": _SELECT,
-    "snapshot": _TIDB, "ca": _TLS, "cert": _TLS, "key": _TLS,
+_SHORT = {
+    "t": "threads", "F": "filesize", "s": "statement-size", "r": "rows", "B": "database", "T": "tables-list",
+    "f": "filter",
 }  # fmt: skip
+_SWITCHES = {"no-views", "W", "escape-backslash", "transactional-consistency", "no-locks"}
+_REFUSED = {"snapshot": _TIDB, "ca": _TLS, "cert": _TLS, "key": _TLS}
+# Options that choose tables, each with the field that gathers what it says; a repeated one adds.
+_CHOICES = {"database": "databases", "tables-list": "tables", "filter": "table-filters"}
+# One pattern of dumpling's table filter, `[!]schema.table` with `*`, `?` and `[a-z]`; not its regular expressions.
+_FILTER = re.compile(r"!?[^./\\`'\"!@#]+\.[^./\\`'\"!@#]+")
 
 
 class DumperConfig(Section):
@@ -54,7 +59,11 @@ class DumperConfig(Section):
     statement_size: Annotated[int, whole(1)] = 1_000_000  # bytes of one INSERT of an SQL file
     rows: Annotated[int, whole(1)] = 200_000  # of a chunk
     where: Text = ""
-    consistency: Annotated[Consistency, one_of(Consistency)] = "auto"  # from `extra-args`; auto: by the task's mode
+    # From `extra-args`; auto: by the task's mode.
+    consistency: Annotated[Consistency, one_of(Consistency)] = "auto"
+    databases: tuple[Text, ...] = ()
+    tables: tuple[Text, ...] = ()
+    table_filters: tuple[Text, ...] = ()
 
     def of_one_moment(self, mode: str, on_duplicate: str) -> bool:
         """Whether all rows must be of one moment: nobody corrects them later, or a duplicate is an error."""
@@ -64,8 +73,24 @@ class DumperConfig(Section):
 
     @classmethod
     def file_keys(cls) -> list[str]:
-        """DM's keys: consistency comes in `extra-args`."""
-        return [*(key for key in super().file_keys() if key != "consistency"), "extra-args"]
+        """DM's keys: consistency and chosen tables come in `extra-args`."""
+        return [*(key for key in super().file_keys() if key not in ("consistency", *_CHOICES.values())), "extra-args"]
+
+    @property
+    def chooses(self) -> bool:
+        """Whether the dump may have other tables than the lists say."""
+        return bool(self.databases or self.tables or self.table_filters)
+
+    def chooses_as(self, lists: BlockAllowList) -> bool:
+        """Whether it is certain, from names alone, that the dump has the tables of the lists and no others."""
+        schemas, databases = _folded(lists.do_dbs), _folded(self.databases)
+        if not self.chooses:
+            return True
+        if self.table_filters or not schemas or (databases and not schemas <= databases):
+            return False
+        listed = _folded(f"{table.db_name}.{table.tbl_name}" for table in lists.do_tables)
+        chosen = _folded(self.tables)
+        return not chosen or (chosen == listed and {name.split(".", 1)[0] for name in chosen} <= schemas)
 
     @classmethod
     def prepare(cls, data: YamlMap, context: LoadContext) -> None:
@@ -81,6 +106,10 @@ class DumperConfig(Section):
         elif extra is not None:
             mark, path = data.mark_of("extra-args"), data.path_of("extra-args")
             context.report.add("config-wrong-type", mark, path, found="mapping or list", expected="a text of options")
+
+
+def _folded(names: Iterable[str]) -> set[str]:
+    return {name.lower() for name in names}
 
 
 def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
@@ -124,6 +153,11 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
                 problem(f"`{name}` without a value", "")
             else:
                 _take(name, value, data, extra, problem)
+        elif name in _CHOICES:
+            _choose(name, value if equals else "", data, extra, problem)
+    if "tables" in data and "table-filters" in data:
+        problem("`-T` together with `-f`", "", "one of the two")
+        del data["tables"], data["table-filters"]
 
 
 def _take(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable[..., None]) -> None:
@@ -136,6 +170,25 @@ def _take(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable
         problem(f"{name} `{value}`", "", "a whole number from 0")
     else:
         _set(data, extra, _KEYS[name], value)
+
+
+def _choose(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable[..., None]) -> None:
+    """Add what one of the options that choose tables says; commas part names, not patterns."""
+    key = _CHOICES[name]
+    for one in [value] if name == "filter" else value.split(","):
+        if not one:
+            problem(f"`{name}` without a value", "")
+        elif name == "tables-list" and "." not in one:
+            problem(f"`-T {one}`", "", "tables with their schemas, as `shop.orders`")
+        elif name == "filter" and not _FILTER.fullmatch(one):
+            expected = "a pattern such as `shop.*` or `!shop.log_*`"
+            problem(f"`-f {one}`", "choose tables with `block-allow-list`", expected)
+        else:
+            gathered = data.get(key)
+            if not isinstance(gathered, YamlList):
+                gathered = data[key] = YamlList(extra.mark, extra.path)
+                data.key_marks[key] = extra.mark
+            gathered.append(Scalar(one, True, extra.mark, extra.path))
 
 
 def _set(data: YamlMap, extra: Scalar, key: str, value: str) -> None:

@@ -31,7 +31,12 @@ _KINDS = (
     _Kind("mydumpers", ("mydumper-config-name",), "config-dumper-unknown", what="mydumper configuration"),
     _Kind("loaders", ("loader-config-name",), "config-loader-unknown", what="loader configuration"),
     _Kind("syncers", ("syncer-config-name",), "config-syncer-unknown", what="syncer configuration"),
-    _Kind("validators", ("validator-config-name",), "config-validator-unknown", what="validator configuration"),
+    _Kind(
+        "validators",
+        ("validator-config-name", "continuous-validator-config-name"),
+        "config-validator-unknown",
+        what="validator configuration",
+    ),
 )
 _OLD_SECTIONS = {"block-allow-list": "black-white-list"}
 

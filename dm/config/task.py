@@ -82,7 +82,10 @@ class Instance(Section):
 
     place: ClassVar = "under `mysql-instances`"
     unset_values: ClassVar = {"mydumper-thread": ("",), "loader-thread": ("",), "syncer-thread": ("",)}
-    renamed: ClassVar = {"black-white-list": "block-allow-list"}
+    renamed: ClassVar = {
+        "black-white-list": "block-allow-list",
+        "continuous-validator-config-name": "validator-config-name",
+    }
     refused: ClassVar = {"column-mapping-rules": "use routes, or change the rows at the source"}
     refused_kinds: ClassVar = {"column-mapping-rules": "config-column-mapping"}
 
@@ -124,6 +127,7 @@ class TaskConfig(Section):
         "enable-heartbeat": "leave it out: lag is measured without it",
         "heartbeat-update-interval": "leave it out",
         "heartbeat-report-interval": "leave it out",
+        "tidb": "leave it out: rows are loaded as `import-mode` of `loaders` says",
     }
     renamed: ClassVar = {"black-white-list": "block-allow-list"}
     refused: ClassVar = {"column-mappings": "use routes, or change the rows at the source"}
@@ -173,6 +177,8 @@ class TaskConfig(Section):
         yield from charset_changes(self.collation_map)
         if self.spark.dump_files == "none":
             yield from self._check_streaming()
+        if self.task_mode == "all" and not all(map(self._dumps_what_is_followed, self.mysql_instances)):
+            yield Issue("config-dump-narrowed", "task-mode")
         if self.online_ddl_scheme:
             if self.online_ddl_scheme not in ("gh-ost", "pt"):
                 value = {"value": repr(self.online_ddl_scheme[:60])}
@@ -217,6 +223,10 @@ class TaskConfig(Section):
             elif self.dumper_of(instance).of_one_moment(self.task_mode, on_duplicate):
                 hint = "use `--consistency none` in `extra-args` of `mydumpers`"
                 yield Issue("config-refused-value", "spark", "`dump-files: all`", hint, details=value)
+
+    def _dumps_what_is_followed(self, instance: Instance) -> bool:
+        lists = self.block_allow_list.get(instance.block_allow_list) or BlockAllowList()
+        return self.dumper_of(instance).chooses_as(lists)
 
     @property
     def foreign_key_checks(self) -> bool:

@@ -27,10 +27,10 @@ class ValidatorConfig(Section):
 
     mode: Annotated[ValidationMode, one_of(ValidationMode, "config-validation-mode")] = "none"
     worker_count: Annotated[int, whole(1, 1024)] = 4
-    validate_interval: Annotated[float, duration(0.001)] = 10.0  # seconds
-    check_interval: Annotated[float, duration(0.001)] = 5.0
+    validate_interval: Annotated[float, duration(1e-9)] = 10.0  # seconds
+    check_interval: Annotated[float, duration(1e-9)] = 5.0
     row_error_delay: Annotated[float, duration()] = 1800.0
-    meta_flush_interval: Annotated[float, duration(0.001)] = 300.0
+    meta_flush_interval: Annotated[float, duration(1e-9)] = 300.0
     batch_query_size: Annotated[int, whole(1)] = 100
     max_pending_row_size: Annotated[int, size()] = 500 << 20  # bytes
     max_pending_row_count: Annotated[int, whole(1)] = (1 << 31) - 1

@@ -183,6 +183,12 @@ class ThrowawayServer(PrivateServer):
         )
         self._frozen = False
 
+    def leave_log(self) -> None:
+        """Kill the server and delete its data; its log stays."""
+        self.kill()
+        for files in (self.data, self._temporary, self._sockets):
+            shutil.rmtree(files, ignore_errors=True)
+
     def destroy(self) -> None:
         """Kill the server and delete all its files."""
         super().destroy()

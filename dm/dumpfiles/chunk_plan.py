@@ -15,6 +15,8 @@ column sorts: characters in the column's own character set (`_gbk x'..'`: the co
 collation), numbers as they are, FLOAT as the double that it is, dates as text.
 
 A table without a key to walk (none, or only keys of types whose order can't be written that way) is one chunk.
+
+`dm.dumper.table_planner` walks the keys with it.
 """
 
 from __future__ import annotations

@@ -50,6 +50,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "mysqlbinlog shows as `# at`",
     ),
     ErrorKind(
+        "failing-event-under-way", 36954, "sync-unit", "internal", "low",
+        "task {task} was resumed on source {source}, and the event at {place} is being applied now",
+        "`dmctl query-status {task}` shows how it goes: if it fails again, give this command again",
+    ),
+    ErrorKind(
         "task-not-syncing", 40056, "dm-worker", "internal", "medium",
         "such operation is only available for the Sync unit, but subtask {task} on source {source} is in unit {unit}",
         "wait until the load is finished; `dmctl query-status {task}` shows it",

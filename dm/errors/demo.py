@@ -15,7 +15,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "demo-stuck", 11912, "functional", "internal", "high",
-        "the demo waited {seconds} s for one step: {what}",
+        "the demo is stuck in one step: {what}; nothing new for {seconds} s",
         "the status above and the logs in {log} tell why",
     ),
 )  # fmt: skip

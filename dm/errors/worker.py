@@ -20,6 +20,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "correct `flavor`, or leave it out",
     ),
     ErrorKind(
+        "source-relay-impossible", 26901, "task-check", "upstream", "medium",
+        "source {source} has `enable-relay: true`, but its binlog can't be pulled: {findings}",
+        "{fixes}",
+    ),
+    ErrorKind(
         "host-died", 40900, "dm-worker", "internal", "medium",
         "the process of {host} ended unexpectedly ({how})",
         "the task continues by itself from the stored progress; the log of the process is {log}",

@@ -8,13 +8,14 @@ target and may still commit.
 
 What is stored, all of it on the target, in the meta schema, per task and source:
 
-    worker rows      one per lane (control, ddl, keyless, atomic, worker-00..): epoch, batch number, highest position
+    worker rows      one per lane (control, ddl, atomic, worker-00.., and `keyless` for the ordered lane): epoch,
+                     batch number, highest position
     checkpoint       DM's table: the global point L, the bound B (`exit_safe_*`), points and structures per table
     ordered tables   which target tables are changed in the source's order, and since when (`ordered_tables.py`)
     undone changes   what the last run was given and surely did not do (`undone.py`)
     operators        what a person wants done with single events
     DDL intent       the piece about to be executed, with the structure before and the one expected after
-    chunk records    which chunks of a full load are in (`chunks.py`)
+    part records     which parts of a full load are in (`chunks.py`)
 
 Invariants.
 
@@ -31,12 +32,11 @@ I4  From L until what is processed covers B, changes of keyed tables are applied
     of (L, B] in order of keys ends in the state at B, whatever subset of it was already there. A row touched in the
     window ends with its last image; a row not touched was never wrong. Outside the window every statement must match
     exactly the rows it names, or the task pauses.
-I5  One lane, `keyless` (the ordered lane), applies tables without a usable key in source order; its row holds the
-    exact position. A restart skips their changes at or below that position. That is exactly once, so safe mode does
-    not concern them. Tables that are merged with such a table use this lane, too, as soon as the run sees it, after
-    a barrier. The switch point of a target table is stored first (`ordered_tables.py`). So a replay skips the
-    changes before it, which are done, and never changes a table in order if an earlier run may have changed its
-    rows by a key.
+I5  The ordered lane applies tables without a usable key in source order; its row holds the exact position. A restart
+    skips their changes at or below that position. That is exactly once, so safe mode does not concern them. Tables
+    that are merged with such a table use this lane, too, as soon as the run sees it, after a barrier. The switch point
+    of a target table is stored first (`ordered_tables.py`). So a replay skips the changes before it, which are done,
+    and never changes a table in order if an earlier run may have changed its rows by a key.
 I6  DDL is a barrier: all lanes are drained, then for each piece an intent is stored, then the piece is executed. The
     first intent commits with the L before its statement. The next intent, or the checkpoint after the whole statement,
     says that the piece is done. That checkpoint may wait for the first intent of the next statement and commit with
@@ -55,8 +55,8 @@ I8  What an event stands for (its own statements, none, others: `operators.py`) 
     intent of its event. The record that statements were injected before an event is stored with the structures they
     left.
 I9  With `atomic-transactions` one lane, `atomic`, applies everything in source order, in transactions made of whole
-    transactions of the source. So its row is exact for all tables, as the keyless lane's is for keyless ones. What is
-    at or below it is skipped, and nothing is replayed that readers of the target have seen already. B and the keyless
+    transactions of the source. So its row is exact for all tables, as the ordered lane's is for keyless ones. What is
+    at or below it is skipped, and nothing is replayed that readers of the target have seen already. B and the ordered
     lane's row still cover what other runs, with several lanes, did beyond L. If such runs come later, they count this
     lane's row as a part of both, and skip what is at or below it, too: an unfinished replay would leave rows behind
     what this row says.

@@ -5,7 +5,7 @@ that says how far they got is kept:
 
 - B becomes the old L joined with the old B (each start joins the lanes' rows with it), so keyed tables are in safe mode
   until they are past it.
-- The row of the keyless lane, which is exact, becomes the old L if that is further. So does the record of ordered
+- The row of the ordered lane, which is exact, becomes the old L if that is further. So does the record of ordered
   tables.
 - What a run with whole transactions has done beyond the old L is added to both, and its lane's row is emptied: keyed
   tables are replayed.

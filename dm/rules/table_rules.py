@@ -9,6 +9,7 @@ from dm.config.expression import ExpressionFilter
 from dm.config.subtask import SubtaskConfig
 from dm.ident import TableName
 from dm.rules.block_allow import TableSelection
+from dm.rules.dump_selection import DumpSelection
 from dm.rules.event_filter import EventFilter, Verdict
 from dm.rules.online_tables import OnlineTables
 from dm.rules.router import ExtractedColumn, Router
@@ -30,6 +31,10 @@ class TableRules:
     def __init__(self, subtask: SubtaskConfig) -> None:
         case_sensitive = subtask.case_sensitive
         self._selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
+        self._chosen = self._selection.wanted
+        if subtask.mode in ("full", "dump") and subtask.dumper.chooses:
+            dump = DumpSelection(subtask.dumper, self._selection.wanted, case_sensitive=case_sensitive)
+            self._chosen = dump.wanted
         self._router = Router(subtask.routes, case_sensitive=case_sensitive, source_id=subtask.source.source_id)
         self._filter = EventFilter(subtask.filters, case_sensitive=case_sensitive)
         self.online = (
@@ -48,17 +53,18 @@ class TableRules:
     def wanted(self, table: TableName) -> bool:
         """Whether the rows of a table are migrated; an empty table asks for the schema as a whole.
 
-        The block-allow-list decides. Tables of an online DDL tool never take part.
+        The block-allow-list decides, or what the dump is told in its place. Tables of an online DDL tool never take
+        part.
         """
         known = self._wanted.get(table)
         if known is None:
-            known = self._selection.wanted(table) and self.online.kind(table) == "real"
+            known = self._chosen(table) and self.online.kind(table) == "real"
             _keep(self._wanted, table, known)
         return known
 
     def followed(self, table: TableName) -> bool:
         """Whether the statements on a table count: those on its ghost do where those on the real table do."""
-        return self._selection.wanted(self.online.real(table))
+        return self._chosen(self.online.real(table))
 
     def route(self, table: TableName) -> TableName:
         """The target's name of a source table; raises DMError `route-ambiguous`."""

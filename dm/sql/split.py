@@ -2,6 +2,7 @@
 
 A statement is cut by offsets and never regenerated from the parsed form: a tree does not hold everything that a
 statement says. Each part is then parsed again from scratch, and must do exactly the operations that it was cut for.
+`dependence.py` decides which operations stay together.
 """
 
 from __future__ import annotations

@@ -12,11 +12,13 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+from typing import Final, cast
 
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.position import Position
 from dm.progress.fence import Fence, lock_holders
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
 from dm.progress.tables import SubtaskKey, create_tables
@@ -31,11 +33,14 @@ from dm.syncer.resources import Resources
 from dm.syncer.run import STOP_SECONDS, follow
 from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.status import SyncStatus
-from dm.syncer.stream.operators import Request, report
+from dm.syncer.stream.operators import EventPlace, Request, report
 from dm.syncer.stream.origin import open_origin
 from dm.syncer.stream.until import Until
 from dm.syncer.wiring import Ending, Sides, Wiring
 from dm.unit import JSON, UnitName
+
+ASK_SECONDS: Final = 20.0  # how long a question waits for a run that is not there yet, or for an event
+LOOK_SECONDS: Final = 0.1
 
 
 class SyncUnit:
@@ -66,6 +71,7 @@ class SyncUnit:
         self._ended = threading.Event()  # the run is over
         self._claim: LaneClaim | None = None  # of the control lane, once we hold it
         self._parts: Parts | None = None  # once they are wired
+        self._wired = threading.Event()  # they are, or never will be
 
     # -- Unit
 
@@ -78,11 +84,30 @@ class SyncUnit:
         self._status.refresh(timeout)
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
-        """`binlog`: change or list the operators of the run; raises DMError."""
-        if question != "binlog" or self._parts is None:
+        """`binlog`: change or list the operators of the run. `passed`: whether it has applied an event. Raises DMError.
+
+        A run that has just begun answers when it is in place; one that has not come to the event yet, when it has.
+        """
+        self._wired.wait(ASK_SECONDS)
+        parts = self._parts
+        if parts is None or self._ended.is_set():
             raise DMError("unit-not-there", question=question)
+        if question == "passed":
+            return self._has_passed(parts, EventPlace.from_json(cast("Mapping[str, str | int | bool]", arguments)))
         request = Request.from_json(arguments)
-        return report(self._parts.change_operators(request), request.task)
+        return report(parts.change_operators(request), request.task)
+
+    def _has_passed(self, parts: Parts, place: EventPlace) -> bool:
+        """Whether everything up to an event's end is applied; False if it is still being applied after a while."""
+        start = Position(place.server_uuid, place.file, place.offset)
+        clock = self._resources.clock
+        deadline = clock.monotonic() + ASK_SECONDS
+        while (mark := parts.completions.mark.position).same_files(start) and mark.order <= start.order:
+            if clock.wait(self._ended, LOOK_SECONDS):
+                raise DMError("unit-not-there", question="passed")
+            if clock.monotonic() >= deadline:
+                return False
+        return True
 
     def run(self, stop: threading.Event) -> None:
         """Follow the binlog until stopped, or until the place where the task is to end; raises DMError."""
@@ -98,6 +123,7 @@ class SyncUnit:
                 self._fail(error)
         finally:
             self._ended.set()
+            self._wired.set()
             self._ending.set()
             watcher.join()
         if self._failure is not None:
@@ -184,6 +210,7 @@ class SyncUnit:
             ending = Ending(stop, self._fail, self._lane_failed)
             parts = Wiring(subtask, rules, resources, Sides(origin, connections, state), ending, self._until).parts()
             self._parts = parts
+            self._wired.set()
             self._status.attach(parts)
             follow(parts, lambda: self._failure is not None)
         finally:

@@ -74,6 +74,7 @@ class _Run:
     thread: threading.Thread
     stop: StopSignal = field(default_factory=StopSignal)
     unit: Unit | None = None
+    made: threading.Event = field(default_factory=threading.Event)  # the unit is there, or will never be
     told: bytes = b""  # the status that the daemon has
     told_at: float = 0.0
 
@@ -136,6 +137,7 @@ class Host:
         log.info("unit starts")
         try:
             run.unit = self._factories[command.unit](command.payload)
+            run.made.set()
             run.unit.run(run.stop)
             outcome = UnitStopped(run.number) if run.stop.is_set() else UnitFinished(run.number)
             log.info("unit ends", outcome=type(outcome).__name__)
@@ -148,7 +150,8 @@ class Host:
                 "internal-error", what=f"{command.unit} ended with {type(defect).__name__}: {said(defect)}"
             )
             outcome = UnitFailed(run.number, broken.report(), broken.retryable)
-        self._report(run)
+        run.made.set()
+        self._report(run, last=True)
         with self._lock:
             del self._runs[run.number]
         self._emit(outcome)
@@ -167,6 +170,8 @@ class Host:
     def _ask(self, command: AskUnit) -> None:
         with self._lock:
             run = self._runs.get(command.run)
+        if run is not None:
+            run.made.wait(REFRESH_SECONDS)
         unit = None if run is None else run.unit
         if unit is None:
             missing = DMError("unit-not-there", question=command.question)
@@ -182,7 +187,7 @@ class Host:
             broken = DMError("internal-error", what=f"{command.question} ended with {type(defect).__name__}: {defect}")
             self._emit(UnitAnswered(command.run, command.request, None, broken.report()))
 
-    def _report(self, run: _Run) -> bool:
+    def _report(self, run: _Run, *, last: bool = False) -> bool:
         """Tell how the run goes; False when the daemon knows that already."""
         if run.unit is None:
             return False
@@ -193,7 +198,7 @@ class Host:
         ):  # the work itself goes on; a unit that can't describe itself is a defect to be read in the log
             self._log.exception("unit has no status", run=run.number)
             return False
-        line = encode(UnitStatus(run.number, status))
+        line = encode(UnitStatus(run.number, status, last))
         now = self._clock.monotonic()
         with self._writing:
             changed = line != run.told

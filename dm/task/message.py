@@ -82,6 +82,7 @@ class UnitStatus:
 
     run: int
     status: Mapping[str, JSON]
+    last: bool = False  # what became of the run follows
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +149,8 @@ def encode(message: Command | Event) -> bytes:
             record = {
                 "command": "log", "path": path, "level": level, "max_size": max_size, "max_backups": max_backups,
             }  # fmt: skip
-        case UnitStatus(run, status):
-            record = {"event": "status", "run": run, "status": status}
+        case UnitStatus(run, status, last):
+            record = {"event": "status", "run": run, "status": status, "last": last}
         case UnitRefreshed(run, request):
             record = {"event": "refreshed", "run": run, "request": request}
         case UnitAnswered(run, request, answer, report):
@@ -187,7 +188,7 @@ def decode_event(line: bytes) -> Event:
     record = json.loads(line)
     match record.get("event"):
         case "status":
-            return UnitStatus(record["run"], record["status"])
+            return UnitStatus(record["run"], record["status"], record.get("last", False))
         case "refreshed":
             return UnitRefreshed(record["run"], record["request"])
         case "answered":

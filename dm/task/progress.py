@@ -1,4 +1,4 @@
-"""What stored progress says of a subtask before it runs, and what a source file's server says of the file."""
+"""What stored progress says of a subtask before it runs."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import shutil
 from contextlib import closing
 from pathlib import Path
 
-from dm.config import SourceConfig, SubtaskConfig
+from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_directory import remove_files
 from dm.errors import DMError
@@ -93,19 +93,6 @@ def demand_readable(config: SubtaskConfig) -> None:
     if not there:
         first = names[0] if names else "nothing"
         raise DMError("relay-holds-more", source=config.source_id, task=config.task, place=position, first=first)
-
-
-def verify_source(config: SourceConfig) -> None:
-    """Ask the server whether the source file can be right: login, flavour, GTID."""
-    connection = connect(config.endpoint)
-    try:
-        facts = read_facts(connection)
-    finally:
-        connection.close()
-    if config.flavor and config.flavor != facts.flavor:
-        raise DMError("source-flavor", source=config.source_id, said=config.flavor, found=facts.flavor)
-    if config.enable_gtid and facts.flavor == "mysql" and not facts.gtid_mode:
-        raise DMError("gtid-mode-off", source=config.source_id, mode="not ON")
 
 
 def key_of(config: SubtaskConfig) -> SubtaskKey:

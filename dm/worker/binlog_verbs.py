@@ -7,8 +7,9 @@ it. A subtask that rests on an error goes on at once, as in DM; one that a perso
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
@@ -86,15 +87,47 @@ class BinlogVerbs:
         return {"result": True, "msg": "", "taskName": task, "sources": lines}
 
     def _operators(self, job: Job, request: Request) -> JSON:
+        """What the run under way makes of a request, or the daemon in place of one; raises DMError.
+
+        A run may end while it is asked, since what is wrong is still wrong: then the daemon, or the next run, is asked.
+        """
+        run = self._loop.call(lambda: job.host_run)
+        try:
+            return self._asked(job, request)
+        except DMError as error:
+            if error.name != "unit-not-there" or not self._loop.wait_until(lambda: job.host_run != run, ANSWER_SECONDS):
+                raise
+            return self._asked(job, request)
+
+    def _asked(self, job: Job, request: Request) -> JSON:
         def ask() -> tuple[int | None, SubtaskConfig, EventPlace | None]:
             config = self._config(job)
-            failing = None if job.failing is None else EventPlace.from_json(job.failing)
-            return job.ask("binlog", request.to_json()), config, failing
+            place = job.failing or (job.resumed_at if job.subtask.stage == "Running" else None)
+            return job.ask("binlog", request.to_json()), config, None if place is None else EventPlace.from_json(place)
 
+        self._loop.call(lambda: self._config(job))
+        if request.verb != "list" and not request.binlog_pos:
+            self._demand_past(job)
         asked, config, failing = self._loop.call(ask)
         if asked is None:
             return self._progress.operate_binlog(config, request, failing)
         return answer_of(self._loop, job, asked, "binlog", ANSWER_SECONDS)
+
+    def _demand_past(self, job: Job) -> None:
+        """Wait for a run that was resumed at a failing event: it fails there again, or passes it. Raises DMError."""
+
+        def ask() -> tuple[int | None, Mapping[str, JSON] | None]:
+            place = cast("Mapping[str, JSON] | None", job.resumed_at)
+            return (None if place is None else job.ask("passed", place)), place
+
+        asked, place = self._loop.call(ask)
+        if place is None or asked is None:
+            return
+        if not answer_of(self._loop, job, asked, "passed", ANSWER_SECONDS):
+            raise DMError(
+                "failing-event-under-way", source=job.source, place=f"{place['file']}:{place['offset']}", task=job.task
+            )
+        job.resumed_at = None
 
     def _resting(self, job: Job) -> SubtaskConfig:
         config = self._config(job)

@@ -183,7 +183,8 @@ def main() -> None:
     from dm.task import operators, tracked_structure
     from dm.task.final_place import final_place
     from dm.task.precheck import prechecks
-    from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress, verify_source
+    from dm.task.precheck.source_file import verify_source
+    from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress
     from dm.task.start_time import begin_at, place_of
     from dm.task.until import until_of
 

@@ -35,8 +35,8 @@ STATUS_SECONDS = 0.5
 class Listener(Protocol):
     """Who wants to know what becomes of a run."""
 
-    def unit_status(self, status: Mapping[str, JSON]) -> None:
-        """The unit's own report."""
+    def unit_status(self, status: Mapping[str, JSON], *, last: bool) -> None:
+        """The unit's own report; after the last one comes how it ended."""
         ...
 
     def unit_refreshed(self, request: int) -> None:
@@ -206,7 +206,7 @@ class Hosts:
             return
         listener = run.listener
         if isinstance(event, UnitStatus):
-            listener.unit_status(event.status)
+            listener.unit_status(event.status, last=event.last)
             return
         if isinstance(event, UnitRefreshed):
             listener.unit_refreshed(event.request)

@@ -53,9 +53,11 @@ class Job:
     refreshed: int = 0  # the last request for a fresh status that was answered
     requested: int = 0
     reads_relay: bool = False  # the run under way does
+    turns: bool = False  # the run that ended last did so for another one, which reads from elsewhere
     remote: bool = False  # the relay does not reach back to where the syncer is: it reads from the source itself
     answers: dict[int, tuple[JSON, ErrorReport | None]] = field(default_factory=dict)  # of questions, by request
     failing: Mapping[str, str | int | bool] | None = None  # the place of the event that ended the last run
+    resumed_at: Mapping[str, str | int | bool] | None = None  # the last such place, until a run has passed it
     until: Until | None = None  # where a person wants it to end
     _number: int = 0  # the subtask's number of the run that is under way
 
@@ -80,8 +82,9 @@ class Job:
         self._number = run
         self.words.begins(unit)
         self.copy.begins(unit)
-        self.failing = None
+        self.resumed_at, self.failing = self.failing or self.resumed_at, None
         self.host_run = None
+        self.turns = False
         self.waiting = (run, unit)
         self.supervisor.launch_if_ready(self)
 
@@ -95,11 +98,19 @@ class Job:
 
     # as the run's listener
 
-    def unit_status(self, status: Mapping[str, JSON]) -> None:
+    def unit_status(self, status: Mapping[str, JSON], *, last: bool) -> None:
         """Keep the unit's report; a run that goes on well lets earlier errors be history."""
-        self.words.hear(status)
+        self.words.hear(status, last=last)
         if self.supervisor.clock.monotonic() - self.began >= SETTLED_SECONDS:
             self.subtask.settled(self._number)
+
+    @property
+    def beginning(self) -> bool:
+        """Whether a run that is meant to be under way has yet to begin its work."""
+        if self.subtask.stage != "Running" or self.host_run is None:
+            return self.subtask.stage == "Running" or (self.turns and self.subtask.waits)
+        starting = self.words.of_before and not self.loads  # Spark takes its time, and shows it
+        return starting or not self.words.spoken
 
     @property
     def loads(self) -> bool:
@@ -164,7 +175,8 @@ class Job:
         self.host_run = None
         self.failing = place
         if report["ErrCode"] == _NOT_IN_RELAY and not self.remote:
-            self.remote = retryable = True  # the source itself may still have it
+            self.turns = self.remote = retryable = True  # the source itself may still have it
         if report["ErrCode"] == _OTHER_HISTORY:
+            self.turns = True
             self.supervisor.renew_relay(self.source)
         self.subtask.failed_with(self._number, report, retryable=retryable)

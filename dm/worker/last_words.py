@@ -29,27 +29,30 @@ class LastWords:
     status: Mapping[str, JSON] = field(default_factory=dict)
     _unit: UnitName | None = None
     _said_at: float = 0.0
-    _of_before: bool = False
+    of_before: bool = False  # the run under way has not taken stock yet
+    spoken: bool = False  # the run under way has said something, and has not ended with it
 
     def begins(self, unit: UnitName) -> None:
         """A run of this unit begins; what another unit said is over, and so is where a relay was."""
         if unit != self._unit or unit == "Relay":
             self.status = {}
         self._unit = unit
-        self._of_before = True
+        self.of_before = True
+        self.spoken = False
 
-    def hear(self, status: Mapping[str, JSON]) -> None:
+    def hear(self, status: Mapping[str, JSON], *, last: bool = False) -> None:
         """The run under way says something."""
+        self.spoken = not last
         if status.get("starting") and self.status and not self.status.get("starting"):
             self.status = {**self.status, "waiting": status.get("waiting", "")}
             return
         self.status = status
         self._said_at = self.clock.monotonic()
-        self._of_before = bool(status.get("starting"))
+        self.of_before = bool(status.get("starting"))
 
     def now(self, *, current: bool) -> Mapping[str, JSON]:
         """As much as is true now; `current`: the run under way has been asked for them and has answered."""
-        if self._unit != "Sync" or (current and not self._of_before):
+        if self._unit != "Sync" or (current and not self.of_before):
             return self.status
         lag = self.status.get(_LAG)
         silence = self.clock.monotonic() - self._said_at

@@ -23,7 +23,7 @@ from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
 from dm.syncer.stream.until import Until
 from dm.task.final_place import FinalPlace
-from dm.task.precheck.result import CheckResult, summary
+from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.until import AskedEnd, is_time
@@ -41,6 +41,7 @@ from dm.worker.supervisor import Source, Supervisor, Task
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
+BEGIN_SECONDS = 30.0  # longer than a server that says nothing goes unnoticed
 
 _FILE_KEYS: Final = {
     "target": "target-database",
@@ -69,7 +70,7 @@ class Check(Protocol):
 class Servers:
     """What the verbs ask of database servers."""
 
-    verify_source: Callable[[SourceConfig], None]  # raises when the source can't be what its file says
+    verify_source: Callable[[SourceConfig], list[str]]  # gives warnings; raises when the file can't be right
     check: Check
     forget_progress: Callable[[SubtaskConfig, Path], None]  # in the target, and in the work directory
     place_of: Callable[[SubtaskConfig, StartTime, Path], TimePlace]  # in the relay's files or at the source
@@ -154,8 +155,9 @@ class Operations:
                 raise DMError("source-exists", source=config.source_id)
             configs[config.source_id], by_name[config.source_id] = config, file
         self._loop.call(lambda: self._may_put(configs, new=new))
+        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
         for name, config in configs.items():
-            self._servers.verify_source(config)
+            warnings += self._servers.verify_source(config)
             if config.enable_relay or config.relay_dir:
                 source = Source(by_name[name], config)
                 demand_relay_directory(name, self._supervisor.relay_directory(name, source))
@@ -169,7 +171,6 @@ class Operations:
                 self._supervisor.add_source(name, Source(by_name[name], config))
             return [source_line(self._supervisor, name) for name in configs]
 
-        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
         return {"result": True, "msg": "", "sources": self._loop.call(put), "warnings": warnings}
 
     def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:
@@ -260,7 +261,7 @@ class Operations:
             items = "; ".join(f"{result.item} of {result.subject}: {result.message}" for result in failed)
             raise PrecheckFailed(config.name, items, summary(results))
 
-        def add() -> list[JSON]:
+        def add() -> list[Job]:
             self._may_start(file, config, wanted, remove_meta=False)
             self._supervisor.registry.put_task(config.name, file, {source: ends.get(source) for source in wanted})
             if _syncs(config):  # where the task begins is a place of the source as it is now
@@ -268,7 +269,7 @@ class Operations:
                     self._supervisor.renew_relay(source)
             records = {source: SubtaskRecord("running", "New", None, None, ends.get(source)) for source in wanted}
             self._supervisor.add_task(config.name, Task(file, config), records)
-            return [{"result": True, "msg": "", "source": source} for source in wanted]
+            return self._supervisor.jobs(config.name, wanted)
 
         with self._holding(config, wanted) as directories:
             subtasks = {source: config.subtask(source) for source in wanted}
@@ -295,9 +296,9 @@ class Operations:
                         Hold(directories[source], config.name).begin()
             for source, start in starts.items():
                 warnings += self._servers.begin_at(subtasks[source], start)
-            started = self._loop.call(add)
+            jobs = self._loop.call(add)
         return {
-            "result": True, "msg": "", "taskName": config.name, "sources": started,
+            **self._begun(config.name, jobs),
             "checkResult": summary(results), "warnings": [*warnings],
             "startPositions": {source: str(start.position) for source, start in starts.items()},
         }  # fmt: skip
@@ -310,7 +311,8 @@ class Operations:
         work = self._supervisor.home.work / config.name
         for source in sources:
             results += directories(config.subtask(source), work, relays[source], first)
-        return results
+        there = self._loop.call(lambda: config.name in self._supervisor.tasks)
+        return results if there else [of_no_task(result) for result in results]
 
     @contextmanager
     def _holding(self, config: TaskConfig, sources: Sequence[str]) -> Iterator[Mapping[str, Path]]:
@@ -356,8 +358,8 @@ class Operations:
         return self._done(name, jobs)
 
     def resume_task(self, name: str, sources: Sequence[str]) -> Answer:
-        """`resume-task`."""
-        return self._done(name, self._operate(name, sources, lambda job: job.resume()))
+        """`resume-task`: answers when the units work; a subtask that does not get so far is said with its error."""
+        return self._begun(name, self._operate(name, sources, lambda job: job.resume()))
 
     def stop_task(self, name: str, sources: Sequence[str]) -> Answer:
         """`stop-task`: answers when the units rest; progress stays in the target."""
@@ -436,6 +438,12 @@ class Operations:
         if not self._loop.wait_until(lambda: all(holds(job) for job in jobs), REST_SECONDS):
             raise DMError("task-busy", task=name, stage=stage, seconds=REST_SECONDS)
 
+    def _begun(self, name: str, jobs: Sequence[Job]) -> Answer:
+        """The answer of a verb that sets subtasks to work, once they do, or have failed to."""
+        self._loop.wait_until(lambda: not any(job.beginning for job in jobs), BEGIN_SECONDS)
+        lines = self._loop.call(lambda: [_set_to_work(job) for job in jobs])
+        return {"result": True, "msg": "", "taskName": name, "sources": lines}
+
     def _done(self, name: str, jobs: Sequence[Job]) -> Answer:
         def answer() -> list[JSON]:
             return [{"result": True, "msg": "", "source": job.source, "stage": job.subtask.stage} for job in jobs]
@@ -449,6 +457,20 @@ class PrecheckFailed(DMError):
     def __init__(self, task: str, items: str, results: Mapping[str, JSON]) -> None:
         super().__init__("precheck-failed", task=task, items=items)
         self.results = results
+
+
+def _set_to_work(job: Job) -> JSON:
+    """How a subtask that was set to work is, with the error that keeps it from working."""
+    subtask = job.subtask
+    line: dict[str, JSON] = {"result": True, "msg": "", "source": job.source, "stage": subtask.stage}
+    if subtask.stage in ("Running", "Finished"):
+        return {**line, "detail": subtask.detail if job.waiting is not None else ""}
+    result = subtask.result() or {}
+    errors = subtask.errors
+    line |= {"result": False, "detail": result.get("detail", "")}
+    if not errors:  # a person has paused or stopped it meanwhile
+        return {**line, "msg": f"{subtask.label} was brought to rest meanwhile"}
+    return {**line, "msg": errors[0]["Message"], "error": cast("JSON", errors[0])}
 
 
 def _sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:

@@ -1,10 +1,10 @@
 """Which lane a change must go to, so that changes with a common key keep their order; a worker is a lane here.
 
-Every key is mapped to the worker that got it last; a worker applies its changes in order. A change without a mapped key
-may go to any worker. A change whose keys all map to one worker must go there. If its keys map to two workers, neither
-may have the change before the other is done. That is a conflict: the caller waits until all workers are idle, calls
-`clear` and places the change again. The map does not know whether a key's change is still waiting, so it only grows. At
-`limit` keys it also reports a conflict, which empties it.
+Every key (`dm/changes/keys.py` makes them) is mapped to the worker that got it last; a worker applies its changes in
+order. A change without a mapped key may go to any worker. A change whose keys all map to one worker must go there. If
+its keys map to two workers, neither may have the change before the other is done. That is a conflict: the caller waits
+until all workers are idle, calls `clear` and places the change again. The map does not know whether a key's change is
+still waiting, so it only grows. At `limit` keys it also reports a conflict, which empties it.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class BatchSizes:
 
 
 class Lanes:
-    """Places changes on worker lanes and the keyless lane; sends what is held back when the source rests."""
+    """Places changes on worker lanes and the ordered lane; sends what is held back when the source rests."""
 
     def __init__(
         self,

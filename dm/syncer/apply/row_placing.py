@@ -139,7 +139,7 @@ class RowPlacing:
             collected.changes.clear()
 
     def finish(self, first: int, last: int, ticket: Ticket, transaction: SourceTransaction) -> int:
-        """Give the changes collected between these items to the keyless lane; returns how many jobs they count as.
+        """Give the changes collected between these items to the ordered lane; returns how many jobs they count as.
 
         They are one target transaction.
         """

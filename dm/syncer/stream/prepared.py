@@ -6,7 +6,7 @@ the source. Meanwhile all of the binlog in between is applied, so the checkpoint
 the relay nor the source has to keep it. From then on this folder has the only copy of the rows.
 
 What counts where. A PREPARE counts as a transaction without changes: the position moves past it. The XA COMMIT is the
-transaction with the rows. Its position and GTID are theirs (safe mode, the exact position of the keyless lane, a
+transaction with the rows. Its position and GTID are theirs (safe mode, the exact position of the ordered lane, a
 table's own point), and a reader of the source first saw them at its place in the order. A table has the same structure
 at both: the source holds the metadata locks of a prepared transaction, even after its session or its server ended. The
 rules at the COMMIT apply. Tables that were left out at the PREPARE are remembered, so that later rules which include

@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dm.dumper.hidden_tables import hidden
 from dm.errors import TARGET_PRIVILEGES, grant
 from dm.ident import Ident
-from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.context import Answers, Context, OfSource, some
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server
 
 _OWN_CONNECTIONS = 3  # of a syncer besides its workers: progress, DDL, the lane of tables without a key
 
 
-def replication(context: Context, answers: Answers) -> Iterator[CheckResult]:
+def replication(context: OfSource, answers: Answers) -> Iterator[CheckResult]:
     """REPLICATION SLAVE to get the binlog, REPLICATION CLIENT to ask where it ends."""
     source = context.source
     missing = [name for name in ("REPLICATION SLAVE", "REPLICATION CLIENT") if not source.grants.globally(name)]

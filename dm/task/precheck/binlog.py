@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from dm.errors import DMError
 from dm.gtid import GtidSet
-from dm.task.precheck.context import Answers, Context
+from dm.task.precheck.context import Answers, Context, OfSource
 from dm.task.precheck.result import CheckResult
 from dm.upstream.dump_stream import DumpStart, DumpStream
 from dm.upstream.facts import binlog_files, purged_gtids
@@ -34,7 +34,7 @@ def server_id(context: Context, answers: Answers) -> Iterator[CheckResult]:
         yield answers.warning("server_id is 0", "SET GLOBAL server_id = 1; and in the server's configuration file")
 
 
-def enabled(context: Context, answers: Answers) -> Iterator[CheckResult]:
+def enabled(context: OfSource, answers: Answers) -> Iterator[CheckResult]:
     """Whether there is a binlog."""
     if context.source.facts.log_bin:
         yield answers.success("log_bin is ON")
@@ -45,7 +45,7 @@ def enabled(context: Context, answers: Answers) -> Iterator[CheckResult]:
         )
 
 
-def row_format(context: Context, answers: Answers) -> Iterator[CheckResult]:
+def row_format(context: OfSource, answers: Answers) -> Iterator[CheckResult]:
     """Whether the binlog holds rows, not statements."""
     found = context.source.facts.binlog_format
     if found.upper() == "ROW":

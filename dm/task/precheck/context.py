@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Final, Protocol
 
 from dm.config import SubtaskConfig
 from dm.downstream.connection import TargetConnection
@@ -21,6 +21,15 @@ from dm.task.subtask import UNITS_OF_MODE
 from dm.upstream.facts import list_tables, read_structure
 
 _NO_SUCH_TABLE: Final = 1146
+
+
+class OfSource(Protocol):
+    """What a check that asks the source alone is given."""
+
+    @property
+    def source(self) -> Server:
+        """The server that is asked."""
+        ...
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dm.unit import JSON
@@ -22,6 +22,12 @@ class CheckResult:
     state: State
     message: str = ""
     instruction: str = ""  # what fixes it, a statement wherever there is one
+
+
+def of_no_task(result: CheckResult) -> CheckResult:
+    """A result of a task that is not there: ways out that end with going on are of one that rests on an error."""
+    words = result.instruction.replace("`dmctl resume-task` resumes", "`dmctl start-task` starts")
+    return replace(result, instruction=words.replace("`dmctl resume-task`", "`dmctl start-task`"))
 
 
 def summary(results: Sequence[CheckResult]) -> dict[str, JSON]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,7 +122,7 @@ def test_every_way_out_of_a_failed_ddl(following: Following) -> None:
     assert following.operators() == []
     refused = following.home.said("binlog", "revert", "t", "-b", ahead)
     assert "Error 36065" in refused.err
-    following.home.ok("resume-task", "t")
+    following.home.tried("resume-task", "t")
     again = following.wait_failed()
     assert place_of(again) != place
     following.binlog("skip", "t")
@@ -129,6 +130,23 @@ def test_every_way_out_of_a_failed_ddl(following: Following) -> None:
     assert following.converged()
     too_late = following.home.said("binlog", "skip", "t", "-b", place)
     assert "Error 36952" in too_late.err
+    assert "Error 36950" in following.home.said("binlog", "skip", "t").err
+
+
+def test_a_statement_is_skipped_while_its_task_is_being_resumed(following: Following) -> None:
+    following.at_target("ALTER TABLE {s}.t ADD COLUMN a INT, ADD COLUMN b INT")
+    for column in ("a", "b"):
+        following.write(f"ALTER TABLE {{s}}.t ADD COLUMN {column} BIGINT")
+    following.wait_failed()
+    resuming = threading.Thread(target=lambda: following.home.said("resume-task", "t"))
+    resuming.start()  # whichever comes first: no answer is "try again"
+    following.binlog("skip", "t")
+    resuming.join()
+    following.wait_failed()
+    following.home.said("resume-task", "t")
+    following.binlog("skip", "t")
+    following.write("INSERT INTO {s}.t VALUES (1, 'a', 2, 3)")
+    assert following.converged()
     assert "Error 36950" in following.home.said("binlog", "skip", "t").err
 
 
@@ -178,7 +196,7 @@ def test_a_wrong_tracked_structure_is_replaced(following: Following) -> None:
     wrong = following.home.file("t.sql", "CREATE TABLE t (id INT PRIMARY KEY)")
     following.home.ok("binlog-schema", "update", "t", *table, wrong)
     following.write("INSERT INTO {s}.t VALUES (2, 'two')")
-    following.home.ok("resume-task", "t")
+    following.home.tried("resume-task", "t")
     assert following.wait_failed()["ErrCode"] == 36027
     following.home.ok("binlog-schema", "update", "t", *table, "--from-target")
     following.home.ok("resume-task", "t")

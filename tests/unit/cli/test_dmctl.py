@@ -144,6 +144,19 @@ def test_a_task_can_be_named_by_its_file(one: TestHome) -> None:
     one.ok("stop-task", file)
 
 
+def test_a_check_speaks_of_a_task_that_is_there_or_is_not(one: TestHome) -> None:
+    one.ok("start-task", one.task("known"))
+    way_out = "grant it ({grant}), then `dmctl resume-task`, or `dmctl resume-relay` if the relay reports this"
+    (one.directory / "servers.json").write_text(json.dumps({"failing_check": "privilege", "way_out": way_out}))
+    try:
+        for task, verb in (("known", "resume-task"), ("new", "start-task")):
+            fixes = one.said("check-task", one.task(task)).out.splitlines()[-2]
+            assert fixes == f"  {way_out.replace('resume-task', verb)}"
+    finally:
+        (one.directory / "servers.json").unlink()
+        one.ok("stop-task", "known")
+
+
 def test_a_failed_precheck_is_status_3_and_shows_how_to_fix_it(one: TestHome) -> None:
     (one.directory / "servers.json").write_text('{"failing_check": "binlog_format"}')
     try:

@@ -154,6 +154,22 @@ def test_an_answer_that_does_not_come_in_time(one: TestHome) -> None:
     )
 
 
+def test_a_task_that_is_refused_by_its_source(one: TestHome) -> None:
+    denied = {"error": "access-denied", "role": "upstream", "address": "127.0.0.1:3306", "user": "dm"}
+    one.script("refused", Sync=denied)
+    error = (
+        "Error 10900: upstream 127.0.0.1:3306 refuses user dm\n"
+        "  workaround: check user and password in the configuration file; RawCause has the server's words\n"
+    )
+    for words in (("start-task", one.task("refused")), ("resume-task", "refused")):
+        done = one.said(*words)
+        assert (done.status, done.err) == (FAILED, error)
+        assert done.out == "task     source  stage \nrefused  one     Paused\n"
+    done = one.said("resume-task", "refused", "--follow")
+    assert done.status == FAILED
+    assert "refuses user dm" in done.out
+
+
 def test_all_tasks_of_a_source(tmp_path: Path) -> None:
     with home(tmp_path / "home") as two:
         two.start()

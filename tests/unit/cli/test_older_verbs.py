@@ -55,6 +55,38 @@ def test_get_config_shows_the_task(one: TestHome) -> None:
     assert "name: shop" in one.said("get-config", "task", "shop").out
 
 
+@pytest.mark.parametrize("words", ["--master-addr {} query-status", "query-status --master-addr=http://{} shop"])
+def test_the_address_of_dms_master_is_that_of_a_worker(one: TestHome, words: str) -> None:
+    said = one.said(*words.format("127.0.0.1:1").split())
+    assert said.status == 1
+    assert said.err.splitlines()[:2] == [
+        "`--master-addr` is DM's: this is `--addr`, which names a dm-worker",
+        "Error 48001: no dm-worker answers at 127.0.0.1:1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "same"),
+    [
+        ("help", "--help"),
+        ("help query-status", "query-status --help"),
+        ("help binlog", "binlog --help"),
+        ("help binlog skip", "binlog skip --help"),
+    ],
+)
+def test_help_is_a_verb_too(words: str, same: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(words.split()) == 0
+    told = capsys.readouterr()
+    assert execute(same.split()) == 0
+    assert (told.out, told.err) == (capsys.readouterr().out, "")
+    assert told.out.strip().startswith("Usage: dmctl")
+
+
+def test_help_for_a_verb_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert execute(["help", "query-stats"]) == BAD_USAGE
+    assert "Did you mean 'query-status'?" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("words", ["handle-error shop", "operate-schema get shop -d db", "operate-schema take shop"])
 def test_an_older_verb_that_lacks_words_is_bad_usage(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert execute(words.split()) == BAD_USAGE

@@ -112,10 +112,38 @@ def test_go_s_zero_values_are_the_defaults(line: str, key: str) -> None:
         "column-mappings: {}",
         "black-white-list: {}",
         "    syncer: {max-retry: 0, meta-file: '', disable-detect: false}",
+        "    meta: {binlog-name: '', binlog-pos: 0, binlog-gtid: ''}",
+        "    meta: {binlog-name: '', binlog-pos: 4}",
     ],
 )
 def test_values_that_ask_for_nothing_are_taken_in_silence(line: str) -> None:
     assert task(f"{TASK}{line}\n").warnings == ()
+
+
+@pytest.mark.parametrize("mode", ["all", "full", "dump"])
+def test_a_start_that_a_mode_does_not_use_is_not_looked_at(mode: str) -> None:
+    text = TASK.replace("task-mode: all", f"task-mode: {mode}")
+    assert task(text + "    meta: {binlog-name: '', binlog-pos: 0}\n").warnings == ()
+    assert [one.path for one in task(text + "    meta: {binlog-name: the-first}\n").warnings] == [
+        "mysql-instances[0].meta"
+    ]
+
+
+@pytest.mark.parametrize("meta", ["binlog-name: '', binlog-pos: 0", "binlog-name: the-first"])
+def test_a_start_that_a_mode_uses_is(meta: str) -> None:
+    text = TASK.replace("task-mode: all", "task-mode: incremental")
+    (problem,) = task_problems(f"{text}    meta: {{{meta}}}\n")
+    assert problem.code in (20011, 20912)
+
+
+def test_keys_that_dm_had_for_a_while_are_deprecated() -> None:
+    more = (
+        "    continuous-validator-config-name: v\nvalidators: {v: {meta-flush-interval: 1ns}}\ntidb: {backend: tidb}\n"
+    )
+    (warning,) = task(TASK + more).warnings
+    assert warning.code == 20940
+    assert "`continuous-validator-config-name` (line 10: use `validator-config-name`)" in str(warning)
+    assert "`tidb` (line 12)" in str(warning)
 
 
 def test_a_gtid_set_may_say_that_nothing_is_there_yet() -> None:

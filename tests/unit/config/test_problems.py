@@ -130,7 +130,6 @@ TASK_CASES = [
     ("mysql-instances: [mysql-01]", "mysql-instances[0]", 20911),
     ("mysql-instances: [{source-id: mysql-1}]", "mysql-instances[0].source-id", 20031),
     ("mysql-instances: [{source-id: mysql-01}, {source-id: mysql-01}]", "mysql-instances[1].source-id", 20014),
-    ("mysql-instances: [{source-id: mysql-01, meta: {binlog-pos: 4}}]", "mysql-instances[0].meta", 20011),
     (
         "mysql-instances: [{source-id: mysql-01, column-mapping-rules: [a]}]",
         "mysql-instances[0].column-mapping-rules",
@@ -219,7 +218,10 @@ SECTION_CASES = [
     ("mydumper: {threads: -1}", "mydumper.threads", 20912),
     ("mydumper: {chunk-filesize: big}", "mydumper.chunk-filesize", 20047),
     ("mydumper: {extra-args: --snapshot 1}", "mydumper.extra-args", 20921),
-    ("mydumper: {extra-args: -B shop}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: -T orders}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: -B}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: -f /shop/.*}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: -T a.b -f a.*}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: --consistency maybe}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: --threads x}", "mydumper.extra-args", 20921),
     ("mydumper: {threads: abc, extra-args: -t 8}", "mydumper.threads", 20912),
@@ -409,6 +411,37 @@ def test_a_start_point_is_of_the_kind_its_source_follows(gtid: str, meta: str, g
     text = TASK.replace("task-mode: all", "task-mode: incremental") + f"    meta: {meta}\n"
     codes = [problem.code for problem in task_problems(text, {"mysql-01": source(SOURCE + f"enable-gtid: {gtid}\n")})]
     assert codes == ([] if good else [20011])
+
+
+@pytest.mark.parametrize("option", ["-B shop", "-T shop.orders", "-f shop.*"])
+def test_a_dump_that_has_other_tables_than_are_followed_is_refused(option: str) -> None:
+    text = TASK + f"    mydumper-config-name: m\nmydumpers: {{m: {{extra-args: '{option}'}}}}\n"
+    (problem,) = task_problems(text)
+    assert (problem.code, problem.path) == (20922, "task-mode")
+    for mode in ("full", "dump", "incremental"):
+        assert task_problems(text.replace("task-mode: all", f"task-mode: {mode}")) == ()
+
+
+@pytest.mark.parametrize(
+    ("option", "lists", "good"),
+    [
+        ("-B shop,bank", "do-dbs: [Shop]", True),
+        ("-B shop", "do-dbs: [shop, bank]", False),
+        ("-B shop", "do-dbs: [sho?]", False),
+        ("-B shop", "ignore-dbs: [bank]", False),
+        ("-T shop.a,shop.b", "do-dbs: [shop], do-tables: [{db-name: shop, tbl-name: a}, {db-name: shop, tbl-name: b}]",
+         True),
+        ("-T shop.a", "do-dbs: [shop], do-tables: [{db-name: shop, tbl-name: a}, {db-name: shop, tbl-name: b}]", False),
+        ("-T shop.a", "do-dbs: [bank], do-tables: [{db-name: shop, tbl-name: a}]", False),
+        ("-f shop.*", "do-dbs: [shop]", False),
+    ],
+)  # fmt: skip
+def test_options_that_choose_what_the_lists_choose_are_taken(option: str, lists: str, good: bool) -> None:
+    text = (
+        TASK
+        + f"    mydumper: {{extra-args: '{option}'}}\n    block-allow-list: l\nblock-allow-list: {{l: {{{lists}}}}}\n"
+    )
+    assert [problem.code for problem in task_problems(text)] == ([] if good else [20922])
 
 
 @pytest.mark.parametrize("key", ["compact", "multiple-rows"])

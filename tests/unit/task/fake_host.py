@@ -36,6 +36,7 @@ class ScriptedUnit:
         self._directory = Path(str(payload.get("work_directory") or payload["directory"]))
         self._rows = 0
         self._payload = payload
+        self._asked, self._over = threading.Event(), threading.Event()
         self._directory.mkdir(parents=True, exist_ok=True)
 
     def run(self, stop: threading.Event) -> None:
@@ -65,6 +66,12 @@ class ScriptedUnit:
             case "break-silently":
                 raise SilentError
             case {"error": str(name), **details}:
+                if details.pop("once", False) and len((self._directory / "trace").read_text().splitlines()) > 1:
+                    stop.wait()
+                    return
+                if details.pop("when", None) == "asked":
+                    self._asked.wait()
+                    self._over.set()
                 named: dict[str, Any] = {str(key): value for key, value in details.items()}
                 place = named.pop("place", None)
                 error = DMError(name, **named)
@@ -78,7 +85,16 @@ class ScriptedUnit:
         return actions.get(f"{self.name} {self._source}") or actions.get(self.name) or by_default
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
-        """Says what it was asked; a file called `refused` is refused, of one called `broken` nothing is known."""
+        """Says what it was asked; a file called `refused` is refused, of one called `broken` nothing is known.
+
+        A run that is to fail when it is asked whether it has passed an event ends by that.
+        """
+        if question == "passed":
+            self._asked.set()
+            if self._action() == "run":
+                return True
+            self._over.wait()
+            raise DMError("unit-not-there", question=question)
         if question == "binlog":
             (self._directory / "asked").write_text(json.dumps(arguments))
             return []

@@ -42,9 +42,10 @@ def first_unit(config: SubtaskConfig) -> UnitName | None:
     return named.get(config.task, UNITS_OF_MODE[config.mode][0])
 
 
-def verify_source(config: SourceConfig) -> None:
+def verify_source(config: SourceConfig) -> list[str]:
     if "verify_source" in answers():
         raise DMError("access-denied", role="upstream", address=config.endpoint.address, user=config.endpoint.user)
+    return []
 
 
 def demand_readable(config: SubtaskConfig) -> None:
@@ -56,7 +57,8 @@ def check(_config: TaskConfig, sources: Sequence[str], *, anew: bool = False) ->
     failing = answers().get("failing_check")
     results = [CheckResult("version", f"source {source}", "success", "MySQL 9.7") for source in sources]
     if failing:
-        results.append(CheckResult(failing, "source one", "failure", "it is off", "SET GLOBAL it = ON"))
+        way_out = answers().get("way_out", "SET GLOBAL it = ON")
+        results.append(CheckResult(failing, "source one", "failure", "it is off", way_out))
     return results
 
 

@@ -89,6 +89,13 @@ class TestHome:
         assert done.status == 0, done.err
         return done.json
 
+    def tried(self, *arguments: str) -> Any:
+        """A command that sets a task to work whose unit fails, at once or in a moment."""
+        done = self.said(*arguments, "--output", "json")
+        assert done.status in (0, 1), done.err
+        assert done.json["result"], done.err
+        return done.json
+
     def said(self, *arguments: str) -> Dmctl:
         """A command in this process, since most of what a `dmctl` takes is its start."""
         answer = run_here(arguments, self.directory, self._environment())

@@ -32,7 +32,7 @@ class Task:
     name: str
 
     def start(self, mode: str = "incremental") -> None:
-        self.home.ok("start-task", self.home.task(self.name, mode))
+        self.home.tried("start-task", self.home.task(self.name, mode))
 
     def binlog(self, verb: str, *words: str) -> Dmctl:
         return self.home.said("binlog", verb, self.name, *words)
@@ -67,6 +67,31 @@ def test_a_task_that_rests_on_an_error_goes_on_at_once(task: Task, verb: str) ->
     assert task.binlog(verb).status == 0
     until(lambda: task.home.stage(task.name)[0] == "Running")
     assert task.operated()["failing"] == "b.000001:77"
+
+
+def test_a_task_that_was_just_resumed_comes_to_its_failing_event_again(task: Task) -> None:
+    failing = {"error": "ddl-failed", "statement": "ALTER", "place": PLACE}
+    task.home.script(task.name, Sync=failing)
+    task.start()
+    until(lambda: task.home.stage(task.name)[0] == "Paused")
+    task.home.script(task.name, Sync={**failing, "when": "asked"})
+    task.home.ok("resume-task", task.name)
+    skipped = task.binlog("skip")
+    assert (skipped.status, skipped.err) == (0, "")
+    assert task.operated()["failing"] == "b.000001:77"
+
+
+def test_a_task_that_has_passed_its_failing_event_is_asked_itself(task: Task) -> None:
+    task.home.script(task.name, Sync={"error": "ddl-failed", "statement": "ALTER", "place": PLACE})
+    task.start()
+    until(lambda: task.home.stage(task.name)[0] == "Paused")
+    task.home.script(task.name, Sync="run")
+    task.home.ok("resume-task", task.name)
+    for _ in range(2):
+        assert task.binlog("skip").status == 0
+    asked = json.loads((task.home.directory / "work" / task.name / "asked").read_text())
+    assert (asked["verb"], asked["binlog_pos"]) == ("skip", "")
+    assert not (task.home.directory / f"operated-{task.name}").exists()
 
 
 def test_a_list_resumes_nothing(task: Task) -> None:

@@ -292,7 +292,7 @@ def test_a_stopped_task_says_where_it_is(one: TestHome) -> None:
 
 def test_who_asks_for_a_task_in_error_is_told_by_the_exit_status(one: TestHome) -> None:
     one.script("t", Sync=DENIED)
-    one.ok("start-task", one.task())
+    one.tried("start-task", one.task())
     until(lambda: one.stage() == ("Paused", "Sync"))
     for form in ("table", "json"):
         assert one.said("query-status", "t", "-o", form).status == 1
@@ -317,7 +317,7 @@ def test_an_outage_keeps_the_progress_of_a_load(one: TestHome) -> None:
 
 def test_a_retryable_error_is_retried_and_said_meanwhile(one: TestHome) -> None:
     one.script("t", Sync=LOST)
-    one.ok("start-task", one.task())
+    one.tried("start-task", one.task())
     result = until(lambda: one.subtask()["result"])  # one look: the next run may have none yet
     assert "the connection to upstream 127.0.0.1:3306 broke" in str(result)
     until(lambda: len(one.trace("t")) >= 3)
@@ -327,7 +327,7 @@ def test_a_retryable_error_is_retried_and_said_meanwhile(one: TestHome) -> None:
 
 def test_a_pause_wins_over_auto_resume(one: TestHome) -> None:
     one.script("t", Sync=LOST)
-    one.ok("start-task", one.task())
+    one.tried("start-task", one.task())
     until(lambda: len(one.trace("t")) >= 2)
     until(lambda: one.dmctl("pause-task", "t").status == 0)  # refused only while it is just coming to rest
     tries = len(one.trace("t"))
@@ -341,9 +341,44 @@ def test_a_pause_wins_over_auto_resume(one: TestHome) -> None:
     until(lambda: one.stage() == ("Running", "Sync"))
 
 
+@pytest.mark.parametrize("verb", ["start-task", "resume-task"])
+def test_a_task_that_can_t_be_set_to_work_is_no_success(one: TestHome, verb: str) -> None:
+    if verb == "resume-task":
+        one.ok("start-task", one.task())
+        one.ok("pause-task", "t")
+    one.script("t", Sync=DENIED)
+    done = one.said(verb, one.task(), "-o", "json")
+    assert done.status == 1
+    assert done.json["result"] is True
+    ((line),) = done.json["sources"]
+    assert (line["result"], line["stage"]) == (False, "Paused")
+    assert (line["error"]["ErrCode"], line["msg"]) == (10900, line["error"]["Message"])
+    one.script("t")
+    assert one.ok("resume-task", "t")["sources"] == [
+        {"result": True, "msg": "", "source": "one", "stage": "Running", "detail": ""}
+    ]
+
+
+def test_a_run_that_turns_to_the_source_for_what_the_relay_lacks_is_no_failure(one: TestHome) -> None:
+    lacks = {"error": "relay-file-missing", "file": "b.1", "first": "b.7", "once": True}
+    one.script("t", Sync=lacks)
+    assert one.ok("start-task", one.task())["sources"][0]["stage"] == "Running"
+    assert one.trace("t") == ["Sync one", "Sync one"]
+
+
+def test_of_several_subtasks_the_one_that_fails_is_said(one: TestHome) -> None:
+    one.ok("operate-source", "create", one.source("two"))
+    one.script("t", **{"Sync two": LOST})
+    done = one.said("start-task", one.task(sources=("one", "two")))
+    assert done.status == 1
+    assert "t on two: auto-resume tries again in" in done.err
+    assert "one" not in done.err
+    assert one.said("resume-task", "-s", "one", "-s", "two").status == 1
+
+
 def test_an_error_that_needs_a_person_stays(one: TestHome) -> None:
     one.script("t", Sync=DENIED)
-    one.ok("start-task", one.task())
+    one.tried("start-task", one.task())
     until(lambda: one.stage() == ("Paused", "Sync"))
     error = one.subtask()["result"]["errors"][0]
     assert (error["ErrCode"], error["Workaround"] != "") == (10900, True)

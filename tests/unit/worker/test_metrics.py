@@ -161,7 +161,7 @@ def test_a_scrape_counts_what_happened_to_a_task(tmp_path: Path) -> None:
         assert found is not None
         token = (running.directory / "token").read_text().strip()
         running.ok("operate-source", "create", running.source())
-        running.ok("start-task", running.task())
+        running.tried("start-task", running.task())
         until(lambda: running.stage() == ("Paused", "Sync"))
         text = str(scraped(token, found[1]))
         assert re.search(r"dm_worker_task_state \[.*\]\": 3.0", text)
