@@ -54,6 +54,14 @@ Each key of DM's task and source files was tried with its default and with the v
 """
 
 
+_END: Final = """\
+Besides shard modes and physical import, two reasons are left. Tables chosen by `extra-args` are taken where the task
+only loads, or where their names are those of `block-allow-list`. Elsewhere they would lose rows without a word. Object
+storage needs a store to be tried against, and dump files are read and written through paths; `dump-files: none` in
+`spark` needs no directory for rows at all.
+"""
+
+
 @dataclass(frozen=True, slots=True)
 class Trial:
     """One file that DM takes: what it tries, and its content."""
@@ -186,7 +194,7 @@ def page() -> str:
     lines = [
         f"| {reason} | `{key}` | {', '.join(values)} | {advice} |" for (reason, key, advice), values in rows.items()
     ]
-    return _TEXT.format(count=sum(1 for _ in trials())) + "\n".join([*lines, ""])
+    return _TEXT.format(count=sum(1 for _ in trials())) + "\n".join([*lines, "", _END])
 
 
 def _yaml(value: Any) -> str:
