@@ -148,13 +148,15 @@ def import_files(
 def _start(client: Client, file: Path, done: list[tuple[str, str, str]]) -> bool:
     """Start one task of several: the next ones are started although it can't be."""
     try:
-        client.post("/api/v1/tasks", {"file": read_config_file(str(file))})
+        answer = client.post("/api/v1/tasks", {"file": read_config_file(str(file))})
     except Refused as refused:
         printer.print_error(refused.report)
         done.append(("task", file.stem, f"not started: error {refused.report['ErrCode']}"))
         return False
-    done.append(("task", file.stem, "started"))
-    return True
+    printer.not_at_work(answer)
+    works = all(source["result"] for source in answer["sources"])
+    done.append(("task", file.stem, "started" if works else "started, but does not work"))
+    return works
 
 
 def _known(there: list[Mapping[str, Any]], file: Path, kind: str, done: list[tuple[str, str, str]]) -> bool:

@@ -98,10 +98,15 @@ def test_one_task_that_cannot_start_keeps_no_other_from_it(one: TestHome) -> Non
     (one.directory / "in" / "tasks").mkdir(parents=True)
     (one.directory / "in" / "tasks" / "a.yaml").write_text((one.directory / "a.yaml").read_text() + "x: 1\n")
     (one.directory / "in" / "tasks" / "b.yaml").write_text((one.directory / one.task("b")).read_text())
+    (one.directory / "in" / "tasks" / "c.yaml").write_text((one.directory / one.task("c")).read_text())
+    one.script("c", Sync={"error": "access-denied", "role": "upstream", "address": "127.0.0.1:3306", "user": "dm"})
     done = one.said("config", "import", "-p", "in")
     assert done.status == FAILED
     assert "unknown key `x`" in done.err
-    assert [line.split()[1:3] for line in done.out.splitlines()[1:]] == [["a", "not"], ["b", "started"]]
+    assert "upstream 127.0.0.1:3306 refuses user dm" in done.err
+    assert [" ".join(line.split()[1:]) for line in done.out.splitlines()[1:]] == [
+        "a not started: error 20900", "b started", "c started, but does not work",
+    ]  # fmt: skip
 
 
 def test_a_directory_without_files_is_bad_usage(one: TestHome) -> None:
