@@ -6,16 +6,14 @@ so no sorting, no collation and no primary key is needed, several upstream table
 into, a row that is there twice counts twice, and memory is the same for any table. Where a bucket differs, a second
 reading collects the rows of a few differing buckets and names them.
 
-Text alone would not be exact: FLOAT prints six digits (so floating columns are multiplied by 1e0, which is exact and
-prints all), an ENUM's error value prints like an empty member (so the number is read, too), JSON must be told to be
-text.
+When two values are the same, `dm.equality` says, as it does for `dmctl diff`. But all rows are read here and hashed
+here, so that the tests judge the sums that servers compute as well.
 
 Where a table has one source of the same flavour, the servers' own CHECKSUM TABLE must agree: a check of the checker.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,16 +23,17 @@ from typing import Any, Protocol, Self
 from pymysql.connections import Connection
 from pymysql.cursors import Cursor, SSCursor
 
-from dm.demo import structure
-from dm.demo.structure import ColumnFacts, Structure
+from dm.equality import structure
+from dm.equality.checksum import Checksum
+from dm.equality.structure import Structure
+from dm.equality.values import Part, Side, parts, text_of
 from dm.flavor import Flavor
-from dm.ident import Ident, TableName
+from dm.ident import TableName
 
 Values = tuple[bytes | None, ...]
 
 _BUCKETS = 4096
 _EXAMINED_BUCKETS = 16
-_MASK = (1 << 128) - 1
 
 
 class Server(Protocol):
@@ -70,18 +69,18 @@ class RowDifference:
     key: str
     source: Mapping[str, bytes | None] | None
     target: Mapping[str, bytes | None] | None
+    columns: tuple[str, ...]  # those with different values
 
     def __str__(self) -> str:
         if self.target is None:
             return f"{self.key}: missing at the target: {self.source}"
-        if self.source == self.target:
-            return f"{self.key}: a different number of times at source and target"
         if self.source is None:
             return f"{self.key}: only at the target: {self.target}"
+        if not self.columns:
+            return f"{self.key}: a different number of times at source and target"
         columns = [
-            f"{name} is {value!r} at the source, {self.target[name]!r} at the target"
-            for name, value in self.source.items()
-            if value != self.target[name]
+            f"{name} is {self.source[name]!r} at the source, {self.target[name]!r} at the target"
+            for name in self.columns
         ]
         return f"{self.key}: {'; '.join(columns)}"
 
@@ -218,12 +217,15 @@ def _compare_pair(
             same_flavor = origin.server.flavor == target.flavor
             report.structure += structure.differences(found, target_structure, same_flavor=same_flavor)
     shared = set.intersection(*({column.name for column in found.columns} for found in source_structures))
-    names_compared = [column.name for column in target_structure.columns if column.name in shared]
-    readers = [
-        _Reader(sessions, origin.server, origin.table, found, names_compared)
-        for origin, found in zip(pair.origins, source_structures, strict=True)
+    compared = [column.name for column in target_structure.columns if column.name in shared]
+    tables = [
+        *((origin.server, origin.table, found) for origin, found in zip(pair.origins, source_structures, strict=True)),
+        (target, pair.target, target_structure),
     ]
-    target_reader = _Reader(sessions, target, pair.target, target_structure, names_compared)
+    *readers, target_reader = (
+        _Reader(sessions, server, table, found, row)
+        for (server, table, found), row in zip(tables, _parts(tables, compared), strict=True)
+    )
     source_sums, target_sums = _BucketSums(), _BucketSums()
     for reader in readers:
         source_sums.add(reader)
@@ -250,22 +252,27 @@ def _structure(
     return structure.read(sessions.plain(server), server.flavor, table, lambda parent: routes.get(parent, parent))
 
 
+def _parts(tables: Sequence[tuple[Server, TableName, Structure]], names: Sequence[str]) -> list[list[Part]]:
+    """What is compared of a row, for each of the tables."""
+    found: list[list[Part]] = [[] for _ in tables]
+    for name in names:
+        sides = [Side(structure.column(name), table, server.flavor) for server, table, structure in tables]
+        for row, some in zip(found, parts(sides), strict=True):
+            row += some
+    return found
+
+
 class _Reader:
     """Streams the rows of one table as raw bytes, in no order."""
 
     def __init__(
-        self, sessions: _Sessions, server: Server, table: TableName, found: Structure, names: Sequence[str]
+        self, sessions: _Sessions, server: Server, table: TableName, found: Structure, row: Sequence[Part]
     ) -> None:
         self._connection = sessions.raw(server)
-        by_name = {column.name: column for column in found.columns}
-        self.names: list[str] = []
-        expressions: list[str] = []
-        for name in names:
-            for label, expression in _expressions(by_name[name]):
-                self.names.append(label)
-                expressions.append(expression)
+        self.row = row
+        self.names = [part.label for part in row]
         self.key = [self.names.index(name) for name in found.primary_key if name in self.names]
-        self._query = f"SELECT {', '.join(expressions)} FROM {table.sql}"
+        self._query = f"SELECT {', '.join(part.read for part in row) or '1'} FROM {table.sql}"
 
     def rows(self) -> Iterator[Values]:
         with self._connection.cursor() as cursor:
@@ -273,85 +280,87 @@ class _Reader:
             while rows := cursor.fetchmany(1000):
                 yield from rows
 
+    def canonical(self, row: Values) -> Values:
+        """What counts of a row."""
+        return tuple([part.canonical(value) for part, value in zip(self.row, row, strict=True)])
 
-def _expressions(column: ColumnFacts) -> list[tuple[str, str]]:
-    name = Ident(column.name).sql
-    match column.data_type:
-        case "float" | "double":
-            return [(column.name, f"{name}*1e0")]
-        case "json":
-            return [(column.name, f"CAST({name} AS CHAR)")]
-        case "enum" | "set":
-            return [(column.name, name), (f"{column.name} (number)", f"{name}+0")]
-        case _:
-            return [(column.name, name)]
+    def key_of(self, canonical: Values) -> Values:
+        """The values of the primary key."""
+        return tuple(canonical[at] for at in self.key)
 
+    def checksum(self, row: Values) -> Checksum:
+        """Of one row."""
+        return Checksum.of(text_of(self.row, row))
 
-def _digest(row: Values) -> int:
-    # repr of a tuple of bytes and None is unambiguous, and faster than anything that frames the fields one by one.
-    return int.from_bytes(hashlib.blake2b(repr(row).encode("ascii"), digest_size=16).digest(), "big")
+    def bucket(self, row: Values) -> int:
+        """Chosen by the row's hash."""
+        return self.checksum(row).mixed % _BUCKETS
 
 
 class _BucketSums:
     """Order-independent sums of row digests."""
 
     def __init__(self) -> None:
-        self._sums = [0] * _BUCKETS
-        self._counts = [0] * _BUCKETS
+        self._sums = [Checksum()] * _BUCKETS
         self.rows = 0
 
     def add(self, reader: _Reader) -> None:
-        sums, counts = self._sums, self._counts
+        sums = self._sums
         for row in reader.rows():
-            digest = _digest(row)
-            bucket = digest % _BUCKETS
-            sums[bucket] = (sums[bucket] + digest) & _MASK
-            counts[bucket] += 1
-        self.rows = sum(counts)
+            checksum = reader.checksum(row)
+            bucket = checksum.mixed % _BUCKETS
+            sums[bucket] += checksum
+            self.rows += 1
 
     def differing(self, other: _BucketSums) -> list[int]:
-        return [
-            bucket
-            for bucket in range(_BUCKETS)
-            if self._sums[bucket] != other._sums[bucket] or self._counts[bucket] != other._counts[bucket]
-        ]
+        return [bucket for bucket in range(_BUCKETS) if self._sums[bucket] != other._sums[bucket]]
 
 
 def _name_rows(sources: Sequence[_Reader], target: _Reader, buckets: frozenset[int], limit: int) -> list[RowDifference]:
     def collect(readers: Sequence[_Reader]) -> Counter[Values]:
-        return Counter(row for reader in readers for row in reader.rows() if _digest(row) % _BUCKETS in buckets)
+        rows = (reader.canonical(row) for reader in readers for row in reader.rows() if reader.bucket(row) in buckets)
+        return Counter(rows)
 
     expected, present = collect(sources), collect([target])
     missing = sorted((expected - present).elements(), key=repr)
     extra = sorted((present - expected).elements(), key=repr)
-
-    def key_of(row: Values) -> Values:
-        return tuple(row[at] for at in target.key)
-
-    def words(row: Values) -> str:
-        if not target.key:
-            return "a row of a table without primary key"
-        return ", ".join(f"{target.names[at]}={row[at]!r}" for at in target.key)
-
-    # A changed row is in two buckets, and the one of its other version may not be among those examined: look it up.
-    wanted = {key_of(row) for row in [*missing, *extra]} if target.key else set()
-    source_versions = {key_of(row): row for reader in sources for row in reader.rows() if key_of(row) in wanted}
-    target_versions = {key_of(row): row for row in target.rows() if key_of(row) in wanted}
-    found: dict[str, RowDifference] = {}
     if target.key:
-        for key in sorted(wanted, key=repr)[:limit]:
-            ours, theirs = source_versions.get(key), target_versions.get(key)
-            row = ours or theirs
-            assert row is not None
-            found[words(row)] = RowDifference(words(row), _labelled(target, ours), _labelled(target, theirs))
-        return list(found.values())
-    differences = [RowDifference(words(row), _labelled(target, row), None) for row in missing]
-    differences += [RowDifference(words(row), None, _labelled(target, row)) for row in extra]
+        # A changed row is in two buckets, and that of its other version may not be among those examined: look it up.
+        wanted = sorted({target.key_of(row) for row in [*missing, *extra]}, key=repr)[:limit]
+        ours, theirs = _versions(sources, wanted), _versions([target], wanted)
+        return [_difference(target, ours.get(key), theirs.get(key)) for key in wanted]
+    found = _versions(sources, missing, whole=True) | _versions([target], extra, whole=True)
+    differences = [_difference(target, (row, found[row][1]), None) for row in missing]
+    differences += [_difference(target, None, (row, found[row][1])) for row in extra]
     return differences[:limit]
 
 
-def _labelled(reader: _Reader, row: Values | None) -> Mapping[str, bytes | None] | None:
-    return None if row is None else dict(zip(reader.names, row, strict=True))
+Version = tuple[Values, Values]  # a row in its canonical form, and as it was read
+
+
+def _versions(readers: Sequence[_Reader], wanted: Sequence[Values], *, whole: bool = False) -> dict[Values, Version]:
+    """The rows with these keys; with `whole` they are those rows themselves, of tables without a key."""
+    keys, found = frozenset(wanted), {}
+    for reader in readers:
+        for row in reader.rows():
+            canonical = reader.canonical(row)
+            key = canonical if whole else reader.key_of(canonical)
+            if key in keys:
+                found[key] = canonical, row
+    return found
+
+
+def _difference(reader: _Reader, ours: Version | None, theirs: Version | None) -> RowDifference:
+    known = ours or theirs
+    assert known is not None
+    key = ", ".join(f"{reader.names[at]}={known[1][at]!r}" for at in reader.key)
+    both = zip(reader.names, *(row[0] for row in (ours, theirs) if row is not None), strict=True)
+    return RowDifference(
+        key or "a row of a table without primary key",
+        None if ours is None else dict(zip(reader.names, ours[1], strict=True)),
+        None if theirs is None else dict(zip(reader.names, theirs[1], strict=True)),
+        tuple(name for name, *values in both if len(set(values)) > 1),
+    )
 
 
 def _checksum(connection: Connection[Cursor], table: TableName) -> int:

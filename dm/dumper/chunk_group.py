@@ -16,20 +16,12 @@ from typing import Self
 from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.downstream.attempts import Attempts
-from dm.dumper.chunk_reader import (
-    ChunkReader,
-    ChunkResult,
-    ChunkTask,
-    KeyWalk,
-    WalkResult,
-    find_bounds,
-    is_changed,
-    question_session,
-    row_session,
-)
+from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, is_changed
+from dm.dumpfiles.key_walk import KeyWalk, WalkResult, find_bounds
 from dm.errors import DMError
 from dm.upstream.connection import Connection
 from dm.upstream.facts import ServerFacts
+from dm.upstream.row_session import question_session, row_session
 from dm.upstream.snapshot import table_snapshot
 
 _STOP_SECONDS = 0.1  # between looks at whether to stop

@@ -1,4 +1,4 @@
-"""The work of the Spark tasks of a dump: walk a table's key, read one chunk into one file.
+"""The work of the Spark tasks of a dump: read one chunk into one file.
 
 Everything here runs on executors. The endpoint, and with it the password, is inside the function that Spark pickles;
 the items name tables and conditions only.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import chain, repeat
@@ -19,26 +19,21 @@ from dm.config.endpoint import Endpoint
 from dm.dumper.chunk_file import HashedFile, SqlForm, open_chunk_file
 from dm.dumper.stream import ChunkSink
 from dm.dumpfiles.chunk_plan import (
-    Bound,
-    WalkedKey,
-    ends_query,
-    even_bounds,
-    make_bound,
-    step_query,
     value_expression,
 )
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_directory import writing_to
 from dm.dumpfiles.dump_files import ChunkFooter, publish, read_footer
-from dm.dumpfiles.json_types import types_column, types_expression
+from dm.dumpfiles.json_types import types_column
 from dm.dumpfiles.text_rows import Batch, Limits, read_all, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
 from dm.schema.structure_text import normal_structure
 from dm.schema.table import TableSchema
-from dm.upstream.connection import Connection, connect, fetch
-from dm.upstream.facts import ServerFacts, read_server_uuid
+from dm.sql.json_types import types_expression
+from dm.upstream.connection import Connection
+from dm.upstream.facts import ServerFacts
 from dm.upstream.snapshot import TableSnapshot
 
 # Of a Parquet file: what a processor's cache holds, and little enough that the source goes on writing into the socket
@@ -46,8 +41,6 @@ from dm.upstream.snapshot import TableSnapshot
 # is one large chunk gets larger ones. A stream writes each batch by one statement, so larger ones pay.
 _SMALL_GROUP, _SMALL_GROUPS = Limits(1 << 14, 1 << 22), 1000
 _LARGE_GROUP = _STREAMED = Limits(1 << 16, 1 << 24)
-_READ_TIMEOUT = 900.0
-_IDLE_SECONDS = 2147483  # the largest value that every platform takes
 
 # What a server says when a table is not what it was when the dump was planned: no such table, no such schema, no such
 # column, no such index, definition changed under a snapshot, tablespace gone (DISCARD, or a rebuild under way).
@@ -61,46 +54,6 @@ def row_groups() -> Iterator[Limits]:
     return chain(repeat(_SMALL_GROUP, _SMALL_GROUPS), repeat(_LARGE_GROUP))
 
 
-def question_session(endpoint: Endpoint, facts: ServerFacts | None = None) -> Connection:
-    """A session of the source for questions about it, whatever the server's defaults are.
-
-    Raises DMError where another server than the one with these facts answers: an address may lead to several, and what
-    the dump puts together must be of one.
-    """
-    connection = connect(endpoint, role="upstream", read_timeout=_READ_TIMEOUT)
-    try:
-        if facts is not None:
-            _demand_server(connection, facts)
-        # Without modes such as ANSI_QUOTES, SHOW CREATE TABLE writes backticks and all options. Zero dates may be
-        # compared with.
-        modes = "sql_mode = 'ALLOW_INVALID_DATES', sql_quote_show_create = 1"
-        # A session that only holds locks, or waits for others, is silent for as long as the rows take.
-        fetch(connection, f"SET SESSION {modes}, net_write_timeout = 3600, wait_timeout = {_IDLE_SECONDS}")
-        # READ UNCOMMITTED would show rows that are rolled back afterwards; no binlog tells of them.
-        fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-    except DMError:
-        connection.close()
-        raise
-    return connection
-
-
-def _demand_server(connection: Connection, facts: ServerFacts) -> None:
-    now = read_server_uuid(connection)
-    if now != facts.server_uuid:
-        raise DMError("dump-source-switched", now=now, before=facts.server_uuid)
-
-
-def row_session(endpoint: Endpoint, facts: ServerFacts | None = None) -> Connection:
-    """A session of the source in which values come as stored: sent to us without conversion, literals stay utf8mb4."""
-    connection = question_session(endpoint, facts)
-    try:
-        fetch(connection, "SET SESSION character_set_results = binary")
-    except DMError:
-        connection.close()
-        raise
-    return connection
-
-
 def _is_refusal(error: DMError) -> bool:
     """Whether the server has read the statement and answered with an error."""
     return error.name in REFUSED_STATEMENT.values()
@@ -109,58 +62,6 @@ def _is_refusal(error: DMError) -> bool:
 def is_changed(error: DMError) -> bool:
     """Whether the server's error means that the table is not the planned one any more."""
     return _is_refusal(error) and error.server_errno in _CHANGED
-
-
-@dataclass(frozen=True, slots=True)
-class KeyWalk:
-    """A table whose chunk bounds are wanted."""
-
-    table: TableName
-    key: WalkedKey
-    rows: int  # of a chunk
-    estimate: int = 0  # rows of the table
-
-
-@dataclass(frozen=True, slots=True)
-class WalkResult:
-    """The bounds of one table; None when it is gone or changed."""
-
-    table: TableName
-    bounds: tuple[Bound, ...] | None
-    counted: bool = True  # whether just so many rows are between two bounds; else it is no more than that
-    words: str = ""  # of the server that refused it as changed
-
-
-def find_bounds(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> WalkResult:
-    """Cut a table; when stopped, somewhere."""
-    if walk.key.whole_numbers:
-        lowest, highest = read_all(connection, ends_query(walk.table, walk.key))[0]
-        if lowest is not None and highest is not None:
-            bounds = even_bounds(int(lowest), int(highest), walk.rows, walk.estimate)
-            if bounds is not None:
-                return WalkResult(walk.table, bounds, counted=False)
-    bounds = _walked(connection, walk, stopped)
-    return WalkResult(walk.table, bounds or (), counted=bounds is not None)
-
-
-def _walked(connection: Connection, walk: KeyWalk, stopped: Callable[[], bool]) -> tuple[Bound, ...] | None:
-    """Step through the key from bound to bound; None where the server does not get beyond one.
-
-    MySQL takes every value of a FLOAT(M,D) to be beyond a literal that is, for it, outside of the type; where
-    10^(M-D) - 10^-D is no FLOAT, what is stored there is (seen on 9.7 with FLOAT(10,2), -100000000). Then no condition
-    of the key is to be trusted, and the table is one chunk.
-    """
-    bounds: dict[Bound, None] = {}
-    last: Bound | None = None
-    while not stopped():
-        found = read_all(connection, step_query(walk.table, walk.key, last, walk.rows))
-        if not found:
-            break
-        last = make_bound(walk.key, found[0])
-        if last in bounds:
-            return None
-        bounds[last] = None
-    return tuple(bounds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +117,7 @@ def select_text(schema: TableSchema, index: str | None, *, json_types: bool = Fa
             expressions.append(Ident(column.name).sql if column.base == "bit" else value_expression(column))
     if json_types:
         documents = [column for column in schema.columns if column.base == "json" and column.generated is None]
-        expressions += [types_expression(schema.name, column) for column in documents]
+        expressions += [types_expression(schema.name, column.name) for column in documents]
     hint = f" FORCE INDEX ({Ident(index).sql})" if index else ""
     # A table may have generated columns only; then the rows are counted by a constant.
     return f"SELECT {', '.join(expressions) or '1'} FROM {schema.name.sql}{hint}"

@@ -22,7 +22,7 @@ from functools import partial
 
 from dm import faults
 from dm.dumper.chunk_group import GroupReader
-from dm.dumper.chunk_reader import ChunkResult, question_session
+from dm.dumper.chunk_reader import ChunkResult
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.structures import read_schemas, read_structures, same, settle
 from dm.dumper.table_planner import TablePlanner
@@ -32,6 +32,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.spark.job import run_tasks
 from dm.spark.task_group import grouped
+from dm.upstream.row_session import question_session
 from dm.upstream.snapshot import lower_bound, upper_bound, wait_for_no_prepared_xa
 
 _ROUNDS = 10

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from dm import faults
-from dm.dumper.chunk_reader import ChunkResult, question_session
+from dm.dumper.chunk_reader import ChunkResult
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.snapshot_slots import Meeting, SlotReader, SlotTask
 from dm.dumper.structures import read_structures, same
@@ -23,6 +23,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.spark.job import run_tasks
 from dm.upstream.connection import fetch
+from dm.upstream.row_session import question_session
 from dm.upstream.snapshot import lock_tables, upper_bound
 
 

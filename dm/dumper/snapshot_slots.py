@@ -32,12 +32,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dm import faults
-from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, is_changed, row_session
+from dm.dumper.chunk_reader import ChunkReader, ChunkResult, ChunkTask, is_changed
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts
+from dm.upstream.row_session import row_session
 from dm.upstream.snapshot import LOCK_SECONDS, locked_end, tables_locked_end, wait_for_no_prepared_xa
 
 _LOCKED = "locked"

@@ -10,8 +10,6 @@ from dm.dumper.chunk_group import GroupWalker, walk_here
 from dm.dumper.chunk_reader import (
     ChunkReader,
     ChunkTask,
-    KeyWalk,
-    WalkResult,
     read_report,
     report_file,
     reported_checksum,
@@ -24,7 +22,7 @@ from dm.dumper.structures import read_sizes
 from dm.dumpfiles.chunk_plan import conditions, in_innodb, rows_per_chunk, walked_key
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, save_plan
-from dm.dumpfiles.json_types import tells_types
+from dm.dumpfiles.key_walk import KeyWalk, WalkResult
 from dm.dumpfiles.literals import naming_key
 from dm.errors import DMError
 from dm.ident import TableName
@@ -34,6 +32,7 @@ from dm.schema.table import TableSchema
 from dm.spark.job import run_tasks
 from dm.spark.task_group import grouped
 from dm.sql.context import SourceContext
+from dm.sql.json_types import tells_types
 
 
 @dataclass

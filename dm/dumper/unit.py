@@ -19,7 +19,6 @@ from pathlib import Path
 from dm import faults
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
-from dm.dumper.chunk_reader import question_session
 from dm.dumper.dump_run import DumpRun
 from dm.dumper.hidden_tables import demand_all_seen
 from dm.dumper.lock_free import LockFreeDump
@@ -37,6 +36,7 @@ from dm.rules import TableRules
 from dm.spark.session import SparkProvider
 from dm.unit import JSON, UnitName
 from dm.upstream.facts import read_facts
+from dm.upstream.row_session import question_session
 
 
 class DumpUnit:

@@ -6,8 +6,8 @@ text back makes a DOUBLE, strings and a signed number of them (see `dm.binlog.js
 bytes by SQL, and neither comparing nor measuring the document tells a DECIMAL from a DOUBLE. What tells them is
 JSON_TYPE, value by value.
 
-So beside the document the server is asked for the values whose type is not the one that their text would get: NULL
-where there is none, else for each its number in the order in which the paths `$**.*` (members of objects) and `$**[*]`
+So beside the document the server is asked for the values whose type is not the one that their text would get
+(`dm.sql.json_types`): for each its number in the order in which the paths `$**.*` (members of objects) and `$**[*]`
 (elements of arrays) find values, its type and its text. That order is the server's: all children of a container, then
 what is below each of them. Here the text is read into a tree, the tree is walked in the same order, and every listed
 value must stand where it is said to: if it does not, this is an error and not a guess.
@@ -25,25 +25,7 @@ from dm.binlog.decimal_text import decimal_bytes
 from dm.binlog.json_tree import Integer, Number, Opaque, Tree
 from dm.binlog.wire_type import WireCode
 from dm.errors import DMError
-from dm.ident import Ident, TableName
-from dm.schema.table import Column
 
-_FIRST_WITH_JSON_TABLE: Final = 80004
-
-# Whether the value is not what the server's reader of JSON makes of its text: up to 4294967295 it makes signed numbers,
-# of greater ones unsigned. The first words are the most frequent: the server compares with one after the other.
-_SPECIAL: Final = (
-    "CASE JSON_TYPE({value}) WHEN 'STRING' THEN 0 WHEN 'INTEGER' THEN {value} > 4294967295 WHEN 'DOUBLE' THEN 0"
-    " WHEN 'OBJECT' THEN 0 WHEN 'ARRAY' THEN 0 WHEN 'NULL' THEN 0 WHEN 'BOOLEAN' THEN 0"
-    " WHEN 'UNSIGNED INTEGER' THEN {value} <= 4294967295 ELSE {value} IS NOT NULL END"
-)
-_LISTED: Final = (
-    "(SELECT JSON_ARRAYAGG(JSON_ARRAY(o, JSON_TYPE(v), CAST(v AS CHAR))) FROM JSON_TABLE({document}, '{path}'"
-    " COLUMNS (o FOR ORDINALITY, v JSON PATH '$')) t WHERE {special})"
-)
-# Most documents have no such value, and to look for one costs the server half of what listing none does.
-_ANY: Final = "EXISTS (SELECT 1 FROM JSON_TABLE({document}, '{path}' COLUMNS (v JSON PATH '$')) t WHERE {special})"
-_PATHS: Final = ("$**.*", "$**[*]")  # members of objects, elements of arrays
 _BYTES: Final = re.compile(r"base64:type(\d+):([A-Za-z0-9+/=\n]*)")
 _TIME: Final = re.compile(r"(-?)(?:(\d{4})-(\d\d)-(\d\d))?(?: ?(\d\d\d?):(\d\d):(\d\d)\.(\d{6}))?")
 _TEMPORAL: Final = {
@@ -54,29 +36,9 @@ _TEMPORAL: Final = {
 }
 
 
-def tells_types(version: int) -> bool:
-    """Whether a MySQL server of this version can be asked for the types."""
-    return version >= _FIRST_WITH_JSON_TABLE
-
-
 def types_column(column: str) -> str:
     """Under which name the types of a column's documents are kept; no column of a server ends with a space."""
     return f"{column} (types) "
-
-
-def types_expression(table: TableName, column: Column) -> str:
-    """What to select for the types of a JSON column: NULL where the document's text says everything."""
-    document = f"{table.sql}.{Ident(column.name).sql}"
-    special = _SPECIAL.format(value="v")
-    found, (members, elements) = (
-        [text.format(document=document, path=path, special=special) for path in _PATHS] for text in (_ANY, _LISTED)
-    )
-    whole = f"JSON_ARRAY(JSON_ARRAY(1, JSON_TYPE({document}), CAST({document} AS CHAR)))"
-    return (
-        f"CASE WHEN JSON_TYPE({document}) NOT IN ('OBJECT', 'ARRAY') THEN"
-        f" IF({_SPECIAL.format(value=document)}, JSON_OBJECT('whole', {whole}), NULL)"
-        f" WHEN {' OR '.join(found)} THEN JSON_OBJECT('members', {members}, 'elements', {elements}) END"
-    )
 
 
 def typed_tree(text: bytes, types: bytes) -> Tree:

@@ -12,7 +12,7 @@ from pydantic import SecretStr
 
 from dm import faults
 from dm.demo.servers import ThrowawayServer
-from dm.dumper.chunk_reader import ChunkReader, question_session, row_session, shared_marker
+from dm.dumper.chunk_reader import ChunkReader, shared_marker
 from dm.dumper.snapshot_slots import SlotReader, SlotTask
 from dm.dumpfiles.dump_directory import SLOTS_DIRECTORY
 from dm.dumpfiles.dump_files import load_plan
@@ -23,6 +23,7 @@ from dm.ident import TableName
 from dm.spark.session import SparkProvider
 from dm.upstream.connection import Connection, fetch
 from dm.upstream.facts import ServerFacts, read_facts
+from dm.upstream.row_session import question_session, row_session
 from dm.upstream.snapshot import lock_tables
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, endpoint, rows, wait_for

@@ -264,9 +264,9 @@ def test_prepared_xa_transactions_stop_the_dump(
 
 
 def test_a_table_locked_for_long_is_named(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
-    from dm.dumper.chunk_reader import question_session, row_session
     from dm.upstream import snapshot
     from dm.upstream.facts import read_facts
+    from dm.upstream.row_session import question_session, row_session
 
     load = full_load(mariadb, mariadb, *KEYLESS)
     holder = mariadb.connect(autocommit=False)

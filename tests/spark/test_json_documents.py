@@ -8,10 +8,9 @@ import pytest
 
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
-from dm.dumpfiles.json_types import types_expression
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.table import Column
+from dm.sql.json_types import types_expression
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows
 
@@ -41,7 +40,7 @@ def document(dice: random.Random, depth: int) -> str:
 
 def shown_types(server: PrivateServer, table: TableName) -> list[tuple[object, ...]]:
     """Each document's text and types."""
-    types = types_expression(table, Column("j", "json"))
+    types = types_expression(table, "j")
     return rows(server, f"SELECT id, CAST(j AS CHAR), {types}, JSON_TYPE(j) FROM {table.sql} ORDER BY id")
 
 

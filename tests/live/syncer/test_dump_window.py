@@ -11,7 +11,6 @@ from dm import faults
 from dm.config.selection import BlockAllowList, TablePattern
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.dumper.chunk_reader import question_session
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -21,6 +20,7 @@ from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.upstream.facts import read_facts, read_structure
+from dm.upstream.row_session import question_session
 from dm.upstream.snapshot import lower_bound, upper_bound
 from tests.live.syncer.test_follow import identical
 from tests.live.syncer.test_operators import ask, place

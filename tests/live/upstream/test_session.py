@@ -11,10 +11,10 @@ from pydantic import SecretStr
 
 from dm.config.endpoint import Endpoint
 from dm.demo.servers import ThrowawayServer
-from dm.dumper.chunk_reader import row_session
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
 from dm.upstream.connection import connect, fetch
+from dm.upstream.row_session import row_session
 from dm.upstream.snapshot import wait_for_no_prepared_xa
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of

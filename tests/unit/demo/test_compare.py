@@ -6,7 +6,8 @@ from typing import Any, cast
 import pytest
 
 from dm.demo import compare
-from dm.demo.structure import ColumnFacts, Structure
+from dm.equality.checksum import Checksum
+from dm.equality.structure import ColumnFacts, Structure
 from dm.ident import TableName
 
 
@@ -18,6 +19,9 @@ class Rows:
 
     def rows(self) -> list[compare.Values]:
         return [(b"1",)]
+
+    def checksum(self, _: compare.Values) -> Checksum:
+        return Checksum.of(b"1")
 
 
 @pytest.mark.parametrize("generated", ["", "stored v + 1", "virtual v + 1"])

@@ -1,6 +1,6 @@
 """A table's structure as information_schema tells it, in a form in which equal tables of both flavours are equal.
 
-This is the judge of dm's work, so it shares no code with dm's own reading of structures. What only one flavour knows
+It judges dm's work, so it shares no code with dm's own reading of structures. What only one flavour knows
 how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
 CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
 own.
@@ -64,6 +64,10 @@ class Structure:
     primary_key: tuple[str, ...]
     indexes: frozenset[str]
     foreign_keys: frozenset[str]
+
+    def column(self, name: str) -> ColumnFacts:
+        """The column of that name."""
+        return next(column for column in self.columns if column.name == name)
 
 
 def read(connection: Connection[Cursor], flavor: Flavor, table: TableName, rename: Rename) -> Structure:

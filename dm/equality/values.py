@@ -1,0 +1,286 @@
+"""When two values are the same: for each column a text that is equal where the values are, on every server.
+
+Problem: the two sides of a comparison are servers of two flavours, their columns may have other types, and nobody wants
+to move all rows to one place. So each server computes the same bytes from equal values (`text`), and what is read by a
+client becomes the same bytes here (`of`). What the text is depends on all sides together, because only together they
+tell what a load makes of a value: a DECIMAL of two digits is the one of three with a zero behind, a CHAR is the VARCHAR
+without spaces at its end.
+
+What servers do that makes plain texts wrong (seen on MySQL 9.7, MariaDB 10.11):
+
+- A FLOAT's text has six digits, and inside CONCAT MySQL cuts a DOUBLE at 22 characters. The eight bytes inside
+  `POINT(x, 0)` are the number itself, in both flavours.
+- MariaDB prints no sign of a negative zero, whatever it stores. Where one takes part, the sign does not count.
+- ZEROFILL puts zeros before a number; a sum takes them away.
+- An ENUM's error value prints like an empty member, and members that are equal in the column's collation like each
+  other. So the number of a member counts, too, where all sides list the same members.
+- Bytes that are no character of their character set become `?` when they are converted. So text is converted only where
+  the sides have different character sets.
+- MySQL's JSON has types that its text does not tell; MariaDB's is a text. Between the two a document counts as MySQL
+  would read it, which only a client can compute: such a column has no `text`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from dm.equality.json_document import canonical_document
+from dm.equality.structure import ColumnFacts
+from dm.flavor import Flavor
+from dm.ident import Ident, TableName
+from dm.sql.json_types import types_expression
+from dm.type_family import BYTES, FLOATS, GEOMETRIES, INTEGERS, MEMBERED, MOMENTS, TEXTS
+
+Canonical = Callable[[bytes], bytes]
+Form = Literal["plain", "framed", "hashed"]
+"""How a value stands in its row's text: as it is, since no comma is in it; behind its length; as its hash, since it may
+be large, and servers limit what CONCAT makes."""
+
+_EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
+_UTF8: Final = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})  # each a part of the next
+_LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
+_NUMBERS: Final = re.compile(r"\((\d+)(?:,(\d+))?\)")
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """One of the columns that are compared with each other."""
+
+    column: ColumnFacts
+    table: TableName
+    flavor: Flavor
+    constant: str = ""  # SQL that stands for a column which this side has not
+
+    @property
+    def base(self) -> str:
+        """The bare type, in its normal form."""
+        return {"geomcollection": "geometrycollection"}.get(self.column.data_type, self.column.data_type)
+
+    @property
+    def name(self) -> str:
+        """The quoted name."""
+        return self.constant or Ident(self.column.name).sql
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The two numbers in the type's parentheses; 0 for one that is not there."""
+        found = _NUMBERS.search(self.column.type)
+        return (0, 0) if found is None else (int(found[1]), int(found[2] or 0))
+
+    @property
+    def scale(self) -> int:
+        """Digits behind the point."""
+        return self.lengths[1] if self.base == "decimal" else 0 if self.base in _EXACT else self.lengths[0]
+
+    @property
+    def members(self) -> str:
+        """The list of an ENUM or SET, as the server prints it."""
+        return self.column.type.partition("(")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One value that takes part in the comparison, as one side computes it."""
+
+    label: str
+    read: str  # SQL whose bytes a client reads, with character_set_results = binary
+    text: str | None  # SQL of the canonical bytes; None where only a client can compute them
+    of: Canonical  # from what `read` gives to the canonical bytes
+    form: Form = "framed"
+    base: str = "varchar"  # as what the encoder of literals takes it; "" for a part that is no value of its own
+    charset: str | None = "utf8mb4"
+    null: str = ""  # SQL that is NULL where the value is; `text` is NULL also where it is too long for the server
+
+    def canonical(self, value: bytes | None) -> bytes | None:
+        """The canonical bytes of a value that was read."""
+        return None if value is None else self.of(value)
+
+
+def parts(sides: Sequence[Side], *, json_types: bool = False) -> list[list[Part]]:
+    """For each side the parts of its column; the parts of all sides go together one by one.
+
+    With `json_types` the types inside MySQL's JSON documents count.
+    """
+    bases = {side.base for side in sides}
+    if bases <= _EXACT:
+        scale = max(side.scale for side in sides)
+        return [[_exact(side, scale)] for side in sides]
+    if bases <= FLOATS:
+        signed = all(side.flavor == "mysql" for side in sides)
+        return [[_floating(side, signed=signed)] for side in sides]
+    if bases == {"time"} or bases <= MOMENTS | {"date"}:
+        scale = max(side.scale for side in sides)
+        return [[_temporal(side, scale, plain=bases == {"date"})] for side in sides]
+    if len(bases) == 1 and bases <= MEMBERED:
+        same = len({side.members for side in sides}) == 1
+        return [_members(side, same=same) for side in sides]
+    if "json" in bases:
+        return _documents(sides, json_types=json_types)
+    hashed = bool(bases & _LONG)
+    if bases <= TEXTS:
+        return [[_characters(side, sides, hashed=hashed)] for side in sides]
+    if bases <= BYTES:
+        padded = "binary" in bases and (len(bases) > 1 or len({side.lengths for side in sides}) > 1)
+        return [[_bytes(side, hashed=hashed, padded=padded)] for side in sides]
+    return [[_other(side, hashed=hashed)] for side in sides]
+
+
+def _same(value: bytes) -> bytes:
+    return value
+
+
+def _suffix(side: Side, scale: int) -> str:
+    """The zeros by which a side with fewer digits is shorter, after the point that it lacks."""
+    return ("." if not side.scale and scale else "") + "0" * (scale - side.scale)
+
+
+def _ended(read: str, end: str) -> tuple[str, Canonical]:
+    """An expression with a constant text behind it, and the same of what was read."""
+    if not end:
+        return read, _same
+    behind = end.encode()
+    return f"CONCAT({read}, '{end}')", lambda value: value + behind
+
+
+def _exact(side: Side, scale: int) -> Part:
+    plain = side.base in {"bit", "year"} or "zerofill" in side.column.type
+    read = f"{side.name} + 0" if plain else side.name
+    text, of = _ended(read, _suffix(side, scale))
+    base = "decimal" if side.base == "decimal" else "bigint"
+    return Part(side.column.name, read, text, of, "plain", base)
+
+
+def _floating(side: Side, *, signed: bool) -> Part:
+    def bits(value: bytes) -> bytes:
+        number = float(value)
+        return struct.pack("<d", number if signed else number + 0.0).hex().upper().encode()
+
+    number = side.name if signed else f"{side.name} + 0e0"
+    text = f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)"
+    return Part(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double")
+
+
+def _temporal(side: Side, scale: int, *, plain: bool) -> Part:
+    midnight = " 00:00:00" if side.base == "date" and not plain else ""
+    text, of = _ended(side.name, midnight + _suffix(side, scale))
+    return Part(side.column.name, side.name, text, of, "plain", side.base)
+
+
+def _members(side: Side, *, same: bool) -> list[Part]:
+    name = side.column.name
+    label = f"CAST(CONVERT({side.name} USING utf8mb4) AS BINARY)"
+    found = [Part(name, label, label, _same, base="" if same else "varchar", null=side.name)]
+    number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
+    if same:
+        found.append(Part(f"{name} (number)", number, number, _same, "plain", "enum"))
+    elif side.base == "enum":
+        found.append(Part(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", ""))
+    return found
+
+
+def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[Part]]:
+    if all(side.base == "json" for side in sides):
+        return [_typed_documents(side) if json_types else [_document(side)] for side in sides]
+    found = []
+    for side in sides:
+        read = f"CAST({side.name} AS CHAR)" if side.base == "json" else f"CONVERT({side.name} USING utf8mb4)"
+        found.append([Part(side.column.name, read, None, canonical_document, "hashed", "json", null=side.name)])
+    return found
+
+
+def _document(side: Side) -> Part:
+    text = f"CAST({side.name} AS CHAR)"  # which is in utf8mb4, the character set of our sessions
+    return Part(side.column.name, text, text, _same, "hashed", "json", null=side.name)
+
+
+def _typed_documents(side: Side) -> list[Part]:
+    types = f"CAST({types_expression(side.table, side.column.name)} AS CHAR)"
+    return [_document(side), Part(f"{side.column.name} (types)", types, types, _same, "hashed", "")]
+
+
+def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
+    charsets = {each.column.charset for each in sides}
+    padded = len({each.base == "char" for each in sides}) > 1
+    as_stored = len(charsets) == 1 or charsets <= _UTF8
+    text, charset = side.name, side.column.charset
+    if padded or not as_stored:
+        text, charset = f"CONVERT({text} USING utf8mb4)", "utf8mb4"
+    if padded:
+        text = f"TRIM(TRAILING ' ' FROM {text})"
+    return _of_bytes(side, text, "varchar", charset, hashed=hashed)
+
+
+def _bytes(side: Side, *, hashed: bool, padded: bool) -> Part:
+    text = f"TRIM(TRAILING x'00' FROM {side.name})" if padded else side.name
+    return _of_bytes(side, text, "blob", None, hashed=hashed)
+
+
+def _of_bytes(side: Side, text: str, base: str, charset: str | None, *, hashed: bool) -> Part:
+    """Bytes of any kind. A hash is of the bytes as they are; CONCAT would convert texts of other character sets."""
+    computed = text if hashed else f"CAST({text} AS BINARY)"
+    return Part(
+        side.column.name, text, computed, _same, "hashed" if hashed else "framed", base, charset, null=side.name
+    )
+
+
+def _other(side: Side, *, hashed: bool) -> Part:
+    """Types of different kinds, and those that are bytes: the text that a client would see, in utf8mb4."""
+    base, charset = "varchar", "utf8mb4"
+    if side.base in TEXTS or side.base in MEMBERED:
+        text = f"CONVERT({side.name} USING utf8mb4)"
+    elif side.base in BYTES or side.base in GEOMETRIES or side.base == "vector":
+        text, base = (side.name, "blob") if side.base in BYTES else (f"CAST({side.name} AS BINARY)", "blob")
+    elif side.base in FLOATS:
+        text = f"CAST({side.name} * 1e0 AS CHAR)"
+    elif side.base in {"bit", "year"} or "zerofill" in side.column.type:
+        text = f"CAST({side.name} + 0 AS CHAR)"
+    else:
+        text = f"CAST({side.name} AS CHAR)"
+    return _of_bytes(side, text, base, charset, hashed=hashed)
+
+
+def row_text(row: Sequence[Part]) -> str | None:
+    """SQL of the text of a row, which two rows share only if all their parts are equal; None if a client must."""
+    pieces = []
+    for part in row:
+        if part.text is None:
+            return None
+        text = part.text
+        if part.form == "framed":
+            text = f"CONCAT(LENGTH({text}), ':', {text})"
+        elif part.form == "hashed":
+            text = f"SHA2({text}, 256)"
+        # IFNULL would take a text that is too long for the server for a NULL.
+        pieces.append(f"IF({part.null} IS NULL, 'N', {text})" if part.null else f"IFNULL({text}, 'N')")
+    # CONCAT_WS would leave out a piece that is too long.
+    joined = ", ',', ".join(pieces)
+    return f"CONCAT({joined})" if pieces else "''"
+
+
+def text_of(row: Sequence[Part], values: Sequence[bytes | None]) -> bytes:
+    """The same text of a row that was read."""
+    return b",".join([b"N" if value is None else _piece(part, value) for part, value in zip(row, values, strict=True)])
+
+
+def _piece(part: Part, value: bytes) -> bytes:
+    text = part.of(value)
+    if part.form == "hashed":
+        return hashlib.sha256(text).hexdigest().encode()
+    return b"%d:%b" % (len(text), text) if part.form == "framed" else text
+
+
+def shown(value: bytes | None) -> str:
+    """A value that was read, for people."""
+    if value is None:
+        return "NULL"
+    try:
+        text = value.decode()
+    except UnicodeDecodeError:
+        return f"0x{value.hex()}"
+    return json.dumps(text, ensure_ascii=False) if not text.isprintable() else text

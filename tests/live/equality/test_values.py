@@ -1,0 +1,178 @@
+"""The servers compute the same bytes from equal values as this side does, and other bytes from all others."""
+
+from __future__ import annotations
+
+import random
+import struct
+from collections.abc import Sequence
+from functools import reduce
+from operator import add
+from typing import Any
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.equality import structure
+from dm.equality.checksum import Checksum, checksum_query
+from dm.equality.values import Part, Side, parts, row_text, text_of
+from dm.flavor import FLAVORS
+from dm.ident import TableName
+from tests.live.binlog.types import CASES, TYPES
+from tests.live.testbed.test_compare import LOOKALIKES, MYSQL_LOOKALIKES
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.park import ServerPark
+
+pytestmark = pytest.mark.live
+
+MODES = "SET SESSION sql_mode = 'ALLOW_INVALID_DATES', time_zone = '+00:00', character_set_results = binary"
+Values = tuple[bytes | None, ...]
+
+
+class Table:
+    """A table of one column `v` and an `id`, at one server."""
+
+    def __init__(self, server: ThrowawayServer, name: TableName, type_: str, values: Sequence[str]) -> None:
+        self.name, self.flavor = name, server.flavor
+        self._connection = server.connect(use_unicode=False, conv={}, autocommit=True)
+        self._plain = server.connect(autocommit=True)
+        self._ask(MODES)
+        self._ask(f"DROP TABLE IF EXISTS {name.sql}")
+        self._ask(f"CREATE TABLE {name.sql} (id INT PRIMARY KEY, v {type_} NULL)")
+        rows = ", ".join(f"({number}, {value})" for number, value in enumerate([*values, "NULL"]))
+        self._ask(f"INSERT IGNORE INTO {name.sql} VALUES {rows}")
+
+    def close(self) -> None:
+        self._connection.close()
+        self._plain.close()
+
+    def _ask(self, statement: str) -> tuple[tuple[Any, ...], ...]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement)
+            return tuple(cursor.fetchall())
+
+    @property
+    def side(self) -> Side:
+        return Side(
+            structure.read(self._plain, self.flavor, self.name, lambda name: name).column("v"), self.name, self.flavor
+        )
+
+    def read(self, row: Sequence[Part]) -> tuple[Values, ...]:
+        """What a client reads, row by row."""
+        return self._ask(f"SELECT {', '.join(part.read for part in row)} FROM {self.name.sql} ORDER BY id")
+
+    def texts(self, row: Sequence[Part]) -> list[Any]:
+        """What the server computes, row by row."""
+        return [text for (text,) in self._ask(f"SELECT {row_text(row)} FROM {self.name.sql} ORDER BY id")]
+
+    def checksum(self, row: Sequence[Part]) -> Checksum | None:
+        """Of all rows, by the server."""
+        text = row_text(row)
+        assert text is not None
+        return Checksum.answered(self._ask(checksum_query(text, self.name.sql))[0])
+
+
+def _sum(texts: Sequence[bytes]) -> Checksum:
+    return reduce(add, map(Checksum.of, texts), Checksum())
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_the_server_computes_what_is_computed_here(flavor: str, park: ServerPark, schema: SchemaFactory) -> None:
+    server = park.shared("mysql" if flavor == "mysql" else "mariadb", "upstream-1")
+    name = TableName(schema(server), "t")
+    for of, type_, values in CASES:
+        if of != flavor:
+            continue
+        table = Table(server, name, type_, values)
+        (row,) = parts([table.side], json_types=flavor == "mysql")
+        here = [text_of(row, values) for values in table.read(row)]
+        assert table.texts(row) == here, type_
+        assert table.checksum(row) == _sum(here), type_
+        table.close()
+
+
+@pytest.mark.timeout(600)
+def test_both_flavours_compute_the_same(park: ServerPark, schema: SchemaFactory) -> None:
+    servers = [park.shared("mysql", "upstream-1"), park.shared("mariadb", "target")]
+    name = TableName(schema(*servers), "t")
+    same = other = 0
+    for type_, values in TYPES.items():
+        tables = [Table(server, name, type_, values) for server in servers]
+        rows = parts([table.side for table in tables])
+        read, texts = ([ask(row) for ask, row in zip(asks, rows, strict=True)] for asks in (
+            [table.read for table in tables], [table.texts for table in tables],
+        ))  # fmt: skip
+        for ours, theirs, *both in zip(*read, *texts, strict=True):
+            here = [text_of(row, values) for row, values in zip(rows, (ours, theirs), strict=True)]
+            assert here == both, type_
+            same, other = same + (both[0] == both[1]), other + (both[0] != both[1])
+        for table in tables:
+            table.close()
+    # What a server makes of a value that it does not take is its own: MySQL has no moment in the second 0.
+    assert same > 400
+    assert other < same / 20
+
+
+def test_any_double_has_the_same_bits_everywhere(park: ServerPark, schema: SchemaFactory) -> None:
+    servers = [park.shared("mysql", "upstream-1"), park.shared("mariadb", "target")]
+    name = TableName(schema(*servers), "t")
+    chance = random.Random(23)
+    drawn = (struct.unpack("<d", chance.randbytes(8))[0] for _ in range(300))
+    numbers = [number for number in drawn if number - number == 0]
+    tables = [Table(server, name, "DOUBLE", [f"'{number!r}'" for number in numbers]) for server in servers]
+    rows = parts([table.side for table in tables])
+    expected = [struct.pack("<d", number).hex().upper().encode() for number in numbers]
+    for table, row in zip(tables, rows, strict=True):
+        assert table.texts(row)[:-1] == expected
+        table.close()
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_values_that_look_alike_have_different_checksums(flavor: str, park: ServerPark, schema: SchemaFactory) -> None:
+    server = park.shared("mysql" if flavor == "mysql" else "mariadb", "upstream-1")
+    name = TableName(schema(server), "t")
+    for type_, one, other in LOOKALIKES + (MYSQL_LOOKALIKES if flavor == "mysql" else []):
+        found = []
+        for value in (one, other, one):
+            table = Table(server, name, type_, [value])
+            (row,) = parts([table.side], json_types=flavor == "mysql")
+            found.append(table.checksum(row))
+            table.close()
+        assert found[0] == found[2] is not None, type_
+        assert found[0] != found[1], type_
+
+
+def test_types_inside_documents_count(park: ServerPark, schema: SchemaFactory) -> None:
+    server = park.shared("mysql", "upstream-1")
+    name = TableName(schema(server), "t")
+    found = []
+    for value in ("'[1.5]'", "JSON_ARRAY(CAST(1.5 AS DECIMAL(2,1)))"):
+        table = Table(server, name, "JSON", [value])
+        found.append([table.checksum(*parts([table.side], json_types=types)) for types in (False, True)])
+        table.close()
+    assert found[0][0] == found[1][0]
+    assert found[0][1] != found[1][1]
+
+
+@pytest.mark.parametrize("flavor", FLAVORS)
+def test_a_row_that_is_too_long_for_the_server_is_no_checksum(
+    flavor: str, park: ServerPark, schema: SchemaFactory
+) -> None:
+    server = park.shared("mysql" if flavor == "mysql" else "mariadb", "upstream-1")
+    name = TableName(schema(server), "t")
+    table = Table(server, name, "VARCHAR(2000)", ["REPEAT('x', 2000)", "'y'"])
+    (row,) = parts([table.side])
+    assert table.checksum(row) is not None
+    limit = server.query("SELECT @@GLOBAL.max_allowed_packet")[0][0]
+    server.execute("SET GLOBAL max_allowed_packet = 1024")
+    try:
+        with server.connect(use_unicode=False, conv={}) as session, session.cursor() as cursor:
+            text = row_text(row)
+            assert text is not None
+            cursor.execute(checksum_query(text, name.sql))
+            answer = cursor.fetchone()
+            assert answer is not None
+            assert Checksum.answered(answer) is None
+    finally:
+        server.execute(f"SET GLOBAL max_allowed_packet = {limit}")
+        table.close()
