@@ -257,8 +257,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "two rows of {source_table} have one key in {table} at the target (index {index}): {first} and {second}. The "
         "target compares them in another collation ({collations}), and one row would replace the other",
         "stop the task, and make the two values differ at the source in more than that; or map the collation to one "
-        "that takes them as different (`collation-map`: {{name: name}}). Then empty the target's tables (for another "
-        "collation drop them), and load again with --remove-meta",
+        "that takes all texts as different, as `collation-map: {{{mapped}}}` does. Then empty the target's tables (for "
+        "another collation drop them), and load again with --remove-meta",
     ),
     ErrorKind(
         "load-rows-differ", 34923, "load-unit", "downstream", "high",

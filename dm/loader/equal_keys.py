@@ -90,6 +90,7 @@ class EqualKeys:
                     first=_shown(there),
                     second=_shown(texts),
                     collations=", ".join(f"{each.collation} for {each.column.collation}" for each, _, _ in other),
+                    mapped=", ".join(f"{each.column.collation}: {each.column.charset}_bin" for each, _, _ in other),
                 )
 
     def _equal_at_source(self, pairs: Sequence[tuple[KeyColumn, bytes, bytes]]) -> bool:

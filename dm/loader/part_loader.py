@@ -80,7 +80,7 @@ class PartLoader:
                 results.append(self._load_whole(connection, task))
         except DMError as error:
             failed = tasks[len(results)]
-            raise error.restated(cause=f"{error.cause} [{failed}]") from error
+            raise error.restated(cause=f"{error.cause} [{failed}]".lstrip()) from error
         finally:
             # Also what rolls back: the server does it when the session ends, whatever went wrong with it.
             connection.close()
