@@ -17,7 +17,7 @@ from dm.binlog.event import RawEvent
 from dm.binlog.frame import checked_events, frames
 from dm.binlog.reader import EventParser
 from dm.binlog.rows import Rows
-from dm.binlog.table_map import TableMap
+from dm.binlog.table_map import TableMap, TableMapEvent
 from dm.position import MAGIC_SIZE
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column
@@ -51,9 +51,9 @@ def _decode(path: Path, columns: Sequence[Column]) -> int:
         event = parser.parse(raw)
         if isinstance(event, Rows):
             rows += len(decoders[event.table_id].decode(event))
-        elif isinstance(event, TableMap) and maps.get(event.table_id) is not event:
-            maps[event.table_id] = event
-            decoders[event.table_id] = RowDecoder(event, columns)
+        elif isinstance(event, TableMapEvent) and maps.get(event.table_id) is not event.table_map:
+            maps[event.table_id] = event.table_map
+            decoders[event.table_id] = RowDecoder(event.table_map, columns)
     return rows
 
 

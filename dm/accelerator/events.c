@@ -115,25 +115,36 @@ PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t co
     return rows_made(class_of(self, ROWS), form, given[0], &fixed, images, end);
 }
 
-/* table_map_event(known by body, handler, data, start, end, header) -> TableMap */
+#define TABLE_ID_SIZE 6
+
+/* table_map_event(known by what stands behind the id, handler, data, start, end, header) -> TableMapEvent */
 PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count)
 {
-    (void)self;
     const uint8_t *data;
     size_t at, end;
     if (count != 2 + HANDLED || !PyDict_Check(args[0])) {
         PyErr_SetString(PyExc_TypeError, "table_map_event(known, handler, data, start, end, header)");
         return NULL;
     }
-    if (body_of(args + 2, &data, &at, &end)) {
-        PyObject *body = PyBytes_FromStringAndSize((const char *)data + at, (Py_ssize_t)(end - at));
-        if (body == NULL)
+    PyTypeObject *type = class_of(self, TABLE_MAP_EVENT);
+    if (type == NULL)
+        return NULL;
+    if (body_of(args + 2, &data, &at, &end) && end - at >= TABLE_ID_SIZE) {
+        size_t behind = at + TABLE_ID_SIZE;
+        PyObject *content = PyBytes_FromStringAndSize((const char *)data + behind, (Py_ssize_t)(end - behind));
+        if (content == NULL)
             return NULL;
-        PyObject *known = PyDict_GetItemWithError(args[0], body);
-        Py_XINCREF(known);
-        Py_DECREF(body);
-        if (known != NULL || PyErr_Occurred())
-            return known;
+        PyObject *known = PyDict_GetItemWithError(args[0], content);
+        Py_DECREF(content);
+        if (known != NULL) {
+            PyObject *fields[TABLE_MAP_EVENT_SIZE] = {
+                [TABLE_MAP_EVENT_table_id] = PyLong_FromUnsignedLongLong(little(data + at, TABLE_ID_SIZE)),
+                [TABLE_MAP_EVENT_table_map] = Py_NewRef(known),
+            };
+            return named_made(type, fields, TABLE_MAP_EVENT_SIZE);
+        }
+        if (PyErr_Occurred())
+            return NULL;
     }
     return PyObject_Vectorcall(args[1], args + 2, HANDLED, NULL);
 }
@@ -147,11 +158,11 @@ PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize
 #define MARIADB_ANNOTATE_ROWS 160
 #define MARIADB_GTID 162
 #define HEADER_SIZE 19
-#define TABLE_ID_SIZE 6
 
 typedef struct {
     PyObject *module;
-    PyObject *bodies; /* dict: the body of a table map -> the table map */
+    PyObject *bodies; /* dict: the body of a table map behind its number -> the table map */
+    PyObject *wanted; /* dict: the same of those whose rows are wanted under any number */
     PyObject *maps;   /* dict: its number -> the table map, or None if its rows are passed over */
     PyObject *forms;  /* dict: event type -> RowsForm */
     PyObject *sessions; /* dict: a session as bytes -> what was read of it */
@@ -202,20 +213,28 @@ static PyObject *map_of(const Run *run, uint64_t table)
     return known;
 }
 
+/* A table map that is in force, or that gets a new number because the source has opened its table again. */
 static Outcome take_table_map(const Run *run, const uint8_t *data, size_t size)
 {
-    if (size < HEADER_SIZE + run->trailing + TABLE_ID_SIZE)
+    const size_t behind = HEADER_SIZE + TABLE_ID_SIZE;
+    if (size < behind + run->trailing)
         return DECLINED;
-    PyObject *body = PyBytes_FromStringAndSize(
-        (const char *)data + HEADER_SIZE, (Py_ssize_t)(size - run->trailing - HEADER_SIZE)
-    );
-    if (body == NULL)
+    PyObject *content = PyBytes_FromStringAndSize((const char *)data + behind, (Py_ssize_t)(size - run->trailing - behind));
+    if (content == NULL)
         return FAILED;
-    PyObject *known = PyDict_GetItemWithError(run->bodies, body);
-    Py_DECREF(body);
-    if (known != NULL && map_of(run, little(data + HEADER_SIZE, TABLE_ID_SIZE)) == known)
-        return TAKEN;
-    return PyErr_Occurred() ? FAILED : DECLINED;
+    PyObject *known = PyDict_GetItemWithError(run->bodies, content);
+    PyObject *wanted = known == NULL ? NULL : PyDict_GetItemWithError(run->wanted, content);
+    Py_DECREF(content);
+    PyObject *number = known == NULL ? NULL : PyLong_FromUnsignedLongLong(little(data + HEADER_SIZE, TABLE_ID_SIZE));
+    if (number == NULL)
+        return PyErr_Occurred() ? FAILED : DECLINED;
+    Outcome outcome = DECLINED;
+    if (PyDict_GetItemWithError(run->maps, number) == known)
+        outcome = TAKEN;
+    else if (wanted == known)
+        outcome = PyDict_SetItem(run->maps, number, known) < 0 ? FAILED : TAKEN;
+    Py_DECREF(number);
+    return PyErr_Occurred() ? FAILED : outcome;
 }
 
 static Outcome take_rows(const Run *run, PyObject *form, const Raw *raw, PyObject *found)
@@ -277,6 +296,7 @@ static int run_of(PyObject *module, PyObject *events, PyObject *state, PyObject 
     *run = (Run){
         .module = module,
         .bodies = PyTuple_GET_ITEM(state, STREAM_STATE_bodies),
+        .wanted = PyTuple_GET_ITEM(state, STREAM_STATE_wanted),
         .maps = PyTuple_GET_ITEM(state, STREAM_STATE_maps),
         .forms = PyTuple_GET_ITEM(state, STREAM_STATE_forms),
         .sessions = PyTuple_GET_ITEM(state, STREAM_STATE_sessions),
@@ -289,7 +309,7 @@ static int run_of(PyObject *module, PyObject *events, PyObject *state, PyObject 
     if (run->rows == NULL || run->type == NULL)
         return 0;
     Py_ssize_t trailing = PyLong_AsSsize_t(PyTuple_GET_ITEM(state, STREAM_STATE_trailing));
-    if (trailing < 0 || !PyDict_Check(run->bodies) || !PyDict_Check(run->maps) || !PyDict_Check(run->forms)
+    if (trailing < 0 || !PyDict_Check(run->bodies) || !PyDict_Check(run->wanted) || !PyDict_Check(run->maps) || !PyDict_Check(run->forms)
         || !PyDict_Check(run->sessions)) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_TypeError, "a StreamState of other things");

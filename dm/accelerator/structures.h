@@ -14,8 +14,9 @@
 #define ROWS_FIELDS(F) F(ROWS, kind) F(ROWS, table_id) F(ROWS, column_count) F(ROWS, present) F(ROWS, present_after) \
     F(ROWS, data) F(ROWS, start) F(ROWS, end) F(ROWS, flags) F(ROWS, partial)
 #define ROWS_ITEM_FIELDS(F) F(ROWS_ITEM, table_map) F(ROWS_ITEM, rows)
-#define STREAM_STATE_FIELDS(F) F(STREAM_STATE, trailing) F(STREAM_STATE, bodies) F(STREAM_STATE, maps) \
-    F(STREAM_STATE, forms) F(STREAM_STATE, sessions)
+#define TABLE_MAP_EVENT_FIELDS(F) F(TABLE_MAP_EVENT, table_id) F(TABLE_MAP_EVENT, table_map)
+#define STREAM_STATE_FIELDS(F) F(STREAM_STATE, trailing) F(STREAM_STATE, bodies) F(STREAM_STATE, wanted) \
+    F(STREAM_STATE, maps) F(STREAM_STATE, forms) F(STREAM_STATE, sessions)
 #define FOUND_ROWS_FIELDS(F) F(FOUND_ROWS, items) F(FOUND_ROWS, rows_size) F(FOUND_ROWS, size) F(FOUND_ROWS, end)
 #define FOUND_TRANSACTION_FIELDS(F) F(FOUND_TRANSACTION, source) F(FOUND_TRANSACTION, number) \
     F(FOUND_TRANSACTION, server_id) F(FOUND_TRANSACTION, timestamp) F(FOUND_TRANSACTION, items) \
@@ -60,7 +61,7 @@
 
 #define STRUCTURES(S) \
     S(EVENT_HEADER, EventHeader) S(CHECKED_EVENT, CheckedEvent) S(ROWS_FORM, RowsForm) S(ROWS, Rows) \
-    S(ROWS_ITEM, RowsItem) S(STREAM_STATE, StreamState) S(FOUND_ROWS, FoundRows) \
+    S(ROWS_ITEM, RowsItem) S(TABLE_MAP_EVENT, TableMapEvent) S(STREAM_STATE, StreamState) S(FOUND_ROWS, FoundRows) \
     S(FOUND_TRANSACTION, FoundTransaction) S(ROW_STEP, RowStep) S(PROOF_STEP, ProofStep) S(LITERAL_STEP, LiteralStep) \
     S(DIRECT_TABLE, DirectTable) S(KEY_SOURCE, KeySource) S(KEY_VALUE, KeyValue) S(MADE_CHANGES, MadeChanges) \
     S(ROOM, Room) S(CUT, Cut) S(TAKEN_ROWS, TakenRows) S(COLUMN_BUFFERS, ColumnBuffers) S(ARROW_COLUMN, ArrowColumn) \
@@ -78,6 +79,7 @@ enum { CHECKED_EVENT_FIELDS(AS_PLACE) CHECKED_EVENT_SIZE };
 enum { ROWS_FORM_FIELDS(AS_PLACE) ROWS_FORM_SIZE };
 enum { ROWS_FIELDS(AS_PLACE) ROWS_SIZE };
 enum { ROWS_ITEM_FIELDS(AS_PLACE) ROWS_ITEM_SIZE };
+enum { TABLE_MAP_EVENT_FIELDS(AS_PLACE) TABLE_MAP_EVENT_SIZE };
 enum { STREAM_STATE_FIELDS(AS_PLACE) STREAM_STATE_SIZE };
 enum { FOUND_ROWS_FIELDS(AS_PLACE) FOUND_ROWS_SIZE };
 enum { FOUND_TRANSACTION_FIELDS(AS_PLACE) FOUND_TRANSACTION_SIZE };

@@ -28,8 +28,9 @@ class StreamState(NamedTuple):
     """The compiled readers' state of a stream."""
 
     trailing: int  # bytes after the body of an event
-    bodies: dict[bytes, TableMap]  # the table maps by their bodies
-    maps: Mapping[int, TableMap | None]  # by their numbers; None: skip the rows
+    bodies: dict[bytes, TableMap]  # the table maps by their bodies, after the table's number
+    wanted: dict[bytes, TableMap]  # of these, those of tables that are wanted under any number
+    maps: dict[int, TableMap | None]  # by their numbers; None: skip the rows
     forms: dict[int, RowsForm]  # of the types of rows events
     sessions: Mapping[bytes, object]  # known sessions, by their bytes
 

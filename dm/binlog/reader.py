@@ -14,8 +14,7 @@ An unknown event type passes only if the server marked it as ignorable; any othe
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, TypeVar
 from zlib import crc32
@@ -58,7 +57,7 @@ from dm.binlog.mariadb_compression import decompress_event
 from dm.binlog.payload import TransactionPayload
 from dm.binlog.query import Query
 from dm.binlog.rows import ROWS_TYPES, Rows, parse_rows
-from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
+from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, TableMapEvent, parse_table_map
 from dm.binlog.transaction import GtidEvent, RowsQuery, XaPrepare, Xid
 from dm.errors import DMError
 from dm.flavor import Flavor
@@ -81,6 +80,7 @@ __all__ = [
     "StatementInput",
     "Stop",
     "TableMap",
+    "TableMapEvent",
     "TransactionPayload",
     "XaPrepare",
     "Xid",
@@ -101,13 +101,13 @@ Event = (
     | PreviousGtids
     | GtidList
     | Query
-    | TableMap
+    | TableMapEvent
     | Rows
     | TransactionPayload
 )
 
 _DAMAGE: Final = (Malformed, struct.error, IndexError, ValueError, OverflowError)
-_TABLE_MAPS_KEPT: Final = 16384  # one of each table: fewer than a source's tables would be useless
+_TABLE_MAPS_BYTES: Final = 64 << 20  # one of each table: fewer than a source's tables would be useless
 _TYPE: Final = 1  # of a header's fields, by number because every event passes here
 _FORMAT_DESCRIPTION: Final = int(EventType.FORMAT_DESCRIPTION)
 _Handler = Callable[[bytes, int, int, EventHeader], Event]
@@ -140,8 +140,9 @@ class EventParser:
         self._checksum: bool | None = None
         self._known: StreamState | None = None  # for the maps requested last
         self._flavor: Flavor = "mysql"
-        self._table_maps: dict[bytes, TableMap] = {}
-        self._same_tables: dict[bytes, TableMap] = {}  # the same by the bytes after the table's id
+        self._table_maps: dict[bytes, TableMap] = {}  # by the bytes after the table's id
+        self._wanted_maps: dict[bytes, TableMap] = {}  # of these, those that may get any id
+        self._maps_memory = 0
         handlers: dict[int, _Handler] = {
             EventType.QUERY: self._query,
             EventType.MARIADB_QUERY_COMPRESSED: self._compressed_query,
@@ -231,7 +232,7 @@ class EventParser:
             raise _corrupt(header, str(error)) from error
 
     def rows_of(
-        self, events: Sequence[RawEvent], at: int, maps: Mapping[int, TableMap | None], made: type[_RowsItem]
+        self, events: Sequence[RawEvent], at: int, maps: dict[int, TableMap | None], made: type[_RowsItem]
     ) -> FoundRows[_RowsItem]:
         """The plain rows events at a place of a list, each with its table map, up to the first that is neither one of
         them nor a table map that `maps` knows.
@@ -246,7 +247,7 @@ class EventParser:
         self,
         events: Sequence[RawEvent],
         at: int,
-        maps: Mapping[int, TableMap | None],
+        maps: dict[int, TableMap | None],
         made: type[_RowsItem],
         largest: int,
     ) -> tuple[list[PlainTransaction[_RowsItem]], int]:
@@ -260,11 +261,11 @@ class EventParser:
         found, at = self._transactions_of(events, at, self._state(maps), largest, made)
         return [plain_transaction(each) for each in found], at
 
-    def _state(self, maps: Mapping[int, TableMap | None]) -> StreamState:
+    def _state(self, maps: dict[int, TableMap | None]) -> StreamState:
         known = self._known
         if known is None or known.maps is not maps:
             trailing = CHECKSUM_SIZE if self._checksum else 0
-            known = StreamState(trailing, self._table_maps, maps, PLAIN_ROWS, query.known_sessions)
+            known = StreamState(trailing, self._table_maps, self._wanted_maps, maps, PLAIN_ROWS, query.known_sessions)
             self._known = known
         return known
 
@@ -334,27 +335,29 @@ class EventParser:
             raise Malformed("it is shorter than its number")
         return Xid(int.from_bytes(data[at : at + 8], "little"))
 
-    def _table_map(self, data: bytes, at: int, end: int, header: EventHeader) -> TableMap:
-        body = data[at:end]
-        known = self._table_maps.get(body)
+    def _table_map(self, data: bytes, at: int, end: int, header: EventHeader) -> TableMapEvent:
+        content = data[at + TABLE_ID_SIZE : end]
+        if end - at < TABLE_ID_SIZE:
+            raise Malformed("it is shorter than its table's id")
+        known = self._table_maps.get(content)
         if known is None:
-            known = self._with_new_id(body) or parse_table_map(ByteCursor(body), self._flavor)
-            if len(self._table_maps) >= _TABLE_MAPS_KEPT:
+            known = parse_table_map(ByteCursor(content), self._flavor)
+            self._maps_memory += known.memory
+            if self._maps_memory > _TABLE_MAPS_BYTES:
                 self._forget_table_maps()
-            self._table_maps[body] = self._same_tables[known.behind_id] = known
-        return known
+                self._maps_memory = known.memory
+            self._table_maps[content] = known
+        return TableMapEvent(int.from_bytes(data[at : at + TABLE_ID_SIZE], "little"), known)
 
-    def _with_new_id(self, body: bytes) -> TableMap | None:
-        """The map of a table known by another id, which is dropped: a table gets a new id each time it is opened."""
-        before = self._same_tables.get(body[TABLE_ID_SIZE:])
-        if before is None:
-            return None
-        del self._table_maps[before.body]
-        return replace(before, table_id=int.from_bytes(body[:TABLE_ID_SIZE], "little"), body=body)
+    def want(self, table_map: TableMap) -> None:
+        """Rows of this table are wanted under any id: the compiled parts may note a new one in the maps they get."""
+        if self._table_maps.get(table_map.content) is table_map:
+            self._wanted_maps[table_map.content] = table_map
 
     def _forget_table_maps(self) -> None:
         self._table_maps.clear()
-        self._same_tables.clear()
+        self._wanted_maps.clear()
+        self._maps_memory = 0
 
     def _rows(self, data: bytes, at: int, end: int, header: EventHeader) -> Rows | Ignorable:
         if data[at : at + 6] == _NO_TABLE:

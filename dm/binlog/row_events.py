@@ -105,7 +105,7 @@ _AROUND_IMAGES: Final = (
 
 def _named(table_map: TableMap, target: TableName) -> bytes:
     """The body of the table map under another name, without what stands behind its columns."""
-    cursor = ByteCursor(table_map.body, TABLE_ID_SIZE)
+    cursor = ByteCursor(table_map.content)
     kept = _BIT_LENGTHS_F | (_GENERATED_KEY_F if table_map.flavor == "mysql" else 0)
     flags = cursor.uint(2) & kept
     for _ in ("schema", "table"):
@@ -117,7 +117,7 @@ def _named(table_map: TableMap, target: TableName) -> bytes:
     cursor.packed_bytes()
     cursor.take((count + 7) // 8)
     names = b"".join(_short(name) + b"\0" for name in (target.schema, target.table))
-    return _TABLE_ID + struct.pack("<H", flags) + names + table_map.body[start : cursor.at]
+    return _TABLE_ID + struct.pack("<H", flags) + names + table_map.content[start : cursor.at]
 
 
 def _short(name: str) -> bytes:

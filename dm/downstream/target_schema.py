@@ -3,7 +3,7 @@
 SHOW CREATE TABLE gives the columns and keys. Where its text leaves out collations that need not be the server's
 default, the collation of each column is taken from information_schema. What else decides how rows may be written
 (triggers, foreign keys from and to other tables, an engine with transactions) is read with it. Everything is kept until
-`invalidate_all`.
+`invalidate_all`, or until it takes much memory.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 
 _T = TypeVar("_T")
+_TABLES_BYTES = 256 << 20  # of what is kept, about
+_TABLE_COST: Final = 2_000
+_COLUMN_COST: Final = 800
 _TOLD_SINCE: Final = {"mysql": 80000, "mariadb": 101100}
 _ABSENT: Final = {1146, 1049}  # no such table, no such schema
 
@@ -41,6 +44,7 @@ class TargetSchemas:
         self._foreign_key_checks = foreign_key_checks
         self._foreign_keys: ForeignKeys | None = None  # once they are asked for
         self._known: dict[TableName, TargetTable] = {}
+        self._memory = 0  # of it
         self._lock = threading.RLock()
 
     def get(self, table: TableName) -> TargetTable | None:
@@ -50,6 +54,10 @@ class TargetSchemas:
             if found is None:
                 found = self._retried(lambda connection: self._read_table(connection, table))
                 if found is not None:
+                    cost = _TABLE_COST + _COLUMN_COST * len(found.schema.columns)
+                    if self._memory + cost > _TABLES_BYTES:
+                        self._forget()
+                    self._memory += cost
                     self._known[table] = found
             return found
 
@@ -67,8 +75,12 @@ class TargetSchemas:
     def invalidate_all(self) -> None:
         """Forget every table."""
         with self._lock:
-            self._known.clear()
+            self._forget()
             self._foreign_keys = None
+
+    def _forget(self) -> None:
+        self._known.clear()
+        self._memory = 0
 
     def close(self) -> None:
         """End the session."""

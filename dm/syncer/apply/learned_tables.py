@@ -39,7 +39,7 @@ from dm.syncer.apply.structures import Structures
 from dm.syncer.apply.target_names import TargetNames
 from dm.syncer.stream.transaction import SourceTransaction
 
-_TABLES_KEPT = 16384
+_TABLES_BYTES = 256 << 20  # of what is learned, about
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class TargetSide:
 
 
 class LearnedTables:
-    """The tables of the run so far, by the ids of their table maps; belongs to the dispatcher."""
+    """The tables of the run so far, by the identity of their table maps; belongs to the dispatcher."""
 
     def __init__(
         self,
@@ -83,7 +83,8 @@ class LearnedTables:
         self.forms = forms
         self.known: dict[int, SourceTable] = {}
         self.direct: dict[int, DirectTable] = {}  # of these, those for the compiled loop
-        self._same: dict[bytes, SourceTable] = {}  # the same, by their table maps after the table's id
+        self._same: dict[bytes, SourceTable] = {}  # the same, by the content of their table maps
+        self._memory = 0
         self._shared: dict[TableName, SharedKeys] = {}  # by target table, of all plans since the last DDL
 
     def forget(self) -> None:
@@ -96,6 +97,12 @@ class LearnedTables:
         self.known.clear()
         self._same.clear()
         self.direct.clear()
+        self._memory = 0
+
+    def _drop(self, table: SourceTable) -> None:
+        del self.known[id(table.table_map)], self._same[table.table_map.content]
+        self.direct.pop(id(table.table_map), None)
+        self._memory -= table.memory
 
     def learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
         """The table of a table map that is not `known`; None if these rows are unwanted. Raises DMError."""
@@ -107,11 +114,10 @@ class LearnedTables:
             return None
         if point is not None and transaction.begin.is_behind(point):
             point = None  # it is passed
-        known = self._same.get(table_map.behind_id)
+        known = self._same.get(table_map.content)
         if known is not None:
-            # The source has opened it again. Its old id does not return, or is then learned again.
-            del self.known[id(known.table_map)]
-            self.direct.pop(id(known.table_map), None)
+            # The same from another reader, or from one that has forgotten the first.
+            self._drop(known)
             return self._keep(replace(known, table_map=table_map))
         schema = self._structures.at(table_map, position)
         wire = wire_columns(schema, self._structures.flavor)
@@ -136,7 +142,7 @@ class LearnedTables:
         pair = Pair(table_map, wire, target, plan, self._target.options, filtered=row_filter is not None)
         plan = self._with_events(pair, decoder)
         table = SourceTable(table_map, wire, decoder, plan, wanted, row_filter, point, exact, lost_key)
-        if len(self.known) >= _TABLES_KEPT:
+        if self._memory + table.memory > _TABLES_BYTES:
             self._clear()
         return self._keep(table)
 
@@ -164,13 +170,13 @@ class LearnedTables:
             # Placed changes have keys that the keys of this plan don't meet, or are in other lanes.
             self._lanes.drain(ticket)
             for table in [table for table in self.known.values() if table.plan.target == name]:
-                del self.known[id(table.table_map)], self._same[table.table_map.behind_id]
-                self.direct.pop(id(table.table_map), None)
+                self._drop(table)
         return plan
 
     def _keep(self, table: SourceTable) -> SourceTable:
         key = id(table.table_map)
-        self.known[key] = self._same[table.table_map.behind_id] = table
+        self.known[key] = self._same[table.table_map.content] = table
+        self._memory += table.memory
         direct = table.direct()
         if direct is not None:
             self.direct[key] = direct

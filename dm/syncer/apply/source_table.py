@@ -28,6 +28,9 @@ KINDS: dict[RowEvent, ChangeKind] = {
     "delete": ChangeKind.DELETE,
 }
 _NOT_RAW: Final[RawPair] = (None, None)
+# Measured: the plan, the decoder, both structures and the table map.
+_TABLE_COST: Final = 5_000
+_COLUMN_COST: Final = 2_100
 
 
 @dataclass(slots=True)
@@ -43,6 +46,11 @@ class SourceTable:
     point: Position | None
     exact: bool = False  # it is changed in order, and was so in earlier runs
     lost_key: bool = False  # the source's table has a key (`has_key`), and the target's has none
+
+    @property
+    def memory(self) -> int:
+        """About how many bytes it takes."""
+        return _TABLE_COST + _COLUMN_COST * len(self.wire)
 
     def direct(self) -> DirectTable | None:
         """The table for the compiled loop; None if the loop can't take it."""

@@ -35,6 +35,7 @@ from dm.binlog.reader import (
     Rotate,
     Rows,
     TableMap,
+    TableMapEvent,
     TransactionPayload,
     XaPrepare,
     Xid,
@@ -116,7 +117,7 @@ class TransactionAssembler:
         if type(parsed) is Rows:
             self._rows(parsed, event)
             return None
-        if type(parsed) is TableMap and self._maps.get(parsed.table_id) is parsed:
+        if type(parsed) is TableMapEvent and self._maps.get(parsed.table_id) is parsed.table_map:
             return None
         if isinstance(parsed, TransactionPayload):
             completed = None
@@ -165,13 +166,9 @@ class TransactionAssembler:
     def _take(self, event: Event, at: SourceEvent, timestamp: int) -> SourceTransaction | None:
         if isinstance(event, Rows):
             self._rows(event, at)
-        elif isinstance(event, TableMap):
+        elif isinstance(event, TableMapEvent):
             self._expect_open(at)
-            name = TableName(event.schema, event.table)
-            wanted = self._wanted(name)
-            self._maps[event.table_id] = event if wanted else None
-            if not wanted:
-                self._left_out.add(name)
+            self._table_map(*event)
         elif isinstance(event, Query):
             return self._query(event, at, timestamp)
         elif isinstance(event, Xid):
@@ -195,6 +192,15 @@ class TransactionAssembler:
             if new and event.created:  # a lost connection sends the same file again
                 self._starts += 1
         return None
+
+    def _table_map(self, table_id: int, table_map: TableMap) -> None:
+        name = TableName(table_map.schema, table_map.table)
+        if self._wanted(name):
+            self._maps[table_id] = table_map
+            self._parser.want(table_map)
+        else:
+            self._maps[table_id] = None
+            self._left_out.add(name)
 
     def _begin_group(self, event: GtidEvent) -> None:
         self._gtid = event.gtid

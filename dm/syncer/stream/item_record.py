@@ -1,6 +1,6 @@
 """Items of a transaction as records of a spool file, and back.
 
-    M   number, flavour, the table map's body as the source wrote it; precedes the first rows that refer to it
+    M   number, flavour, the table map as the source wrote it, its id empty; precedes the first rows that refer to it
     E   kind, flags, number of the table map, time, bitmaps, row images as in the event, decompressed
     S   a statement: its session, schema and text
     T   the same, for a statement on temporary tables
@@ -19,12 +19,14 @@ from typing import Final
 from dm.binlog.cursor import ByteCursor
 from dm.binlog.query import Query, QuerySession
 from dm.binlog.rows import TIME_SIZE, Rows, RowsKind
-from dm.binlog.table_map import TableMap, parse_table_map
+from dm.binlog.table_map import TABLE_ID_SIZE, TableMap, parse_table_map
 from dm.flavor import FLAVORS
 from dm.syncer.stream.spool_file import SpoolWriter
 from dm.syncer.stream.transaction import Item, RowsItem, StatementItem
 
 _MAP = Struct("<cIB")  # M, number, flavour
+_NO_ID: Final = bytes(TABLE_ID_SIZE)
+_CONTENT: Final = _MAP.size + TABLE_ID_SIZE
 _ROWS = Struct("<cBBHIQII")  # E, kind, partial, flags, table map, table id, columns, time
 _STATEMENT = Struct("<cIIIHIIQ")  # S, time, thread, seconds, error, bytes of session and schema, start
 RECORDS: Final = b"MEST"
@@ -59,7 +61,7 @@ class ItemWriter:
         if number is None:
             number = self._numbers[id(table_map)] = len(self.maps)
             self.maps.append(table_map)
-            self._writer.append(_MAP.pack(b"M", number, FLAVORS.index(table_map.flavor)), table_map.body)
+            self._writer.append(_MAP.pack(b"M", number, FLAVORS.index(table_map.flavor)), _NO_ID, table_map.content)
         return number
 
     def _statement(self, item: StatementItem) -> None:
@@ -76,7 +78,7 @@ class ItemWriter:
 def read_maps(records: Iterable[bytes]) -> list[TableMap]:
     """The table maps of one transaction, for a reader that needs the same objects at each reading."""
     return [
-        parse_table_map(ByteCursor(record, _MAP.size), FLAVORS[_MAP.unpack_from(record)[2]])
+        parse_table_map(ByteCursor(record, _CONTENT), FLAVORS[_MAP.unpack_from(record)[2]])
         for record in records
         if record[0] == 0x4D  # M
     ]
@@ -100,7 +102,7 @@ def read_items(records: Iterable[bytes], maps: list[TableMap] | None = None) -> 
         elif what == 0x4D:  # M
             if maps is None:
                 _, _, flavor = _MAP.unpack_from(record)
-                known.append(parse_table_map(ByteCursor(record, _MAP.size), FLAVORS[flavor]))
+                known.append(parse_table_map(ByteCursor(record, _CONTENT), FLAVORS[flavor]))
         else:
             yield _statement(record, sessions)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from dm.binlog.decode import RowPair
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
-from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
+from dm.binlog.reader import Event, EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
 from dm.demo.servers import ThrowawayServer
 from dm.schema.table import Column
 from tests.testbed.decoders import decoded
@@ -34,8 +34,8 @@ class Recording:
         if not self._changes:
             maps: dict[int, TableMap] = {}
             for event in self.events:
-                if isinstance(event, TableMap):
-                    maps[event.table_id] = event
+                if isinstance(event, TableMapEvent):
+                    maps[event.table_id] = event.table_map
                 elif isinstance(event, Rows):
                     self._changes[maps[event.table_id].table].append((maps[event.table_id], event))
         return [

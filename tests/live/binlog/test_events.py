@@ -15,7 +15,7 @@ from dm.binlog.reader import (
     Rotate,
     Rows,
     RowsQuery,
-    TableMap,
+    TableMapEvent,
     TransactionPayload,
     XaPrepare,
     Xid,
@@ -72,10 +72,10 @@ def test_a_transaction_has_the_shape_its_family_gives_it(
     kinds = [type(event).__name__ for event in recorded.events if not isinstance(event, MariadbBinlogCheckpoint)]
     start = kinds.index("GtidEvent")
     if flavor == "mysql":
-        assert kinds[start:-1] == ["GtidEvent", "Query", "TableMap", "Rows", "Xid"]
+        assert kinds[start:-1] == ["GtidEvent", "Query", "TableMapEvent", "Rows", "Xid"]
         assert queries(recorded)[0].sql == b"BEGIN"
     else:
-        assert kinds[start:-1] == ["GtidEvent", "RowsQuery", "TableMap", "Rows", "Xid"]
+        assert kinds[start:-1] == ["GtidEvent", "RowsQuery", "TableMapEvent", "Rows", "Xid"]
         assert not gtids(recorded)[0].is_ddl_standalone
 
 
@@ -164,7 +164,7 @@ def test_a_compressed_transaction_unpacks_to_the_plain_one(
     payload = next(event for event in recorded.events if isinstance(event, TransactionPayload))
     kinds = [type(event) for event in recorded.events if not isinstance(event, GtidEvent)]
     inner = kinds[kinds.index(TransactionPayload) + 1 :]
-    assert inner[:2] == [Query, TableMap]
+    assert inner[:2] == [Query, TableMapEvent]
     assert Xid in inner
     assert payload.uncompressed_size
     expected = [(None, (number, str(number).encode() * 10)) for number in range(rows)]
@@ -283,7 +283,7 @@ def test_full_metadata_names_everything(server: ServerFactory, flavor: Flavor) -
         "INSERT INTO f (b, c) VALUES (1, 'c')",
         database="d",
     )
-    (table_map,) = (event for event in recorded.events if isinstance(event, TableMap))
+    (table_map,) = (event.table_map for event in recorded.events if isinstance(event, TableMapEvent))
     optional = table_map.optional
     assert optional.names == ("a`b", "y", "b", "c", "d", "e", "g", "h", "i", "j")
     assert optional.primary_key == ((2, 0), (3, 3))
@@ -304,7 +304,7 @@ def test_full_metadata_betrays_a_wrong_structure(server: ServerFactory, flavor: 
         "INSERT INTO f (a) VALUES (1)",
         database="d",
     )
-    (table_map,) = (event for event in recorded.events if isinstance(event, TableMap))
+    (table_map,) = (event.table_map for event in recorded.events if isinstance(event, TableMapEvent))
     right = columns_of(full, "d", "f")
     RowDecoder(table_map, right)
     wrong = {
@@ -411,7 +411,7 @@ def test_a_structure_that_is_not_the_one_of_the_rows_is_refused(
 ) -> None:
     name = schema(upstream)
     recorded = run(upstream, "CREATE TABLE s (a INT, b VARCHAR(5))", "INSERT INTO s VALUES (1, 'b')", database=name)
-    (table_map,) = (event for event in recorded.events if isinstance(event, TableMap))
+    (table_map,) = (event.table_map for event in recorded.events if isinstance(event, TableMapEvent))
     right = columns_of(upstream, name, "s")
     RowDecoder(table_map, right)
     wrong: list[list[Column]] = [

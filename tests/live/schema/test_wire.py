@@ -9,7 +9,7 @@ import pytest
 from dm.binlog.check import mismatch
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
-from dm.binlog.reader import EventParser, TableMap
+from dm.binlog.reader import EventParser, TableMap, TableMapEvent
 from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.schema.tracker import SchemaTracker
@@ -44,8 +44,8 @@ def _table_maps(path: Path) -> dict[TableName, TableMap]:
     found = {}
     for offset, header in frames(content, 4, len(content)):
         event = parser.parse(RawEvent(header, content[offset : offset + header.size]))
-        if isinstance(event, TableMap):
-            found[TableName(event.schema, event.table)] = event
+        if isinstance(event, TableMapEvent):
+            found[TableName(event.table_map.schema, event.table_map.table)] = event.table_map
     return found
 
 

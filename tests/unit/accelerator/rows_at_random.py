@@ -225,7 +225,7 @@ def sample(seed: int, *, damage: bool, wanted: Callable[[Kind], bool] = lambda k
     chosen = [kind for kind in kinds(chance) if wanted(kind)][: chance.choice((1, 2, 8, 9, 17, 40))]
     count = len(chosen)
     table_map = TableMap(
-        1, "s", "t", tuple(kind.wire for kind in chosen), (True,) * count, OptionalMetadata(), "mysql", b""
+        "s", "t", tuple(kind.wire for kind in chosen), (True,) * count, OptionalMetadata(), "mysql", b""
     )
     every = (1 << count) - 1
     present, after = (every if chance.random() < 0.7 else chance.getrandbits(count) | 1 for _ in range(2))

@@ -11,7 +11,7 @@ import pytest
 from dm.binlog.decode import RowDecoder
 from dm.binlog.event import CheckedEvent, RawEvent
 from dm.binlog.header import HEADER_SIZE, EventType
-from dm.binlog.reader import EventParser, TableMap
+from dm.binlog.reader import EventParser, TableMap, TableMapEvent
 from dm.binlog.rows import ROWS_TYPES
 from dm.changes.compacted import compacted
 from dm.changes.grouped import grouped
@@ -64,15 +64,15 @@ def test_transactions_of_known_tables(native: ModuleType, flavor: Flavor) -> Non
         parser.parse(stamped([format_description(flavor)])[0])
         for event in events:
             found = parser.parse(event)
-            if isinstance(found, TableMap):
-                maps[found.table_id] = found
+            if isinstance(found, TableMapEvent):
+                maps[found.table_id] = found.table_map
     for group in plain:
         given = stamped(group)
         for event in given:  # a map's number may be another table's in the next transaction
             if event.header.type == EventType.TABLE_MAP:
-                table_map = parser.parse(event)
-                assert isinstance(table_map, TableMap)
-                maps[table_map.table_id] = table_map
+                found = parser.parse(event)
+                assert isinstance(found, TableMapEvent)
+                maps[found.table_id] = found.table_map
         with nothing_declined(native):
             transactions, end = parser.transactions_of(list(given), 0, maps, RowsItem, 1 << 30)
         assert (len(transactions), end) == (1, len(given))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from dm.binlog.event import CheckedEvent, RawEvent
 from dm.binlog.frame import checked_events
 from dm.binlog.header import EventHeader
-from dm.binlog.reader import EventParser, Rows, TableMap, TransactionPayload
+from dm.binlog.reader import EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
 from dm.errors import DMError
 from dm.flavor import FLAVORS, Flavor
 from dm.syncer.stream.transaction import RowsItem
@@ -128,8 +128,11 @@ class Items:
     def take(self, raw: RawEvent) -> None:
         event = self._parser.parse(raw)
         self.size += len(raw.data)
-        if isinstance(event, TableMap):
-            self._maps[event.table_id] = event if sum(event.table.encode()) % 2 else None
+        if isinstance(event, TableMapEvent):
+            wanted = sum(event.table_map.table.encode()) % 2
+            self._maps[event.table_id] = event.table_map if wanted else None
+            if wanted:
+                self._parser.want(event.table_map)
         elif isinstance(event, Rows):
             if event.table_id not in self._maps:
                 raise DMError("table-map-missing", table_id=event.table_id)
@@ -171,7 +174,9 @@ def test_rows_events_that_stand_together(native: ModuleType, flavor: Flavor) -> 
     assert items.found
     parser = opened(native, flavor)
     maps = [parser.parse(raw) for raw in events]
-    seen: dict[int, TableMap | None] = {event.table_id: event for event in maps if isinstance(event, TableMap)}
+    seen: dict[int, TableMap | None] = {
+        event.table_id: event.table_map for event in maps if isinstance(event, TableMapEvent)
+    }
     with running(native):
         together = [parser.rows_of(events, at, seen, RowsItem)[3] - at for at in range(len(events))]
     assert max(together) > 1, "nothing was ever taken together"

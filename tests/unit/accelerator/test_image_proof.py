@@ -131,7 +131,7 @@ def test_null_is_proven_where_the_column_takes_it(twin: str, wire: WireType, col
 
 
 def proven(wire: WireType, column: WireColumn, proof: ProofStep, data: bytes) -> list[RawPair] | None:
-    table_map = TableMap(1, "s", "t", (wire,), (True,), OptionalMetadata(), "mysql", b"")
+    table_map = TableMap("s", "t", (wire,), (True,), OptionalMetadata(), "mysql", b"")
     decoder = RowDecoder(table_map, (column,))
     decoder.prove([proof])
     return decoder.images(Rows("insert", 1, 1, b"\x01", b"\x01", data, 0, len(data), 0, False))
@@ -153,7 +153,7 @@ def test_some_bytes_only_a_server_can_judge(wire: WireType, column: WireColumn) 
 
 
 def test_an_image_that_lacks_columns_is_not_proven(twin: str) -> None:
-    table_map = TableMap(1, "s", "t", (WireType(WireCode.TINY),) * 2, (True,) * 2, OptionalMetadata(), "mysql", b"")
+    table_map = TableMap("s", "t", (WireType(WireCode.TINY),) * 2, (True,) * 2, OptionalMetadata(), "mysql", b"")
     columns = (Column("a", "tinyint"), Column("b", "tinyint"))
     proofs = [proof for each in columns if (proof := proof_of(WireType(WireCode.TINY), each, nullable=True))]
     for decoder in (RowDecoder(table_map, columns),):

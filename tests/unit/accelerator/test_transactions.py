@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 
 from dm.binlog.event import CheckedEvent, RawEvent
-from dm.binlog.reader import EventParser, TableMap
+from dm.binlog.reader import EventParser, TableMap, TableMapEvent
 from dm.flavor import FLAVORS, Flavor
 from dm.syncer.stream.transaction import RowsItem
 from tests.testbed.decoders import running
@@ -40,7 +40,7 @@ def known(parser: EventParser, flavor: Flavor) -> tuple[list[CheckedEvent], dict
     whole: list[RawEvent] = [event for group in groups(flavor) for event in group]
     events = stamped([format_description(flavor), *whole])
     parsed = [parser.parse(event) for event in events]
-    return events, {event.table_id: event for event in parsed if isinstance(event, TableMap)}
+    return events, {event.table_id: event.table_map for event in parsed if isinstance(event, TableMapEvent)}
 
 
 @pytest.mark.parametrize("flavor", FLAVORS)

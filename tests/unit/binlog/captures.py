@@ -15,7 +15,7 @@ from pathlib import Path
 from dm.binlog.decode import RowPair
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
-from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
+from dm.binlog.reader import Event, EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
 from dm.demo.installation import cache_directory
 from dm.schema.table import Column
 from tests.testbed.decoders import decoded
@@ -48,8 +48,8 @@ def changes(path: Path, tables: Mapping[str, Sequence[Column]]) -> list[tuple[st
     maps: dict[int, TableMap] = {}
     found: list[tuple[str, str, list[RowPair]]] = []
     for event in typed_events(path):
-        if isinstance(event, TableMap):
-            maps[event.table_id] = event
+        if isinstance(event, TableMapEvent):
+            maps[event.table_id] = event.table_map
         elif isinstance(event, Rows):
             table_map = maps[event.table_id]
             if table_map.table in tables:

@@ -17,7 +17,7 @@ import zstandard
 
 from dm.binlog.event import InnerEvent, RawEvent
 from dm.binlog.header import HEADER_SIZE, EventType, parse_header
-from dm.binlog.reader import Event, EventParser, Query, Rows, TableMap, TransactionPayload
+from dm.binlog.reader import Event, EventParser, Query, Rows, TableMapEvent, TransactionPayload
 from dm.errors import DMError
 from dm.flavor import Flavor
 from tests.testbed.decoders import decoded
@@ -91,7 +91,7 @@ class Mutator:
     def __init__(self, flavor: Flavor, seed: int) -> None:
         self._chance = random.Random(seed)
         self._templates = _templates(flavor)
-        self._maps = {event.table_id: event for event in _table_maps(flavor)}
+        self._maps = {event.table_id: event.table_map for event in _table_maps(flavor)}
         self.outcomes: Counter[str] = Counter()
         self._parser = EventParser(verify=False)
         # Behind a format description without checksums, as the damaged events have none.
@@ -168,8 +168,8 @@ class Mutator:
             self.outcomes[error.name] += 1
 
     def _look_into(self, event: Event) -> None:
-        if isinstance(event, TableMap):
-            self._maps[event.table_id] = event
+        if isinstance(event, TableMapEvent):
+            self._maps[event.table_id] = event.table_map
         elif isinstance(event, Query):
             _ = event.readable
             _ = event.undecodable
@@ -180,7 +180,7 @@ class Mutator:
                 decoded(table_map, columns, event)
 
 
-def _table_maps(flavor: Flavor) -> list[TableMap]:
+def _table_maps(flavor: Flavor) -> list[TableMapEvent]:
     parser = EventParser()
     events = [parser.parse(raw) for raw in raw_events(flavor)]
-    return [event for event in events if isinstance(event, TableMap)]
+    return [event for event in events if isinstance(event, TableMapEvent)]

@@ -8,7 +8,7 @@ from pathlib import Path
 from dm.binlog.decode import RowPair
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
-from dm.binlog.reader import Event, EventParser, Rows, TableMap, TransactionPayload
+from dm.binlog.reader import Event, EventParser, Rows, TableMap, TableMapEvent, TransactionPayload
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.schema.table import Column
@@ -80,8 +80,8 @@ def decoded(flavor: Flavor, table: str) -> list[tuple[str, RowPair]]:
     maps: dict[int, TableMap] = {}
     found: list[tuple[str, RowPair]] = []
     for event in typed_events(flavor):
-        if isinstance(event, TableMap):
-            maps[event.table_id] = event
+        if isinstance(event, TableMapEvent):
+            maps[event.table_id] = event.table_map
         elif isinstance(event, Rows) and maps[event.table_id].table == table:
             rows = decoded_by_both(maps[event.table_id], TABLES[table], event)
             found.extend((event.kind, pair) for pair in rows)

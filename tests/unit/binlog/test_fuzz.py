@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from dm.binlog.event import RawEvent
 from dm.binlog.header import EventType, parse_header
-from dm.binlog.reader import EventParser, Rows, TableMap
+from dm.binlog.reader import EventParser, Rows, TableMap, TableMapEvent
 from dm.errors import DMError
 from dm.flavor import FLAVORS, Flavor
 from tests.testbed.decoders import decoded
@@ -69,8 +69,8 @@ def test_damaged_row_images(flavor: Flavor, data: st.DataObject) -> None:
     rows: list[RawEvent] = []
     for raw in raw_events(flavor):
         event = outcome(parser, raw)
-        if isinstance(event, TableMap):
-            maps[event.table_id] = event
+        if isinstance(event, TableMapEvent):
+            maps[event.table_id] = event.table_map
         elif isinstance(event, Rows):
             rows.append(raw)
     event = outcome(parser, damaged(data.draw(st.sampled_from(rows)), data.draw(edits), data.draw(st.integers(0, 60))))

@@ -9,7 +9,7 @@ import pytest
 
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
-from dm.binlog.reader import Event, EventParser, FormatDescription, Rows, TableMap
+from dm.binlog.reader import Event, EventParser, FormatDescription, Rows, TableMap, TableMapEvent
 from dm.binlog.row_events import RowEvents, binlog_statement, format_description
 from dm.binlog.rows import RowsKind
 from dm.flavor import FLAVORS, Flavor
@@ -37,8 +37,8 @@ def read_again(flavor: Flavor, events: bytes) -> list[Event]:
 def whole_rows(flavor: Flavor) -> Iterator[tuple[TableMap, Rows]]:
     maps: dict[int, TableMap] = {}
     for event in typed_events(flavor):
-        if isinstance(event, TableMap):
-            maps[event.table_id] = event
+        if isinstance(event, TableMapEvent):
+            maps[event.table_id] = event.table_map
         elif isinstance(event, Rows) and event.whole and not event.partial:
             yield maps[event.table_id], event
 
@@ -53,14 +53,15 @@ def test_the_rows_are_those_they_were_made_of(flavor: Flavor, foreign_keys: bool
         columns = TABLES[table_map.table]
         for kind in KINDS[rows.kind]:
             events = RowEvents(table_map, ELSEWHERE).events(kind, [bytes(rows.body)] * 2, foreign_keys=foreign_keys)
-            description, routed, again = read_again(flavor, events)
+            description, map_event, again = read_again(flavor, events)
             assert isinstance(description, FormatDescription)
             assert (description.flavor, description.checksum) == (flavor, False)
-            assert isinstance(routed, TableMap)
+            assert isinstance(map_event, TableMapEvent)
+            routed = map_event.table_map
             assert isinstance(again, Rows)
             assert TableName(routed.schema, routed.table) == ELSEWHERE
             assert (routed.columns, routed.nullable) == (table_map.columns, table_map.nullable)
-            assert (again.kind, again.table_id) == (kind, routed.table_id)
+            assert (again.kind, again.table_id) == (kind, map_event.table_id)
             assert again.foreign_keys_unchecked is not foreign_keys
             expected = decoded(table_map, columns, rows._replace(kind=kind))
             assert decoded(routed, columns, again) == expected * 2
@@ -71,9 +72,9 @@ def test_the_rows_are_those_they_were_made_of(flavor: Flavor, foreign_keys: bool
 def test_nothing_that_a_source_says_beside_types_goes_on() -> None:
     for table_map, rows in whole_rows("mysql"):
         _, routed, _ = read_again("mysql", RowEvents(table_map, ELSEWHERE).events(rows.kind, [b""], foreign_keys=True))
-        assert isinstance(routed, TableMap)
-        assert routed.names is None
-        assert routed.optional.unsigned is None
+        assert isinstance(routed, TableMapEvent)
+        assert routed.table_map.names is None
+        assert routed.table_map.optional.unsigned is None
 
 
 def test_the_statement_has_the_bytes() -> None:

@@ -20,7 +20,7 @@ from dm.binlog.boundary import TransactionBoundary
 from dm.binlog.event import RawEvent
 from dm.binlog.gtid_history import GtidHistory
 from dm.binlog.header import EventType, parse_header
-from dm.binlog.reader import Event, EventParser, FormatDescription, GtidEvent, Query, Rows, TableMap
+from dm.binlog.reader import Event, EventParser, FormatDescription, GtidEvent, Query, Rows, TableMapEvent
 from dm.gtid import Gtid, GtidSet
 from dm.schema.table import Column
 from tests.testbed.decoders import decoded
@@ -110,20 +110,20 @@ def file_of_8_4() -> File:
 def test_a_transaction(made: File) -> None:
     events = made.typed()
     assert [type(event).__name__ for event in events] == [
-        "FormatDescription", "PreviousGtids", "GtidEvent", "Query", "TableMap", "Rows", "Xid"
+        "FormatDescription", "PreviousGtids", "GtidEvent", "Query", "TableMapEvent", "Rows", "Xid"
     ]  # fmt: skip
-    first, _, gtid, begin, table_map, rows, _ = events
+    first, _, gtid, begin, mapped, rows, _ = events
     assert isinstance(first, FormatDescription)
     assert isinstance(gtid, GtidEvent)
     assert isinstance(begin, Query)
-    assert isinstance(table_map, TableMap)
+    assert isinstance(mapped, TableMapEvent)
     assert isinstance(rows, Rows)
     assert (first.flavor, first.checksum) == ("mysql", True)
     assert gtid.gtid == Gtid("mysql", TEXT, 6)
     assert begin.session.updated_schemas == ("d",)
     assert begin.microseconds == 0x030201
     assert begin.session.complete
-    assert decoded(table_map, COLUMNS, rows) == [(None, (4_000_000_000, "ä".encode(), "2024-02-03 04:05:06"))]
+    assert decoded(mapped.table_map, COLUMNS, rows) == [(None, (4_000_000_000, "ä".encode(), "2024-02-03 04:05:06"))]
 
 
 @pytest.mark.parametrize("made", [file_of_5_7(), file_of_8_4()], ids=["5.7", "8.4"])
@@ -135,16 +135,16 @@ def test_its_boundary_and_its_history(made: File) -> None:
 
 
 def test_what_5_7_does_not_say() -> None:
-    _, _, gtid, _, table_map, _, _ = file_of_5_7().typed()
+    _, _, gtid, _, mapped, _, _ = file_of_5_7().typed()
     assert isinstance(gtid, GtidEvent)
-    assert isinstance(table_map, TableMap)
+    assert isinstance(mapped, TableMapEvent)
     assert (gtid.commit_timestamp_us, gtid.transaction_length, gtid.sequence_number) == (None, None, 1)
-    assert (table_map.names, table_map.optional.unsigned) == (None, None)
+    assert (mapped.table_map.names, mapped.table_map.optional.unsigned) == (None, None)
 
 
 def test_what_8_4_says() -> None:
-    _, _, gtid, _, table_map, _, _ = file_of_8_4().typed()
+    _, _, gtid, _, mapped, _, _ = file_of_8_4().typed()
     assert isinstance(gtid, GtidEvent)
-    assert isinstance(table_map, TableMap)
+    assert isinstance(mapped, TableMapEvent)
     assert (gtid.commit_timestamp_us, gtid.transaction_length) == (1_700_000_000_000_000, 300)
-    assert (table_map.names, table_map.optional.unsigned) == (("a", "b", "c"), (True, None, None))
+    assert (mapped.table_map.names, mapped.table_map.optional.unsigned) == (("a", "b", "c"), (True, None, None))

@@ -11,7 +11,7 @@ from dm.binlog.decode import RowDecoder, RowPair
 from dm.binlog.event import RawEvent
 from dm.binlog.frame import frames
 from dm.binlog.optional_metadata import OptionalMetadata
-from dm.binlog.reader import EventParser, Rows, TableMap
+from dm.binlog.reader import EventParser, Rows, TableMap, TableMapEvent
 from dm.binlog.row_events import format_description
 from dm.binlog.rows import RowsKind
 from dm.binlog.wire_type import WireCode, WireType
@@ -29,11 +29,11 @@ def table_map_of(columns: Sequence[Column]) -> TableMap:
     """The table map of INT columns."""
     count = len(columns)
     nulls = sum(column.nullable << at for at, column in enumerate(columns))
-    body = (1).to_bytes(6, "little") + b"\1\0" + b"\1s\0" + b"\1t\0" + bytes([count]) + bytes([WireCode.LONG] * count)
-    body += b"\0" + nulls.to_bytes((count + 7) // 8, "little")
+    content = b"\1\0" + b"\1s\0" + b"\1t\0" + bytes([count]) + bytes([WireCode.LONG] * count)
+    content += b"\0" + nulls.to_bytes((count + 7) // 8, "little")
     wire = (WireType(WireCode.LONG),) * count
     nullable = tuple(column.nullable for column in columns)
-    return TableMap(1, "s", "t", wire, nullable, OptionalMetadata(), "mysql", body)
+    return TableMap("s", "t", wire, nullable, OptionalMetadata(), "mysql", content)
 
 
 def pair_of(
@@ -82,8 +82,8 @@ def events_of(sql: bytes, columns: int) -> Iterator[tuple[str, RowsKind, list[Ro
     table_map = None
     for at, header in frames(data, 0, len(data)):
         event = parser.parse(RawEvent(header, data[at : at + header.size]))
-        if isinstance(event, TableMap):
-            table_map = event
+        if isinstance(event, TableMapEvent):
+            table_map = event.table_map
         elif isinstance(event, Rows):
             assert table_map is not None
             decoder = RowDecoder(table_map, [Column(f"c{at}", "int") for at in range(columns)])

@@ -98,7 +98,7 @@ def mapped(pair: Pair, wire: WireType, *, nullable: bool = True) -> Pair:
     """The pair whose second column is of this type in the binlog."""
     found = pair.table_map
     types = (found.columns[0], wire)
-    made = TableMap(1, "s", "t", types, (False, nullable), OptionalMetadata(), "mysql", found.body)
+    made = TableMap("s", "t", types, (False, nullable), OptionalMetadata(), "mysql", found.content)
     return replace(pair, table_map=made)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 import dm.syncer.stream.assembler
-from dm.binlog.event import RawEvent
-from dm.binlog.event_source import SourceEvent
+from dm.binlog.event import CheckedEvent, RawEvent
+from dm.binlog.event_source import SourceEvent, SourceRun
 from dm.binlog.header import parse_header
 from dm.errors import DMError
 from dm.gtid import GtidSet
@@ -184,6 +184,22 @@ def test_ids_of_tables_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch)
     transactions = list(assembled(assembler, events))
     assert [len(transaction.items) for transaction in transactions] == [1] * len(opened)
     assert [table.table for table in asked] == ["t1", "t2", "t3", "t1"]
+
+
+def test_rows_have_the_same_table_map_whatever_its_id() -> None:
+    stream = Stream()
+    assembler = TransactionAssembler(start(), lambda table: table.table != "left", NO_XA)
+    opening = [stream.format]
+    list(assembled(assembler, opening))
+    begin, events = stream.offset, list[SourceEvent]()
+    for number, table in enumerate(["a", "b", "left"] * 4, 1):
+        events += [stream.gtid(number), stream.query("BEGIN"), stream.table_map(number, table)]
+        events += [stream.write_rows(number), stream.xid()]
+    run = SourceRun([CheckedEvent(*event.raw) for event in events], UUID, FILE, begin, stream.offset)
+    rows = [item for one in assembler.feed_run(run) for item in one.items if isinstance(item, RowsItem)]
+    assert [item.table_map.table for item in rows] == ["a", "b"] * 4
+    assert [item.rows.table_id for item in rows] == [1, 2, 4, 5, 7, 8, 10, 11]
+    assert len({id(item.table_map) for item in rows}) == 2
 
 
 @pytest.mark.parametrize("end", ["XID", "COMMIT", "ROLLBACK"])
