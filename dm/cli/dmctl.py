@@ -18,6 +18,7 @@ from dm.cli.binlog import binlog_app, structure_app
 from dm.cli.client import Client, Refused, read_config_file
 from dm.cli.completion import be_ready, completion
 from dm.cli.config_verbs import config_app
+from dm.cli.diff import diff
 from dm.cli.encrypt import encrypt
 from dm.cli.invocation import (
     AddrOption,
@@ -62,6 +63,7 @@ app.add_typer(sources_app, name="operate-source")
 app.add_typer(binlog_app, name="binlog")
 app.add_typer(structure_app, name="binlog-schema")
 app.command("encrypt")(encrypt)
+app.command("diff")(diff)
 app.add_typer(config_app, name="config")
 
 FileArgument = Annotated[str, typer.Argument(help="the task file")]

@@ -10,6 +10,7 @@ from dm.errors import (
     config,
     ddl,
     demo,
+    diff,
     full,
     general,
     online,
@@ -54,4 +55,5 @@ CATALOGUE = _collect(
     full.KINDS,
     worker.KINDS,
     demo.KINDS,
+    diff.KINDS,
 )

@@ -8,9 +8,11 @@ from __future__ import annotations
 import shutil
 import threading
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dm.task.payload import RelayPayload, UnitPayload
+from dm.config import SubtaskConfig
+from dm.task.payload import DiffPayload, RelayPayload, UnitPayload
 from dm.unit import JSON, Factory, Unit
 
 if TYPE_CHECKING:
@@ -26,7 +28,9 @@ class Factories:
 
     def parts(self) -> tuple[Mapping[str, Factory], Callable[[], None]]:
         """The factories by the unit's name, and what is to be done when all units rest."""
-        return {"Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync}, self.close
+        return {
+            "Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync, "Diff": self.diff,
+        }, self.close  # fmt: skip
 
     def relay(self, wire: Mapping[str, JSON]) -> Unit:
         """The relay of a source."""
@@ -65,22 +69,33 @@ class Factories:
             until=payload.until,
         )
 
+    def diff(self, wire: Mapping[str, JSON]) -> Unit:
+        """The comparison of a task."""
+        from dm.diff.unit import DiffUnit
+
+        payload = DiffPayload.from_wire(wire)
+        config = payload.subtasks[0]
+        return DiffUnit(payload.subtasks, payload.options, self._provider(config, payload.scratch))
+
     def close(self) -> None:
         """End Spark, if it ever began."""
         if self._spark is not None:
             self._spark.close()
 
     def _session(self, payload: UnitPayload) -> SparkProvider:
+        return self._provider(payload.config, payload.scratch)
+
+    def _provider(self, config: SubtaskConfig, scratch: Path) -> SparkProvider:
         from dm.spark.session import SparkProvider
 
         with self._lock:
             if self._spark is None:
-                shutil.rmtree(payload.scratch, ignore_errors=True)  # what a killed process left; of no use to anybody
-                spark = payload.config.spark
+                shutil.rmtree(scratch, ignore_errors=True)  # what a killed process left; of no use to anybody
+                spark = config.spark
                 self._spark = SparkProvider(
-                    spark.master_for(payload.config.dumper.threads),
+                    spark.master_for(config.dumper.threads),
                     spark.settings,
-                    payload.scratch,
+                    scratch,
                     driver_memory=spark.driver_memory,
                     java_home=spark.java_home,
                     python=spark.python,

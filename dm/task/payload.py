@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 from dm.config import SourceConfig, SubtaskConfig
+from dm.diff.options import DiffOptions
 from dm.relaylog.hold import Hold
 from dm.syncer.stream.until import Until, until_from_json, until_to_json
 from dm.unit import JSON
@@ -97,4 +99,29 @@ class UnitPayload:
             Path(str(wire["work_directory"])),
             None if hold_in is None else Path(str(hold_in)),
             until_from_json(wire.get("until")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class DiffPayload:
+    """What a comparison of a task needs."""
+
+    subtasks: tuple[SubtaskConfig, ...]
+    options: DiffOptions
+    scratch: Path  # where its Spark session writes
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        return {
+            "subtasks": [subtask.to_wire() for subtask in self.subtasks],
+            "options": self.options.to_wire(),
+            "scratch": str(self.scratch),
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> DiffPayload:
+        """The inverse of `to_wire`."""
+        subtasks, options = cast("list[JSON]", wire["subtasks"]), cast("dict[str, JSON]", wire["options"])
+        return cls(
+            tuple(map(SubtaskConfig.from_wire, subtasks)), DiffOptions.from_wire(options), Path(str(wire["scratch"]))
         )

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.exceptions import HTTPException
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from dm.diff.options import DiffOptions
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.stream.operators import Verb
@@ -111,6 +112,20 @@ class OfSources(_Body):
     sources: list[str] = []
 
 
+class Diff(_Body):
+    """What is to be compared: a known task, or the one in a file."""
+
+    task: str = ""
+    file: File | None = None
+    tables: list[str] = []
+    where: str = ""
+    ignore_columns: list[str] = []
+    fix_sql: str = ""
+    rows: int = Field(default=100_000, ge=1)
+    threads: int = Field(default=4, ge=1)
+    shown: int = Field(default=20, ge=0)
+
+
 class WorkerSettings(_Body):
     """Settings of the daemon by their names; those left out stay."""
 
@@ -140,6 +155,7 @@ def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], 
     _sources(app, operations)
     _tasks(app, operations)
     _config(app, operations)
+    _diffs(app, operations)
     _metrics(app, metrics)
     return app
 
@@ -194,6 +210,21 @@ def _metrics(app: FastAPI, metrics: Metrics) -> None:
     @app.get("/metrics", response_model=None)
     def scrape() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+
+def _diffs(app: FastAPI, operations: Operations) -> None:
+    @app.post("/api/v1/diffs", response_model=None)
+    def begin(body: Diff) -> Answer:
+        options = DiffOptions.from_wire(body.model_dump(exclude={"task", "file"}))
+        return operations.begin_diff(body.task, None if body.file is None else body.file.config_file(), options)
+
+    @app.get("/api/v1/diffs/{number}", response_model=None)
+    def status(number: int) -> Answer:
+        return operations.diffs.status(number)
+
+    @app.post("/api/v1/diffs/{number}/stop", response_model=None)
+    def stop(number: int) -> Answer:
+        return operations.diffs.stop(number)
 
 
 def _config(app: FastAPI, operations: Operations) -> None:

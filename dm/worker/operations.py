@@ -11,13 +11,14 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, cast
 
 import structlog
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.diff.options import DiffOptions
 from dm.errors import DMError
 from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
@@ -31,6 +32,7 @@ from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
 from dm.worker.configuration import ConfigReader
+from dm.worker.diffs import Diffs
 from dm.worker.directory import demand_relay_directory, directories
 from dm.worker.job import Job
 from dm.worker.loop import Loop
@@ -93,6 +95,7 @@ class Operations:
         self.relays = RelayVerbs(loop, supervisor, servers.demand_readable)
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
         self.config = ConfigVerbs(loop, supervisor)
+        self.diffs = Diffs(loop, supervisor.home.log_of)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
@@ -400,6 +403,27 @@ class Operations:
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
         requests = {job.source: request for job, request in asked}
         return self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
+
+    def begin_diff(self, task: str, file: ConfigFile | None, options: DiffOptions) -> Answer:
+        """`diff`: compare what a task migrates; the one in a file, or one that is known."""
+        given = None if file is None else self._parse_task(file)[0]
+
+        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], tuple[str, ...]]:
+            supervisor = self._supervisor
+            name = task if given is None else given.name
+            known = supervisor.task(name) if given is None or name in supervisor.tasks else None
+            config = given or (known.config if known is not None else None)
+            if isinstance(config, DMError):
+                raise config
+            assert config is not None
+            jobs = [] if known is None else known.jobs.values()
+            follows = (job.source for job in jobs if job.subtask.unit == "Sync" and job.subtask.stage == "Running")
+            return config, supervisor.source_configs(), tuple(follows)
+
+        config, sources, follows = self._loop.call(configured)
+        subtasks = [config.subtask(source, sources) for source in config.source_ids]
+        number = self.diffs.begin(subtasks, replace(options, follows=follows), self._supervisor.home.work)
+        return {"result": True, "msg": "", "number": number, "task": config.name}
 
     def processes(self) -> dict[str, int]:
         """The process ids of the unit hosts, by host name."""

@@ -1,0 +1,130 @@
+"""`dmctl diff`: whether the target has what the sources have; the daemon's process compares, and this one waits."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from dm.cli import output as printer
+from dm.cli.client import Client, read_config_file
+from dm.cli.invocation import AddrOption, OutputOption, TaskArgument, as_json, client_of, is_file
+
+STATUSES = {"equal": 0, "different": 1, "not compared": 2}
+_SECONDS = 0.5
+
+Answer = dict[str, Any]
+
+
+def diff(
+    task: TaskArgument,
+    tables: Annotated[
+        list[str] | None, typer.Option("--tables", help="only this table of the target, schema.table; may be repeated")
+    ] = None,
+    where: Annotated[str, typer.Option("--where", help="only rows of both sides for which this SQL is true")] = "",
+    ignore_columns: Annotated[
+        list[str] | None, typer.Option("--ignore-columns", help="leave this column out; may be repeated")
+    ] = None,
+    fix_sql: Annotated[
+        str, typer.Option("--fix-sql", help="a directory for the statements that make the target equal")
+    ] = "",
+    rows: Annotated[int, typer.Option("--rows", min=1, help="rows of a chunk")] = 100_000,
+    threads: Annotated[int, typer.Option("--threads", min=1, help="chunks that are compared at a time")] = 4,
+    shown: Annotated[int, typer.Option("--shown", min=0, help="differing rows shown of each table")] = 20,
+    output: OutputOption = None,
+    addr: AddrOption = None,
+) -> None:
+    """Compare sources and target. Exit status 0 equal, 1 different, 2 not everything could be compared."""
+    client = client_of(addr)
+    body: Answer = {
+        "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
+        "threads": threads, "shown": shown, "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
+    }  # fmt: skip
+    body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}
+    address = f"/api/v1/diffs/{client.post('/api/v1/diffs', body)['number']}"
+    answer = _wait(client, address, quiet=as_json(output))
+    if as_json(output):
+        printer.print_json(answer)
+    else:
+        for line in lines(answer):
+            printer.print_line(line)
+    if status := STATUSES[answer["verdict"]]:
+        raise typer.Exit(status)
+
+
+def _wait(client: Client, address: str, *, quiet: bool) -> Answer:
+    """Until it is over; who gives up ends the comparison."""
+    told = ""
+    try:
+        while True:
+            answer = client.get(address)
+            if answer["ended"]:
+                return answer
+            if not quiet and (words := progress(answer)) != told:
+                printer.say(words)
+                told = words
+            time.sleep(_SECONDS)
+    except KeyboardInterrupt:
+        client.post(f"{address}/stop")
+        printer.say("the comparison is ended")
+        sys.exit(2)
+
+
+def progress(answer: Answer) -> str:
+    """One line on how far it is."""
+    if not answer.get("totalChunks"):
+        return str(answer.get("phase", "starting"))
+    left = answer["secondsLeft"]
+    words = f"{answer['phase']}: {answer['doneChunks']} of {answer['totalChunks']} chunks, {answer['rows']} rows"
+    return words if left is None else f"{words}, {left:.0f} s left"
+
+
+def lines(answer: Answer) -> list[str]:
+    """The result for people."""
+    found = []
+    for table in answer["report"]:
+        found.append(f"{table['table']}: {_verdict(table)}")
+        found += [f"  structure: {line}" for line in table["structure"]]
+        found += [f"  {line}" for row in table["rows"] for line in _row(row)]
+        if table["differingRows"] > len(table["rows"]):
+            found.append(f"  {table['differingRows'] - len(table['rows'])} more rows")
+        if table["unsettledRows"]:
+            found.append(f"  {table['unsettledRows']} rows changed each time they were looked at")
+        found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
+        if table["fixSql"]:
+            found.append(f"  fix: {table['fixSql']}")
+    return [*found, f"{answer['verdict']}: {len(answer['report'])} tables in {answer['seconds']:.1f} s"]
+
+
+def _verdict(table: Answer) -> str:
+    if table["notCompared"]:
+        return f"not compared: {table['notCompared']}"
+    counted = f"{table['sourceRows']} rows at the source, {table['targetRows']} at the target"
+    if table["verdict"] == "different" and table["differingRows"]:
+        return f"different, {table['differingRows']} rows differ, {counted}"
+    return f"{table['verdict']}, {counted}"
+
+
+def _row(row: Answer) -> list[str]:
+    """One row with both sides."""
+    named = row["key"] or "a row without a key"
+    if row["target"] is None:
+        return [f"{named}: {_times(row['timesAtSource'])}only at the source: {_values(row['source'])}"]
+    if row["source"] is None:
+        return [f"{named}: {_times(row['timesAtTarget'])}only at the target: {_values(row['target'])}"]
+    columns = row["columns"]
+    return [
+        f"{named}:",
+        *(f"  {name}: {row['source'][name]} at the source, {row['target'][name]} at the target" for name in columns),
+    ]
+
+
+def _times(number: int) -> str:
+    return f"{number} times " if number > 1 else ""
+
+
+def _values(row: Answer) -> str:
+    return ", ".join(f"{name}={value}" for name, value in row.items())

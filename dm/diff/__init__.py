@@ -1,0 +1,1 @@
+"""Compares what a task migrates, at its sources and at its target."""

@@ -1,0 +1,34 @@
+"""What a person asks of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import cast
+
+from dm.unit import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class DiffOptions:
+    """The options of `dmctl diff`."""
+
+    tables: tuple[str, ...] = ()  # of the target, `schema.table`; all when none is named
+    where: str = ""  # a condition on the rows of both sides
+    ignore_columns: tuple[str, ...] = ()
+    fix_sql: str = ""  # a directory for statements that make the target equal; "" for none
+    rows: int = 100_000  # of a chunk
+    threads: int = 4
+    shown: int = 20  # rows that are shown of each table
+    follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile
+
+    def to_wire(self) -> dict[str, JSON]:
+        """As JSON."""
+        return cast(
+            "dict[str, JSON]", {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+        )
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> DiffOptions:
+        """The inverse."""
+        return cls(**{name: tuple(v) if isinstance(v, list) else v for name, v in wire.items()})  # type: ignore[arg-type]

@@ -1,0 +1,193 @@
+"""What is compared: the tables of the target with those that are routed into them, their structures, their chunks."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from dm.config.endpoint import Endpoint
+from dm.config.subtask import SubtaskConfig
+from dm.diff.chunk import Chunk
+from dm.diff.options import DiffOptions
+from dm.diff.table import TARGET, ComparedTable, Origin, compared_table, sorted_alike
+from dm.dumpfiles.chunk_plan import WalkedKey, conditions, rows_per_chunk, walked_key
+from dm.dumpfiles.key_walk import KeyWalk, find_bounds
+from dm.equality import structure
+from dm.equality.structure import Structure
+from dm.errors import DMError
+from dm.flavor import Flavor
+from dm.ident import TableName
+from dm.rules import TableRules
+from dm.rules.table_rules import RowEvent
+from dm.schema.parse import parse_create_table
+from dm.schema.table import TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.json_types import tells_types
+from dm.sql.literal import quoted
+from dm.upstream.connection import Connection, fetch
+from dm.upstream.facts import list_tables, show_create_table, version_number
+from dm.upstream.row_session import question_session, row_session
+
+_EVENTS: tuple[RowEvent, ...] = ("insert", "update", "delete")
+
+
+@dataclass
+class PlannedTable:
+    """A table of the target before its rows are compared."""
+
+    name: TableName
+    structure: list[str] = field(default_factory=list)  # how the structures differ
+    skipped: str = ""  # why its rows can't be compared
+    compared: ComparedTable | None = None
+    conditions: list[str] = field(default_factory=list)  # of its chunks
+    estimated_rows: int = 0
+
+    def chunks(self, number: int) -> list[Chunk]:
+        """Its chunks, in the order of the key."""
+        return [Chunk(number, at, condition) for at, condition in enumerate(self.conditions)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    place: int
+    session: Connection
+    flavor: Flavor
+    version: int
+
+
+class Planner:
+    """Plans the comparison of the subtasks of a task."""
+
+    def __init__(self, subtasks: Sequence[SubtaskConfig], options: DiffOptions, stop: threading.Event) -> None:
+        self._subtasks = subtasks
+        self._rules = [TableRules(subtask) for subtask in subtasks]
+        self._options = options
+        self._stop = stop
+        self.endpoints: dict[int, Endpoint] = {TARGET: subtasks[0].target}
+        self.endpoints |= {place: subtask.source.endpoint for place, subtask in enumerate(subtasks)}
+
+    def plan(self, only: frozenset[TableName] | None = None) -> list[PlannedTable]:
+        """Every table that the rules lead to; only these where they are given."""
+        with ExitStack() as stack:
+            servers = {place: self._open(stack, place) for place in self.endpoints}
+            origins: dict[TableName, list[tuple[int, TableName]]] = {}
+            for place, rules in enumerate(self._rules):
+                for table in list_tables(servers[place].session):
+                    if rules.wanted(table):
+                        origins.setdefault(rules.route(table), []).append((place, table))
+            wanted = {name.lower() for name in self._options.tables}
+            unknown = wanted - {str(name).lower() for name in origins}
+            if unknown:
+                raise DMError("diff-table-unknown", tables=", ".join(sorted(unknown)))
+            chosen = [
+                name
+                for name in sorted(origins)
+                if (not wanted or str(name).lower() in wanted) and (only is None or name in only)
+            ]
+            present = set(list_tables(servers[TARGET].session))
+            planned = []
+            for name in chosen:
+                if self._stop.is_set():
+                    break
+                planned.append(self._table(servers, name, origins[name], present))
+            return planned
+
+    def _open(self, stack: ExitStack, place: int) -> _Server:
+        session = question_session(self.endpoints[place])
+        stack.callback(session.close)
+        text = str(fetch(session, "SELECT VERSION()")[0][0])
+        return _Server(place, session, "mariadb" if "mariadb" in text.lower() else "mysql", version_number(text))
+
+    def _table(
+        self,
+        servers: dict[int, _Server],
+        name: TableName,
+        origins: list[tuple[int, TableName]],
+        present: set[TableName],
+    ) -> PlannedTable:
+        planned = PlannedTable(name)
+        if name not in present:
+            planned.structure.append("the target has no such table")
+            return planned
+        target = servers[TARGET]
+        found = structure.read(target.session, target.flavor, name, lambda parent: parent)
+        read = [self._origin(servers[place], table) for place, table in origins]
+        for origin in read:
+            planned.structure += self._structure(origin, found, target.flavor)
+        planned.skipped = next(filter(None, (self._why_not(place, table) for place, table in origins)), "")
+        if planned.skipped:
+            return planned
+        exact = all(subtask.spark.json_types != "text" for subtask in self._subtasks)
+        all_tell = all(server.flavor == "mysql" and tells_types(server.version) for server in servers.values())
+        ignored = frozenset(column.lower() for column in self._options.ignore_columns)
+        planned.compared = compared_table(name, found, target.flavor, read, ignored, json_types=exact and all_tell)
+        if not planned.compared.target.row:
+            planned.skipped, planned.compared = "no column is on all sides", None
+            return planned
+        self._cut(servers, planned, origins)
+        return planned
+
+    def _origin(self, server: _Server, table: TableName) -> Origin:
+        rules = self._rules[server.place]
+        found = structure.read(server.session, server.flavor, table, rules.route)
+        constants = {
+            each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
+        }
+        return Origin(server.place, table, found, server.flavor, constants)
+
+    def _structure(self, origin: Origin, target: Structure, flavor: Flavor) -> list[str]:
+        """How the structures differ but for ignored columns, and those that hold parts of the source's names."""
+        left_out = {name.lower() for name in self._options.ignore_columns} | origin.constants.keys()
+        ours, theirs = (
+            Structure(
+                tuple(column for column in each.columns if column.name.lower() not in left_out),
+                each.primary_key,
+                each.indexes,
+                each.foreign_keys,
+            )
+            for each in (origin.structure, target)
+        )
+        words = structure.differences(ours, theirs, same_flavor=origin.flavor == flavor)
+        return [f"{origin.name} of {self._subtasks[origin.place].source_id}: {word}" for word in words]
+
+    def _why_not(self, place: int, table: TableName) -> str:
+        """Why the rows of a source's table need not be those of the target."""
+        rules = self._rules[place]
+        if rules.filters_rows(table):
+            return f"an expression filter leaves out rows of {table}"
+        ignored = [event for event in _EVENTS if rules.row_event(table, event) == "ignore"]
+        return f"an event filter leaves out changes of {table} ({', '.join(ignored)})" if ignored else ""
+
+    def _cut(self, servers: dict[int, _Server], planned: PlannedTable, origins: list[tuple[int, TableName]]) -> None:
+        """Cut the table where the target's rows are; the ends are open, so no row of a source is left out."""
+        planned.conditions = ["1"]
+        schemas = [self._schema(servers[TARGET], planned.name)]
+        schemas += [self._schema(servers[place], table) for place, table in origins]
+        key = walked_key(schemas[0])
+        size = fetch(
+            servers[TARGET].session,
+            "SELECT table_rows, avg_row_length FROM information_schema.tables"
+            " WHERE table_schema = %s AND table_name = %s",
+            planned.name,
+        )
+        planned.estimated_rows = int(size[0][0] or 0)
+        one_flavor = len({server.flavor for server in servers.values()}) == 1
+        if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
+            return
+        rows = rows_per_chunk(self._options.rows, 64 << 20, int(size[0][1] or 0))
+        session = row_session(self.endpoints[TARGET])
+        try:
+            walk = KeyWalk(planned.name, key, rows, planned.estimated_rows)
+            bounds = find_bounds(session, walk, self._stop.is_set).bounds or ()
+        finally:
+            session.close()
+        planned.conditions = conditions(key if bounds else None, bounds)
+
+    def _cuttable(self, key: WalkedKey, schemas: Sequence[TableSchema], *, one_flavor: bool) -> bool:
+        return sorted_alike(schemas, [column.name for column in key.columns], one_flavor=one_flavor)
+
+    def _schema(self, server: _Server, table: TableName) -> TableSchema:
+        context = SourceContext(server.flavor, server.version, table.schema)
+        return parse_create_table(show_create_table(server.session, table), context)

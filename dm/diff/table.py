@@ -1,0 +1,161 @@
+"""One table of the target, the tables of the sources that are merged into it, and what is compared of their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dm.equality.checksum import checksum_query
+from dm.equality.structure import Structure
+from dm.equality.values import Part, Side, parts, row_text
+from dm.flavor import Flavor
+from dm.ident import Ident, TableName
+from dm.schema.table import TableSchema
+from dm.type_family import BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
+
+TARGET = -1  # the place of the target among the servers; those of the sources begin with 0
+
+_SORTED_ALIKE = INTEGERS | TEMPORAL | BYTES | {"decimal", "year", "bit"}
+_BUCKET_DIGITS = 3  # hexadecimal, of the hash of a row's key
+
+
+@dataclass(frozen=True, slots=True)
+class TableAt:
+    """One of the tables, at one of the servers."""
+
+    place: int
+    name: TableName
+    row: tuple[Part, ...]
+    key: tuple[int, ...]  # indexes into the row; all of it for a table without a key
+
+    @property
+    def text(self) -> str | None:
+        """SQL of a row's text; None where only a client can compute it."""
+        return row_text(self.row)
+
+    @property
+    def bucket(self) -> str:
+        """SQL of a number that all versions of a row share; only where there is a `text`."""
+        key = row_text([self.row[at] for at in self.key])
+        return f"CAST(CONV(LEFT(SHA2({key}, 256), {_BUCKET_DIGITS}), 16, 10) AS UNSIGNED)"
+
+    def rows(self, condition: str, where: str) -> str:
+        """What stands behind FROM."""
+        conditions = [f"({each})" for each in (condition, where) if each not in ("", "1")]
+        return self.name.sql + (f" WHERE {' AND '.join(conditions)}" if conditions else "")
+
+    def checksum_query(self, condition: str, where: str) -> str:
+        """The query for the checksum of some rows."""
+        assert self.text is not None
+        return checksum_query(self.text, self.rows(condition, where))
+
+    def buckets_query(self, condition: str, where: str) -> str:
+        """The query for the checksums of the buckets of some rows."""
+        return (
+            "SELECT b, COUNT(*), COUNT(h), SUM(CAST(CONV(LEFT(h, 16), 16, 10) AS UNSIGNED)),"
+            " BIT_XOR(CAST(CONV(SUBSTR(h, 17, 16), 16, 10) AS UNSIGNED))"
+            f" FROM (SELECT {self.bucket} AS b, SHA2({self.text}, 256) AS h FROM {self.rows(condition, where)}"
+            f" LIMIT {(1 << 64) - 1}) AS hashes GROUP BY b"
+        )
+
+    def rows_query(self, condition: str, where: str, buckets: Sequence[int] | None) -> str:
+        """The query for some rows; of these buckets only."""
+        reads = ", ".join(part.read for part in self.row) or "1"
+        if buckets is not None:
+            condition = f"({condition}) AND {self.bucket} IN ({', '.join(map(str, buckets))})"
+        return f"SELECT {reads} FROM {self.rows(condition, where)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A source's table before it is compared."""
+
+    place: int
+    name: TableName
+    structure: Structure
+    flavor: Flavor
+    constants: Mapping[str, str]  # SQL of the columns that only the target has, by name
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedTable:
+    """What a chunk of the comparison needs to know."""
+
+    target: TableAt
+    origins: tuple[TableAt, ...]
+    keyed: bool
+    generated: frozenset[str]  # columns that the target computes
+
+    @property
+    def sides(self) -> Iterator[TableAt]:
+        """The target first: what is read of it is not newer than what is read of a source."""
+        yield self.target
+        yield from self.origins
+
+    @property
+    def computed_by_servers(self) -> bool:
+        """Whether the servers can compute the checksums."""
+        return all(side.text is not None for side in self.sides)
+
+
+def compared_table(
+    target: TableName,
+    structure: Structure,
+    flavor: Flavor,
+    origins: Sequence[Origin],
+    ignored: frozenset[str],
+    *,
+    json_types: bool,
+) -> ComparedTable:
+    """What is compared: the columns that all sides have, but for the ignored ones."""
+    rows: list[list[Part]] = [[] for _ in range(len(origins) + 1)]
+    labels: list[str] = []
+    for column in structure.columns:
+        name = column.name.lower()
+        if name in ignored:
+            continue
+        sides = [Side(column, target, flavor)]
+        for origin in origins:
+            theirs = next((each for each in origin.structure.columns if each.name.lower() == name), None)
+            constant = origin.constants.get(name, "")
+            if theirs is not None and not constant:
+                sides.append(Side(theirs, origin.name, origin.flavor))
+            elif constant:
+                sides.append(Side(column, origin.name, origin.flavor, constant))
+        if len(sides) <= len(origins):
+            continue  # the structures differ, which is told
+        made = parts(sides, json_types=json_types)
+        labels += [column.name.lower()] * len(made[0])
+        for row, some in zip(rows, made, strict=True):
+            row += some
+    key_names = {name.lower() for name in structure.primary_key}
+    keyed = bool(key_names) and key_names <= set(labels)
+    key = tuple(at for at, label in enumerate(labels) if not keyed or label in key_names)
+    tables = [TableAt(TARGET, target, tuple(rows[0]), key)]
+    tables += [TableAt(each.place, each.name, tuple(row), key) for each, row in zip(origins, rows[1:], strict=True)]
+    generated = frozenset(column.name for column in structure.columns if column.generated)
+    return ComparedTable(tables[0], tuple(tables[1:]), keyed, generated)
+
+
+def sorted_alike(schemas: Sequence[TableSchema], names: Sequence[str], *, one_flavor: bool) -> bool:
+    """Whether a range of the key means the same rows on all sides.
+
+    Numbers, dates and bytes have one order. Texts have it where all sides have the same collation, which servers of two
+    flavours have not even if they call it the same.
+    """
+    for name in names:
+        columns = [schema.column(name) for schema in schemas]
+        if any(column is None for column in columns):
+            return False
+        bases = {column.base for column in columns if column is not None}
+        if bases <= _SORTED_ALIKE and (len(bases) == 1 or bases <= INTEGERS):
+            continue
+        collations = {(column.charset, column.collation) for column in columns if column is not None}
+        if not (one_flavor and bases <= TEXTS and len(collations) == 1):
+            return False
+    return not any(schema.column(name).base in FLOATS for schema in schemas for name in names if schema.column(name))  # type: ignore[union-attr]
+
+
+def quoted_columns(names: Sequence[str]) -> str:
+    """A list of columns."""
+    return ", ".join(Ident(name).sql for name in names)

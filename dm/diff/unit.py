@@ -1,0 +1,218 @@
+"""The comparison of a task's sources with its target.
+
+Chunks are compared as Spark jobs. While a syncer applies changes, rows differ that only are on their way: what was
+found different is looked at again once the target is past the source's position of the first look. A row counts as
+different when at two looks in a row both sides are as they were and still not the same. A row that changed between the
+looks is looked at once more; what never comes to rest is told as that.
+
+Nothing is locked, and nothing is written to any server.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dm.clock import Clock, SystemClock
+from dm.config.subtask import SubtaskConfig
+from dm.diff.chunk import Chunk, ChunkComparer, ChunkOutcome, Difference
+from dm.diff.fix import HEADER, Fix
+from dm.diff.options import DiffOptions
+from dm.diff.planner import PlannedTable, Planner
+from dm.diff.report import Report, TableReport
+from dm.diff.target_progress import TargetProgress
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.spark.job import run_tasks
+from dm.spark.session import SparkProvider
+from dm.spark.task_group import grouped
+from dm.unit import JSON, UnitName
+
+_LOOKS = 6  # at rows that differ while changes are applied
+_PLANS = 4  # of a table whose structure changes meanwhile
+
+
+@dataclass
+class _Suspects:
+    """The differences of the chunks that were not equal, by chunk."""
+
+    found: dict[Chunk, dict[str, Difference]] = field(default_factory=dict)
+    changed: dict[int, str] = field(default_factory=dict)  # tables that are not what was planned, in a server's words
+
+    def hear(self, outcome: ChunkOutcome) -> None:
+        if outcome.changed:
+            self.changed[outcome.chunk.table] = outcome.changed
+        elif outcome.differences:
+            self.found[outcome.chunk] = {each.identity: each for each in outcome.differences}
+
+
+class DiffUnit:
+    """One run of `dmctl diff`."""
+
+    name: UnitName = "Diff"
+
+    def __init__(
+        self,
+        subtasks: Sequence[SubtaskConfig],
+        options: DiffOptions,
+        spark: SparkProvider,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._subtasks = subtasks
+        self._options = options
+        self._spark = spark
+        self._clock = clock or SystemClock()
+        self.report = Report()
+        self._began = 0.0
+
+    def status(self) -> Mapping[str, JSON]:
+        """How far it is; at the end also what was found."""
+        return self.report.status()
+
+    def run(self, stop: threading.Event) -> None:
+        """Compare everything, or until stopped."""
+        self._began = self._clock.monotonic()
+        planner = Planner(self._subtasks, self._options, stop)
+        tables = {planned.name: planned for planned in planner.plan()}
+        reports = {name: TableReport(name) for name in tables}
+        self.report.tables = list(reports.values())
+        left = frozenset(tables)
+        for attempt in range(_PLANS):
+            planned = [tables[name] for name in sorted(left)]
+            changed = self._compare(planner, planned, reports, stop)
+            if stop.is_set() or not changed:
+                break
+            if attempt == _PLANS - 1:
+                for name, words in changed.items():
+                    reports[name].not_compared = f"its structure changed while it was compared: {words}"
+                break
+            left = frozenset(changed)
+            tables = {each.name: each for each in planner.plan(left)}
+            left = frozenset(tables)
+        self.report.seconds = self._clock.monotonic() - self._began
+        self.report.over = not stop.is_set()
+        self.report.phase = "finished"
+
+    def _compare(
+        self,
+        planner: Planner,
+        planned: Sequence[PlannedTable],
+        reports: Mapping[TableName, TableReport],
+        stop: threading.Event,
+    ) -> dict[TableName, str]:
+        """Compare these tables; gives those that changed meanwhile."""
+        for each in planned:
+            report = reports[each.name]
+            report.structure, report.not_compared = each.structure, each.skipped
+            report.chunks, report.done, report.source_rows, report.target_rows = len(each.conditions), 0, 0, 0
+        tables = tuple(each.compared for each in planned if each.compared is not None)
+        with_rows = [each for each in planned if each.compared is not None]
+        chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
+        comparer = ChunkComparer(planner.endpoints, tables, self._options.where)
+        names = [each.name for each in with_rows]
+
+        def count(outcome: ChunkOutcome) -> None:
+            report = reports[names[outcome.chunk.table]]
+            report.done += 1
+            report.source_rows += outcome.source_rows
+            report.target_rows += outcome.target_rows
+            self.report.seconds = self._clock.monotonic() - self._began
+
+        self.report.phase = "comparing rows"
+        suspects = self._look(comparer, chunks, with_rows, stop, count)
+        confirmed, unsettled = self._look_again(comparer, suspects, with_rows, stop)
+        for chunk, differences in confirmed.items():
+            if chunk.table not in suspects.changed:
+                self._tell(reports[names[chunk.table]], differences)
+        for chunk, number in unsettled.items():
+            reports[names[chunk.table]].unsettled += number
+        return {names[number]: words for number, words in suspects.changed.items()}
+
+    def _look(
+        self,
+        comparer: ChunkComparer,
+        chunks: Sequence[Chunk],
+        planned: Sequence[PlannedTable],
+        stop: threading.Event,
+        count: Callable[[ChunkOutcome], None] = lambda _: None,
+    ) -> _Suspects:
+        suspects = _Suspects()
+
+        def done(outcomes: tuple[ChunkOutcome, ...]) -> None:
+            for outcome in outcomes:
+                suspects.hear(outcome)
+                count(outcome)
+
+        def weight(chunk: Chunk) -> float:
+            table = planned[chunk.table]
+            return min(1.0, table.estimated_rows / len(table.conditions) / self._options.rows)
+
+        groups = grouped((chunk, weight(chunk)) for chunk in chunks)
+        description = f"{self._subtasks[0].task}: compare"
+        run_tasks(self._spark.context(), comparer, groups, stop, done, description, at_once=self._options.threads)
+        return suspects
+
+    def _look_again(
+        self, comparer: ChunkComparer, suspects: _Suspects, planned: Sequence[PlannedTable], stop: threading.Event
+    ) -> tuple[dict[Chunk, list[Difference]], dict[Chunk, int]]:
+        """What stays different, and how many rows did not come to rest."""
+        open_ones = dict(suspects.found)
+        if not self._options.follows or not open_ones:
+            return {chunk: list(found.values()) for chunk, found in open_ones.items()}, {}
+        confirmed: dict[Chunk, list[Difference]] = {}
+        progress = TargetProgress([each for each in self._subtasks if each.source_id in self._options.follows])
+        try:
+            for _ in range(_LOOKS):
+                self.report.phase = "waiting until the target is past the first look"
+                if stop.is_set() or not open_ones or not progress.wait_past(stop):
+                    break
+                self.report.phase = "looking again at what differed"
+                again = self._look(comparer, list(open_ones), planned, stop)
+                suspects.changed.update(again.changed)
+                still: dict[Chunk, dict[str, Difference]] = {}
+                for chunk, found in again.found.items():
+                    stays = [each for identity, each in found.items() if identity in open_ones[chunk]]
+                    confirmed.setdefault(chunk, []).extend(stays)
+                    known = {each.identity for each in confirmed[chunk]}
+                    moving = {identity: each for identity, each in found.items() if identity not in known}
+                    if moving:
+                        still[chunk] = moving
+                open_ones = still
+        finally:
+            progress.close()
+        return confirmed, {chunk: len(found) for chunk, found in open_ones.items()}
+
+    def _tell(self, report: TableReport, differences: Sequence[Difference]) -> None:
+        unique = {each.identity: each for each in differences}
+        report.differing += len(unique)
+        for each in unique.values():
+            if len(report.shown) < self._options.shown:
+                report.shown.append(each)
+            if each.fix.impossible and each.fix.impossible not in report.not_fixed:
+                report.not_fixed.append(each.fix.impossible)
+        if self._options.fix_sql:
+            self._write(report, [each.fix for each in unique.values()])
+
+    def _write(self, report: TableReport, fixes: Sequence[Fix]) -> None:
+        """The statements of one chunk, deletions first."""
+        directory = Path(self._options.fix_sql)
+        path = directory / f"{_file_name(report.name)}.sql"
+        statements = [each for fix in fixes for each in fix.deletions]
+        statements += [each for fix in fixes for each in fix.insertions]
+        if not statements:
+            return
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            with path.open("ab" if report.fix_file else "wb") as file:
+                file.write((b"" if report.fix_file else HEADER) + b"".join(each + b";\n" for each in statements))
+        except OSError as error:
+            raise DMError("diff-fix-unwritable", file=path, cause=error.strerror or str(error)) from error
+        report.fix_file = str(path)
+
+
+def _file_name(table: TableName) -> str:
+    """A name for a file: what has a meaning for a file system is written as its code."""
+    return "".join(char if char.isalnum() or char in "_-." else f"%{ord(char):04x}" for char in str(table))

@@ -1,0 +1,21 @@
+"""Errors of comparing sources with the target."""
+
+from dm.errors.kind import ErrorKind
+
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "diff-table-unknown", 48941, "dmctl", "internal", "medium",
+        "no table of the sources is migrated into {tables}",
+        "name tables of the target as `schema.table` with --tables",
+    ),
+    ErrorKind(
+        "diff-fix-unwritable", 48942, "dmctl", "internal", "medium",
+        "{file} can't be written: {cause}",
+        "name a directory with --fix-sql that the daemon's user can write to",
+    ),
+    ErrorKind(
+        "diff-unknown", 48943, "dmctl", "internal", "medium",
+        "there is no comparison with the number {number}",
+        "start it again: a daemon that was started anew knows none of those before",
+    ),
+)  # fmt: skip

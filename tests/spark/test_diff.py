@@ -1,0 +1,203 @@
+"""A comparison finds what differs, its statements make it equal, and what is equal it calls so, also under load."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dm.config.subtask import SubtaskConfig
+from dm.demo.private_server import PrivateServer
+from dm.demo.servers import ThrowawayServer
+from dm.diff.options import DiffOptions
+from dm.diff.report import TableReport
+from dm.diff.unit import DiffUnit
+from dm.spark.session import SparkProvider
+from tests.spark.conftest import LoadFactory
+from tests.testbed.park import ServerPark
+from tests.testbed.sync import running_sync
+
+pytestmark = [pytest.mark.live, pytest.mark.spark]
+
+ROWS = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 900)"
+TABLES = (
+    "CREATE TABLE one (id INT PRIMARY KEY, d DOUBLE, s VARCHAR(20), u INT UNIQUE)",
+    f"INSERT INTO one {ROWS} SELECT i, i / 7, CONCAT('s', i), i FROM n",
+    "CREATE TABLE two (a VARCHAR(10) COLLATE utf8mb4_bin, b DATE, e ENUM('x', 'y'), t BLOB, m DECIMAL(8, 3),"
+    " PRIMARY KEY (a, b))",
+    f"INSERT INTO two {ROWS} SELECT CONCAT('k', i % 30), DATE_ADD('2024-01-01', INTERVAL i DAY), 1 + i % 2,"
+    " CONCAT(i, x'ff'), i / 8 FROM n",
+    "CREATE TABLE keyless (v INT, w VARCHAR(10))",
+    f"INSERT INTO keyless {ROWS} SELECT i % 50, IF(i % 3, 'w', NULL) FROM n",
+)
+
+
+def compared(spark: SparkProvider, subtasks: list[SubtaskConfig], **options: Any) -> tuple[str, dict[str, TableReport]]:
+    """The verdict, and what is said of each table."""
+    unit = DiffUnit(subtasks, DiffOptions(rows=100, **options), spark)
+    unit.run(threading.Event())
+    assert unit.status()["over"]
+    return unit.report.verdict, {table.name.table: table for table in unit.report.tables}
+
+
+def execute(server: PrivateServer, directory: Path) -> None:
+    """Run the statements of all files, as a client would."""
+    for path in sorted(directory.glob("*.sql")):
+        statements = path.read_text(encoding="utf-8", errors="surrogateescape").split(";\n")
+        connection = server.connect(autocommit=True)
+        try:
+            with connection.cursor() as cursor:
+                for statement in filter(None, statements):
+                    cursor.execute(statement)
+        finally:
+            connection.close()
+
+
+def test_differences_are_found_and_their_statements_end_them(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    load.dump()
+    load.load()
+    verdict, tables = compared(spark, [load.subtask()])
+    assert verdict == "equal", [table.to_json() for table in tables.values()]
+    assert {name: (table.source_rows, table.target_rows) for name, table in tables.items()} == {
+        "one": (900, 900), "two": (900, 900), "keyless": (900, 900),
+    }  # fmt: skip
+    assert tables["one"].chunks == 9 or tables["one"].chunks == 10
+    target.execute(
+        f"USE `{load.target_schema}`",
+        "UPDATE one SET d = d * (1 + 2.3e-16) WHERE id = 77",
+        "UPDATE one SET s = 's500 ' WHERE id = 500",
+        "UPDATE one SET u = -1 WHERE id = 8",
+        "UPDATE one SET u = 8 WHERE id = 9",
+        "UPDATE one SET u = 9 WHERE id = 8",
+        "DELETE FROM one WHERE id = 900",
+        "INSERT INTO one VALUES (5000, 0, 'x', 900)",
+        "UPDATE two SET a = 'K7' WHERE a = 'k7' AND b = '2024-01-08'",
+        "UPDATE two SET e = 3 - e WHERE a = 'k9' LIMIT 1",
+        "DELETE FROM keyless WHERE v = 3 LIMIT 1",
+        "INSERT INTO keyless VALUES (4, NULL), (4, NULL)",
+        "UPDATE keyless SET w = 'W' WHERE v = 7 AND w = 'w' LIMIT 1",
+    )
+    verdict, tables = compared(spark, [load.subtask()], fix_sql=str(tmp_path / "fix"))
+    assert verdict == "different"
+    assert (tables["one"].source_rows, tables["one"].target_rows) == (900, 900)
+    assert (tables["keyless"].source_rows, tables["keyless"].target_rows) == (900, 901)
+    keys = {name: sorted(row.key for row in table.shown) for name, table in tables.items()}
+    assert keys["one"] == ["id=500", "id=5000", "id=77", "id=8", "id=9", "id=900"]
+    assert keys["two"] == ["a=K7, b=2024-01-08", "a=k7, b=2024-01-08", "a=k9, b=2024-01-10"]
+    assert tables["keyless"].differing == 4
+    counts = sorted((row.sources, row.targets) for row in tables["keyless"].shown)
+    assert counts == [(0, 1), (0, 2), (1, 0), (1, 0)]
+    (changed,) = (row for row in tables["one"].shown if row.key == "id=500")
+    assert (changed.columns, changed.source and changed.source["s"], changed.target and changed.target["s"]) == (
+        ("s",), "s500", "s500 ",
+    )  # fmt: skip
+    execute(target, tmp_path / "fix")
+    verdict, tables = compared(spark, [load.subtask()])
+    assert verdict == "equal", [table.to_json() for table in tables.values()]
+    assert load.report().identical
+
+
+def test_options_say_what_counts(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    load.dump()
+    load.load()
+    target.execute(
+        f"USE `{load.target_schema}`",
+        "UPDATE one SET s = 'other' WHERE id = 5",
+        "DROP TABLE two",
+        "ALTER TABLE keyless ADD COLUMN own INT",
+    )
+    subtasks = [load.subtask()]
+    verdict, tables = compared(spark, subtasks)
+    assert verdict == "different"
+    assert tables["two"].structure == ["the target has no such table"]
+    assert any("columns are" in line for line in tables["keyless"].structure)
+    assert tables["keyless"].differing == 0
+    one = f"{load.target_schema}.one"
+    assert compared(spark, subtasks, tables=(one,))[0] == "different"
+    assert compared(spark, subtasks, tables=(one,), where="id <> 5")[0] == "equal"
+    assert compared(spark, subtasks, tables=(one,), ignore_columns=("S",))[0] == "equal"
+    assert compared(spark, subtasks, tables=(f"{load.target_schema}.keyless",), ignore_columns=("own",))[0] == "equal"
+
+
+def test_shards_are_compared_together_with_the_table_they_were_merged_into(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
+) -> None:
+    load = full_load(
+        upstream, target,
+        *(f"CREATE TABLE s{n} (id INT PRIMARY KEY, v INT)" for n in (1, 2)),
+        *(f"INSERT INTO s{n} {ROWS} SELECT i * 2 + {n}, i FROM n" for n in (1, 2)),
+    )  # fmt: skip
+    (route,) = load.subtask().routes
+    merged = route.model_copy(update={"table_pattern": "s*", "target_table": "merged"})
+    subtask = load.subtask().model_copy(update={"routes": (merged,)})
+    target.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"USE `{load.target_schema}`",
+        "CREATE TABLE merged (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO merged {ROWS} SELECT i * 2 + 1, i FROM n",
+        f"INSERT INTO merged {ROWS} SELECT i * 2 + 2, i FROM n",
+    )
+    verdict, tables = compared(spark, [subtask])
+    assert (verdict, tables["merged"].source_rows) == ("equal", 1800)
+    target.execute(f"UPDATE `{load.target_schema}`.merged SET v = v + 1 WHERE id = 704")
+    verdict, tables = compared(spark, [subtask])
+    assert [row.key for row in tables["merged"].shown] == ["id=704"]
+
+
+def test_documents_of_two_flavours_are_compared_as_what_they_say(
+    full_load: LoadFactory, spark: SparkProvider, park: ServerPark
+) -> None:
+    source, target = park.shared("mariadb", "upstream-1"), park.shared("mysql", "target")
+    load = full_load(
+        source, target, "CREATE TABLE t (id INT PRIMARY KEY, j JSON)",
+        "INSERT INTO t VALUES (1, '{\"b\" : 1, \"a\":[1.0, \"x\"]}'), (2, '[1]'), (3, NULL)",
+    )  # fmt: skip
+    target.execute(
+        f"CREATE DATABASE `{load.target_schema}`",
+        f"CREATE TABLE `{load.target_schema}`.t (id INT PRIMARY KEY, j JSON)",
+        f'INSERT INTO `{load.target_schema}`.t VALUES (1, \'{{"a": [1.0, "x"], "b": 1}}\'), (2, \'[1.0]\'), (3, NULL)',
+    )
+    _, tables = compared(spark, [load.subtask()])
+    assert [(row.key, row.columns) for row in tables["t"].shown] == [("id=2", ("j",))]
+
+
+def test_what_is_on_its_way_is_no_difference(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    load.dump()
+    load.load()
+    over = threading.Event()
+    written = 0
+
+    def write() -> None:
+        nonlocal written
+        connection = upstream.connect(autocommit=True, database=load.schema)
+        with connection.cursor() as cursor:
+            while not over.is_set():
+                written += 1
+                cursor.execute(f"UPDATE one SET s = 'w{written}' WHERE id = {1 + written % 900}")
+                cursor.execute(f"INSERT INTO keyless VALUES ({written}, 'new')")
+        connection.close()
+
+    with running_sync(load.subtask(), work_directory=load.directory.with_name("sync")) as sync:
+        sync.wait_synced(300)
+        target.execute(f"UPDATE `{load.target_schema}`.two SET m = m + 1 WHERE a = 'k3' LIMIT 1")
+        writer = threading.Thread(target=write)
+        writer.start()
+        try:
+            verdict, tables = compared(spark, [load.subtask()], follows=(load.source_id,))
+        finally:
+            over.set()
+            writer.join()
+    assert written > 0
+    assert [row.columns for row in tables["two"].shown] == [("m",)]
+    assert (verdict, tables["one"].differing, tables["keyless"].differing) == ("different", 0, 0)

@@ -1,0 +1,51 @@
+"""What a person reads of a comparison."""
+
+from typing import Any
+
+from dm.cli.diff import lines, progress
+
+TABLE: dict[str, Any] = {
+    "table": "s.t", "verdict": "equal", "structure": [], "notCompared": "", "sourceRows": 3, "targetRows": 3,
+    "differingRows": 0, "unsettledRows": 0, "rows": [], "fixSql": "", "withoutFix": [],
+}  # fmt: skip
+
+
+def told(verdict: str, **table: Any) -> list[str]:
+    return lines({"verdict": verdict, "seconds": 1.25, "report": [TABLE | {"verdict": verdict} | table]})
+
+
+def test_equal_tables() -> None:
+    assert told("equal") == [
+        "s.t: equal, 3 rows at the source, 3 at the target",
+        "equal: 1 tables in 1.2 s",
+    ]
+
+
+def test_rows_with_both_sides() -> None:
+    rows = [
+        {"key": "id=1", "columns": ["v"], "source": {"id": "1", "v": "a"}, "target": {"id": "1", "v": "b"},
+         "timesAtSource": 1, "timesAtTarget": 1},
+        {"key": "", "columns": [], "source": {"v": "a"}, "target": None, "timesAtSource": 2, "timesAtTarget": 0},
+        {"key": "id=2", "columns": [], "source": None, "target": {"id": "2"}, "timesAtSource": 0, "timesAtTarget": 1},
+    ]  # fmt: skip
+    assert told("different", rows=rows, differingRows=5, fixSql="/fix/s.t.sql", structure=["column v: type"])[:-1] == [
+        "s.t: different, 5 rows differ, 3 rows at the source, 3 at the target",
+        "  structure: column v: type",
+        "  id=1:",
+        "    v: a at the source, b at the target",
+        "  a row without a key: 2 times only at the source: v=a",
+        "  id=2: only at the target: id=2",
+        "  2 more rows",
+        "  fix: /fix/s.t.sql",
+    ]
+
+
+def test_what_was_not_compared() -> None:
+    assert told("not compared", notCompared="an event filter")[0] == "s.t: not compared: an event filter"
+    assert told("not compared", unsettledRows=2)[1] == "  2 rows changed each time they were looked at"
+
+
+def test_progress() -> None:
+    assert progress({}) == "starting"
+    answer = {"phase": "comparing rows", "doneChunks": 2, "totalChunks": 8, "rows": 200, "secondsLeft": 6.4}
+    assert progress(answer) == "comparing rows: 2 of 8 chunks, 200 rows, 6 s left"
