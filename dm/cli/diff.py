@@ -34,6 +34,9 @@ def diff(
     rows: Annotated[int, typer.Option("--rows", min=1, help="rows of a chunk")] = 100_000,
     threads: Annotated[int, typer.Option("--threads", min=1, help="chunks that are compared at a time")] = 4,
     shown: Annotated[int, typer.Option("--shown", min=0, help="differing rows shown of each table")] = 20,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="leave out what an unfinished comparison found equal")
+    ] = False,
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
@@ -41,7 +44,8 @@ def diff(
     client = client_of(addr)
     body: Answer = {
         "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
-        "threads": threads, "shown": shown, "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
+        "threads": threads, "shown": shown, "resume": resume,
+        "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
     }  # fmt: skip
     body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}
     address = f"/api/v1/diffs/{client.post('/api/v1/diffs', body)['number']}"

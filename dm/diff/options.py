@@ -20,6 +20,7 @@ class DiffOptions:
     rows: int = 100_000  # of a chunk
     threads: int = 4
     shown: int = 20  # rows that are shown of each table
+    resume: bool = False  # whether chunks that an unfinished comparison found equal are left out
     follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile
 
     def to_wire(self) -> dict[str, JSON]:

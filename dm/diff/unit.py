@@ -18,6 +18,7 @@ from pathlib import Path
 from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk, ChunkComparer, ChunkOutcome, Difference
+from dm.diff.done_chunks import DoneChunks, chunk_name
 from dm.diff.fix import HEADER, Fix
 from dm.diff.options import DiffOptions
 from dm.diff.planner import PlannedTable, Planner
@@ -59,6 +60,7 @@ class DiffUnit:
         options: DiffOptions,
         spark: SparkProvider,
         *,
+        directory: Path | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._subtasks = subtasks
@@ -67,6 +69,8 @@ class DiffUnit:
         self._clock = clock or SystemClock()
         self.report = Report()
         self._began = 0.0
+        self._directory = directory
+        self._done = DoneChunks(None, resume=False)
 
     def status(self) -> Mapping[str, JSON]:
         """How far it is; at the end also what was found."""
@@ -75,6 +79,14 @@ class DiffUnit:
     def run(self, stop: threading.Event) -> None:
         """Compare everything, or until stopped."""
         self._began = self._clock.monotonic()
+        path = None if self._directory is None else self._directory / "done"
+        self._done = DoneChunks(path, resume=self._options.resume)
+        try:
+            self._run(stop)
+        finally:
+            self._done.close(over=self.report.over)
+
+    def _run(self, stop: threading.Event) -> None:
         planner = Planner(self._subtasks, self._options, stop)
         tables = {planned.name: planned for planned in planner.plan()}
         reports = {name: TableReport(name) for name in tables}
@@ -119,8 +131,15 @@ class DiffUnit:
             report.done += 1
             report.source_rows += outcome.source_rows
             report.target_rows += outcome.target_rows
+            if outcome.equal:
+                self._done.add(chunk_names[outcome.chunk], outcome.source_rows, outcome.target_rows)
             self.report.seconds = self._clock.monotonic() - self._began
 
+        chunk_names = {
+            chunk: chunk_name(planner.endpoints, tables[chunk.table], chunk.condition, self._options.where)
+            for chunk in chunks
+        }
+        chunks = [chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk_names[chunk])]
         self.report.phase = "comparing rows"
         suspects = self._look(comparer, chunks, with_rows, stop, count)
         confirmed, unsettled = self._look_again(comparer, suspects, with_rows, stop)
@@ -130,6 +149,16 @@ class DiffUnit:
         for chunk, number in unsettled.items():
             reports[names[chunk.table]].unsettled += number
         return {names[number]: words for number, words in suspects.changed.items()}
+
+    def _is_done(self, report: TableReport, chunk: str) -> bool:
+        """Whether an unfinished comparison has found the chunk equal; then it counts as done."""
+        known = self._done.known(chunk)
+        if known is None:
+            return False
+        report.done += 1
+        report.source_rows += known[0]
+        report.target_rows += known[1]
+        return True
 
     def _look(
         self,

@@ -14,6 +14,11 @@ KINDS: tuple[ErrorKind, ...] = (
         "name a directory with --fix-sql that the daemon's user can write to",
     ),
     ErrorKind(
+        "diff-progress-unwritable", 48944, "dmctl", "internal", "medium",
+        "{file} can't be written: {cause}",
+        "let the daemon's user write to its home directory, and free disk space",
+    ),
+    ErrorKind(
         "diff-unknown", 48943, "dmctl", "internal", "medium",
         "there is no comparison with the number {number}",
         "start it again: a daemon that was started anew knows none of those before",

@@ -75,7 +75,8 @@ class Factories:
 
         payload = DiffPayload.from_wire(wire)
         config = payload.subtasks[0]
-        return DiffUnit(payload.subtasks, payload.options, self._provider(config, payload.scratch))
+        spark = self._provider(config, payload.scratch)
+        return DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory)
 
     def close(self) -> None:
         """End Spark, if it ever began."""

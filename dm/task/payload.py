@@ -109,10 +109,12 @@ class DiffPayload:
     subtasks: tuple[SubtaskConfig, ...]
     options: DiffOptions
     scratch: Path  # where its Spark session writes
+    directory: Path  # where it keeps what is done
 
     def to_wire(self) -> dict[str, JSON]:
         """With passwords: for the pipe only."""
         return {
+            "directory": str(self.directory),
             "subtasks": [subtask.to_wire() for subtask in self.subtasks],
             "options": self.options.to_wire(),
             "scratch": str(self.scratch),
@@ -123,5 +125,8 @@ class DiffPayload:
         """The inverse of `to_wire`."""
         subtasks, options = cast("list[JSON]", wire["subtasks"]), cast("dict[str, JSON]", wire["options"])
         return cls(
-            tuple(map(SubtaskConfig.from_wire, subtasks)), DiffOptions.from_wire(options), Path(str(wire["scratch"]))
+            tuple(map(SubtaskConfig.from_wire, subtasks)),
+            DiffOptions.from_wire(options),
+            Path(str(wire["scratch"])),
+            Path(str(wire["directory"])),
         )

@@ -124,6 +124,7 @@ class Diff(_Body):
     rows: int = Field(default=100_000, ge=1)
     threads: int = Field(default=4, ge=1)
     shown: int = Field(default=20, ge=0)
+    resume: bool = False
 
 
 class WorkerSettings(_Body):

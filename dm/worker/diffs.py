@@ -84,7 +84,7 @@ class Diffs:
                 del self._all[old]
             self._all[number] = comparison
         scratch = work / task / f".diff-{number}"  # a source can't be called like it
-        payload = DiffPayload(tuple(subtasks), options, scratch).to_wire()
+        payload = DiffPayload(tuple(subtasks), options, scratch, work / task / ".diff").to_wire()
         name = f"diff:{task}:{number}"
         # From the loop's thread, which lives as long as the daemon: the kernel ends the process with that thread.
         events: queue.SimpleQueue[Event | HostEnded] = queue.SimpleQueue()

@@ -11,6 +11,7 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.diff.done_chunks import DoneChunks
 from dm.diff.options import DiffOptions
 from dm.diff.report import TableReport
 from dm.diff.unit import DiffUnit
@@ -201,3 +202,34 @@ def test_what_is_on_its_way_is_no_difference(
     assert written > 0
     assert [row.columns for row in tables["two"].shown] == [("m",)]
     assert (verdict, tables["one"].differing, tables["keyless"].differing) == ("different", 0, 0)
+
+
+def test_an_interrupted_comparison_is_gone_on_with(
+    full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES[:2])
+    load.dump()
+    load.load()
+    stop = threading.Event()
+
+    unit = DiffUnit([load.subtask()], DiffOptions(rows=10, threads=1), spark, directory=tmp_path)
+    add = DoneChunks.add
+
+    def stopping(self: DoneChunks, chunk: str, source_rows: int, target_rows: int) -> None:
+        add(self, chunk, source_rows, target_rows)
+        stop.set()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(DoneChunks, "add", stopping)
+        unit.run(stop)
+    assert not unit.report.over
+    lines = (tmp_path / "done").read_text().splitlines()
+    assert 0 < len(lines) < unit.report.tables[0].chunks
+    target.execute(f"UPDATE `{load.target_schema}`.one SET s = 'later'")
+    resumed = DiffUnit([load.subtask()], DiffOptions(rows=10, resume=True), spark, directory=tmp_path)
+    resumed.run(threading.Event())
+    (table,) = resumed.report.tables
+    assert (table.source_rows, table.target_rows, table.done) == (900, 900, table.chunks)
+    assert 0 < table.differing <= 900 - 9 * len(lines)
+    assert not (tmp_path / "done").exists()
+    assert compared(spark, [load.subtask()])[1]["one"].differing == 900
