@@ -24,7 +24,9 @@ def main() -> None:
         return isinstance(rows, int) and rows >= order["rows"]
 
     seconds, spent = run_until(unit, applied, _SECONDS)
-    print(json.dumps({"seconds": seconds, "cpu": spent, "forms": unit.status()["tables"]}))
+    status = unit.status()
+    sent, as_events = int(str(status["totalRows"])) - int(str(status["compactedRows"])), int(str(status["eventRows"]))
+    print(json.dumps({"seconds": seconds, "cpu": spent, "forms": status["tables"], "as events": as_events / sent}))
 
 
 if __name__ == "__main__":

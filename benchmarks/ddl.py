@@ -65,7 +65,7 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, scale: float, roun
                     made = SCHEMA
                 _compare(source, target, recording, made)
                 series.values.append(count / seconds)
-                costs[series.name].append({side: round(each / count) for side, each in cost.items()})
+                costs[series.name].append({side: round(cost[side] / count) for side in cost if side != "as events"})
     notes: dict[str, JSON] = {"statements": count, "microseconds of CPU": dict(costs)}
     return Comparison("ddl", f"{count:,} CREATE and ALTER TABLE", ours, peer, GOAL, notes=notes)
 

@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import catch_up, ddl, decode, full, growth, idle, latency, memory, pull, report, tables
+from benchmarks import catch_up, ddl, decode, full, growth, idle, keyless, latency, memory, pull, report, tables
 from benchmarks.measure import Comparison, run_program, stolen_seconds
 from benchmarks.recording import SOURCE_OPTIONS, TARGET_OPTIONS, record
 from benchmarks.workload import WORKLOADS
@@ -25,11 +25,11 @@ from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.loop_result import commit
 
-PARTS = ("decode", "pull", "catch-up", "ddl", "full", "growth", "latency", "memory", "idle", "tables")
+PARTS = ("decode", "pull", "catch-up", "ddl", "keyless", "full", "growth", "latency", "memory", "idle", "tables")
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
 _DECODED = {"A": 0.15, "B": 0.25, "C": 0.15}
-_DDL_SCALE = 0.4  # from which on all of the statements are executed
+_WHOLE_SCALE = 0.4  # from which on DDL and tables without a key are measured with all that they have
 _FULL_ROUNDS = 2  # at most, of what is dumped and loaded: each takes a minute
 _LARGE = 0.6  # of the scale, of what is more than a quota of memory
 _IDLE_SECONDS = 10.0
@@ -95,7 +95,9 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
             if "catch-up" in parts:
                 yield catch_up.measure(source, target, recording, rounds)
         if "ddl" in parts:
-            yield ddl.measure(source, target, min(1.0, scale / _DDL_SCALE), rounds)
+            yield ddl.measure(source, target, min(1.0, scale / _WHOLE_SCALE), rounds)
+        if "keyless" in parts:
+            yield from keyless.measure(source, target, min(1.0, scale / _WHOLE_SCALE), rounds)
         if "full" in parts:
             yield from full.measure(given.full_scale, min(rounds, _FULL_ROUNDS))
         if "growth" in parts:

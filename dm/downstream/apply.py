@@ -43,6 +43,7 @@ class Applied:
     row_by_row: bool  # the grouped attempt was not as expected
     missing: Sequence[RowChange] = ()  # those that found no row, where that is only counted
     compacted: int = 0  # changes that others of the same row stood for
+    as_events: int = 0  # of those that were sent, the ones that went as row events
 
 
 class _Unexpected(Exception):
@@ -86,7 +87,8 @@ def apply_batch(
 
     try:
         _transaction(connection, attempt, first, last, guessed=True)
-        return Applied(len(changes), len(plan), row_by_row=False, compacted=len(changes) - len(left))
+        merged = len(changes) - len(left)
+        return Applied(len(changes), len(plan), row_by_row=False, compacted=merged, as_events=_as_events(plan))
     except _Unexpected as unexpected:
         read_all(changes)
         serial = _Serial(connection, failed)
@@ -105,17 +107,18 @@ def apply_parts(
     last: Callable[[], None] | None = None,
 ) -> Applied:
     """Apply changes that are too many to be held at once in one transaction; `parts` gives them, again if need be."""
-    changes = merged = 0
+    changes = merged = events = 0
     limit = connection.statement_bytes
 
     def grouped_parts(exchange: _Exchange) -> int:
-        nonlocal changes, merged
-        changes = merged = statements = 0
+        nonlocal changes, merged, events
+        changes = merged = events = statements = 0
         for part in parts():
             left = compacted(part, limit=limit)
             changes += len(part)
             merged += len(part) - len(left)
             plan = arranged(left, limit=limit)
+            events += _as_events(plan)
             exchange.add_all(plan)
             exchange.flush()
             statements += len(plan)
@@ -133,11 +136,15 @@ def apply_parts(
 
     try:
         statements = _transaction(connection, grouped_parts, first, last, guessed=True)
-        return Applied(changes, statements, row_by_row=False, compacted=merged)
+        return Applied(changes, statements, row_by_row=False, compacted=merged, as_events=events)
     except _Unexpected as unexpected:
         statements = _transaction(connection, one_by_one, first, last, guessed=False)
         _blame(unexpected)
         return Applied(changes, statements, True, serial.missing)
+
+
+def _as_events(plan: Iterable[ApplyStatement]) -> int:
+    return sum([len(statement.changes) for statement in plan if statement.sql.startswith(ROW_EVENTS)])
 
 
 def apply_serially(connection: TargetConnection, changes: Iterable[RowChange]) -> Sequence[RowChange]:

@@ -150,6 +150,7 @@ class SyncStatus:
             "conflicts": parts.lanes.conflicts,
             "batches": parts.lanes.batches,
             "compactedRows": parts.lanes.compacted,
+            "eventRows": parts.lanes.event_rows,
             **parts.missing.report,
             "retries": parts.lanes.retries,
             "queuedTransactions": len(parts.reader.queue),

@@ -75,6 +75,7 @@ class ConvergenceResult:
             "lives": self.lives, "kills": self.kills, "cuts": self.cuts, "lives ended by a cut": self.cut_lives,
             "transactions": self.transactions, "ddl": self.ddl, "statements": self.statements,
             "refused statements": self.refused, "applied rows": self.applied["totalRows"],
+            "rows applied as events": self.applied["eventRows"],
             "rows in safe mode": self.applied["safeModeRows"], "conflicts": self.applied["conflicts"],
             "compared rows": self.rows, "compared tables": self.tables,
         }  # fmt: skip
@@ -234,7 +235,7 @@ class Convergence:
             self.result.problem = f"a sync process ended by itself ({code}): {errors[-6000:]}"
 
     def _count(self, status: Mapping[str, JSON]) -> None:
-        for name in ("totalRows", "safeModeRows", "conflicts", "batches", "ddlExecuted"):
+        for name in ("totalRows", "eventRows", "safeModeRows", "conflicts", "batches", "ddlExecuted"):
             value = status.get(name)
             self.result.applied[name] += value if isinstance(value, int) else 0
 

@@ -50,6 +50,7 @@ class LoopResult:
     conflicts: int = 0
     spooled: int = 0  # transactions
     safe_mode_rows: int = 0
+    event_rows: int = 0  # that went as row events
     ddl: int = 0
     seconds: float = 0.0
     problem: str = ""
@@ -74,6 +75,7 @@ class LoopResult:
             crowded[0]: crowded[1],
             "target transactions": (self.batches, 10 * lives),
             "rows in safe mode": (self.safe_mode_rows, 5 * lives),
+            "rows as row events": (self.event_rows, lives),
             "DDL pieces": (self.ddl, 1 + lives // 10),
         }
         return [f"{found} {what}, {least} wanted" for what, (found, least) in wanted.items() if found < least]
@@ -90,6 +92,7 @@ class LoopResult:
         self.conflicts += number("conflicts")
         self.spooled += number("spooledTransactions")
         self.safe_mode_rows += number("safeModeRows")
+        self.event_rows += number("eventRows")
         self.ddl += number("ddlExecuted")
 
     def figures(self) -> dict[str, JSON]:
@@ -107,6 +110,7 @@ class LoopResult:
             "frozen and thawed": self.thawed,
             "rows": self.rows,
             "target transactions": self.batches,
+            "rows as row events": self.event_rows,
             "conflicts": self.conflicts,
             "spooled transactions": self.spooled,
             "rows in safe mode": self.safe_mode_rows,

@@ -68,6 +68,7 @@ class ApplyLane:
         self.committing = False
         self.rows = 0
         self.compacted = 0
+        self.event_rows = 0
         self.batches = 0
         self.retries = 0
         claim = session.claim
@@ -220,6 +221,7 @@ class ApplyLane:
         self._missing.add(applied.missing, jobs[-1].end)
         self.rows += applied.changes
         self.compacted += applied.compacted
+        self.event_rows += applied.as_events
         self.batches += 1
 
 

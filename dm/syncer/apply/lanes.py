@@ -304,6 +304,11 @@ class Lanes:
         return sum(lane.compacted for lane in (*self._workers, self._keyless))
 
     @property
+    def event_rows(self) -> int:
+        """Of the changes that were not replaced, those that went to the target as row events."""
+        return sum(lane.event_rows for lane in (*self._workers, self._keyless))
+
+    @property
     def batches(self) -> int:
         """Target transactions committed in this run."""
         return sum(lane.batches for lane in (*self._workers, self._keyless))

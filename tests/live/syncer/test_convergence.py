@@ -40,6 +40,7 @@ def test_random_tables_and_statements_converge(
     assert not result.problem, f"DM_SEED={seed}, statements in {tmp_path}: {result.problem}"
     assert result.kills + result.cut_lives == result.lives - 1 >= 2, "all but the last, which nobody disturbs"
     assert result.refused * 2 < result.statements, f"seed {seed}: most statements were refused"
+    assert result.applied["eventRows"] > 0, f"seed {seed}: no row went as a row event"
 
 
 @pytest.mark.chaos
@@ -69,4 +70,5 @@ def test_a_hundred_seeds_converge(park: ServerPark, tmp_path: Path, flavor: Flav
         drop(upstream, target, name)
     figures: dict[str, JSON] = {**totals, "first seed": first, "identical": totals["seeds"] - len(failures)}
     record(f"convergence.{flavor}.{part}", figures)
+    assert totals["rows applied as events"] > 0, "no row went as a row event"
     assert not failures, f"seeds {sorted(failures)}, statements below {tmp_path}: {next(iter(failures.values()))}"

@@ -51,6 +51,7 @@ def test_inserts_updates_deletes_and_key_moves_arrive(
         )
         status = sync.wait_synced()
         assert status["totalRows"] == 10
+        assert status["eventRows"] == 10 - int(str(status["compactedRows"]))
         form = {"rowFormat": "events", "rowFormatReason": ""}
         assert status["tables"] == [
             {"table": f"{name}.keyed", "schema": name, "inserts": 3, "updates": 2, "deletes": 1, "ddl": 0, **form},
