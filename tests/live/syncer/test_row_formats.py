@@ -260,8 +260,10 @@ def test_without_the_privilege_rows_go_as_sql(twins: Twins, flavor: Flavor) -> N
                 twins.target.execute(f"GRANT {applier} ON *.* TO {user}")
             with running_sync(task) as sync:
                 twins.upstream.execute(f"INSERT INTO {twins.name}.hot VALUES ({number}, 1)")
-                form, why = forms(sync.wait_synced())["hot"]
+                status = sync.wait_synced()
+            form, why = forms(status)["hot"]
             assert (form, applier in str(why)) == (("events", False) if granted else ("sql", True))
+            assert status["eventRows"] == int(granted)
         assert twins.target.query(f"SELECT COUNT(*) FROM {twins.name}.hot") == ((2,),)
     finally:
         twins.target.execute(f"DROP USER {user}")
