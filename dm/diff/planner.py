@@ -138,14 +138,17 @@ class Planner:
         return Origin(server.place, table, found, server.flavor, constants)
 
     def _structure(self, origin: Origin, target: Structure, flavor: Flavor) -> list[str]:
-        """How the structures differ but for ignored columns, and those that hold parts of the source's names."""
+        """How the structures differ but for ignored columns, and those that hold parts of the source's names.
+
+        A table with such columns was made by a person, who has put them into its keys.
+        """
         left_out = {name.lower() for name in self._options.ignore_columns} | origin.constants.keys()
         ours, theirs = (
             Structure(
                 tuple(column for column in each.columns if column.name.lower() not in left_out),
                 each.primary_key,
-                each.indexes,
-                each.foreign_keys,
+                frozenset() if origin.constants else each.indexes,
+                frozenset() if origin.constants else each.foreign_keys,
             )
             for each in (origin.structure, target)
         )

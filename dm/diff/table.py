@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dm.equality.checksum import checksum_query
 from dm.equality.structure import Structure
@@ -121,7 +121,8 @@ def compared_table(
             if theirs is not None and not constant:
                 sides.append(Side(theirs, origin.name, origin.flavor))
             elif constant:
-                sides.append(Side(column, origin.name, origin.flavor, constant))
+                text = replace(column, type="varchar(255)", charset="utf8mb4", generated="")
+                sides.append(Side(text, origin.name, origin.flavor, constant))
         if len(sides) <= len(origins):
             continue  # the structures differ, which is told
         made = parts(sides, json_types=json_types)

@@ -64,6 +64,24 @@ def test_a_key_is_one_that_is_compared(key: tuple[str, ...], keyed: bool) -> Non
     assert table(key).keyed is keyed
 
 
+@pytest.mark.parametrize(
+    ("type_", "charset", "text"),
+    [
+        ("varchar(9)", "utf8mb4", "CAST(_utf8mb4 'é' AS BINARY)"),
+        ("varchar(9)", "latin1", "CAST(CONVERT(_utf8mb4 'é' USING utf8mb4) AS BINARY)"),
+        ("int", None, "CAST(CONVERT(_utf8mb4 'é' USING utf8mb4) AS BINARY)"),
+        ("enum('é','e')", "latin1", "CAST(CONVERT(_utf8mb4 'é' USING utf8mb4) AS BINARY)"),
+        ("varbinary(9)", None, "CAST(CONVERT(_utf8mb4 'é' USING utf8mb4) AS BINARY)"),
+    ],
+)
+def test_a_part_of_a_name_is_text_whatever_column_it_goes_into(type_: str, charset: str | None, text: str) -> None:
+    ours = Structure(COLUMNS[:1], ("id",), frozenset(), frozenset())
+    theirs = Structure((*COLUMNS[:1], column("src", type_, charset)), ("id",), frozenset(), frozenset())
+    origin = Origin(0, SOURCE, ours, "mysql", {"src": "_utf8mb4 'é'"})
+    found = compared_table(TARGET, theirs, "mysql", [origin], frozenset(), json_types=False)
+    assert found.origins[0].row[1].text == text
+
+
 def test_a_column_that_one_side_lacks_is_left_out_unless_its_value_is_known() -> None:
     ours = Structure(COLUMNS[:1], ("id",), frozenset(), frozenset())
     theirs = Structure((*COLUMNS[:1], column("src", "varchar(9)", "utf8mb4")), ("id",), frozenset(), frozenset())

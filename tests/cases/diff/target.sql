@@ -1,0 +1,5 @@
+CREATE DATABASE shop;
+CREATE TABLE shop.t (
+    id INT NOT NULL, v VARCHAR(20), d DOUBLE, at TIMESTAMP(3) NULL, b BLOB, j JSON,
+    c_source VARCHAR(10) CHARACTER SET latin1 NOT NULL, PRIMARY KEY (id, c_source)
+);
