@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,10 +35,18 @@ class Resources:
     prepared: PreparedTransactions  # outlives a run
     record: StartRecord  # outlives a run
     hold: Hold | None  # on the relay's files
+    floor: Callable[[Position], Position] | None = None  # from where on the binlog is needed, if not from L on
     missing: MissingRows = field(default_factory=MissingRows)
 
     @classmethod
-    def of(cls, subtask: SubtaskConfig, work_directory: Path, hold: Hold | None, clock: Clock) -> Resources:
+    def of(
+        cls,
+        subtask: SubtaskConfig,
+        work_directory: Path,
+        hold: Hold | None,
+        clock: Clock,
+        floor: Callable[[Position], Position] | None = None,
+    ) -> Resources:
         """The resources that the task file allows."""
         quota = subtask.syncer.memory_quota
         reading = MemoryQuota(quota // 2)
@@ -52,10 +61,11 @@ class Resources:
             PreparedTransactions(work_directory / "prepared"),
             StartRecord(work_directory / "begun"),
             hold,
+            floor,
         )
 
     def stored(self, position: Position) -> None:
         """Release what the checkpoint has passed: rows of decided XA transactions, relay files."""
         self.prepared.settled(position)
         if self.hold is not None:
-            self.hold.keep_from(position)
+            self.hold.keep_from(position if self.floor is None else self.floor(position))
