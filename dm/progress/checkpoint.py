@@ -6,7 +6,7 @@ of `protocol.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from dm.downstream.connection import TargetConnection
@@ -187,12 +187,13 @@ class CheckpointWriter:
         injected: Operator | None = None,
         online: Mapping[TableName, OnlineRecord | None] | None = None,
         birth: FileBirth | None,
+        beside: Callable[[TargetConnection], None] | None = None,
     ) -> None:
         """Store L and B and, after a DDL, the changed structures and the end of its intent, in one transaction.
 
         `intent` is that of the statement behind it, which takes the place of the one that ended.
         The same transaction removes operators not needed after L, marks an operator's statements as executed, and
-        stores what changed about online DDL (None: forget the record).
+        stores what changed about online DDL (None: forget the record). `beside` stores something more in it.
         """
         key = self.claim.key
         with claimed(self.connection, self.claim):
@@ -208,3 +209,5 @@ class CheckpointWriter:
             if injected is not None:
                 put_operator(self.connection, key, injected)
             write_online(self.connection, key, online or {})
+            if beside is not None:
+                beside(self.connection)

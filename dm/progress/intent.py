@@ -94,13 +94,15 @@ def _outline(schema: TableSchema) -> object:
     return columns, indexes, None if schema.name.table else (schema.charset, schema.collation)
 
 
-def _dump(structures: Structures) -> str:
+def dump_structures(structures: Structures) -> str:
+    """As text, for a progress table."""
     return json.dumps(
         [[*table, None if schema is None else schema_to_json(schema)] for table, schema in structures.items()]
     )
 
 
-def _load(text: str) -> Structures:
+def load_structures(text: str) -> Structures:
+    """The inverse of `dump_structures`."""
     return {
         TableName(schema, table): None if structure is None else schema_from_json(structure)
         for schema, table, structure in json.loads(text)
@@ -120,7 +122,8 @@ def read_intent(connection: TargetConnection, key: SubtaskKey) -> Intent | None:
     position = read_position(*row[0:4])
     if position is None:
         raise DMError("checkpoint-damaged", table=str(key.intent), source=key.source_id)
-    return Intent(position, int(row[4]), str(row[5]), int(row[6]), _load(str(row[7])), _load(str(row[8])), bool(row[9]))
+    structures = load_structures(str(row[7])), load_structures(str(row[8]))
+    return Intent(position, int(row[4]), str(row[5]), int(row[6]), *structures, bool(row[9]))
 
 
 def write_intent(connection: TargetConnection, claim: LaneClaim, intent: Intent) -> None:
@@ -144,8 +147,8 @@ def put_intent(connection: TargetConnection, key: SubtaskKey, intent: Intent) ->
             intent.piece,
             intent.statement,
             intent.connection_id,
-            _dump(intent.before),
-            _dump(intent.after),
+            dump_structures(intent.before),
+            dump_structures(intent.after),
         ),
     )
 

@@ -65,13 +65,24 @@ class SubtaskKey:
         """Tables that a load still has to complete."""
         return self.table("loader_deferral")
 
+    @property
+    def shards(self) -> tuple[TableName, ...]:
+        """The tables of shard merge that have rows of one source (`shard_tables.py`)."""
+        return self.table("shard_source"), self.table("shard_table"), self.table("shard_held")
+
+    @property
+    def second(self) -> SubtaskKey:
+        """Whose progress a second pass of a shard merge has; no source id has this character."""
+        digest = hashlib.sha256(self.source_id.encode()).hexdigest()
+        return SubtaskKey(self.meta_schema, self.task, f"~{digest[:31]}")
+
     def lock_name(self, lane: str) -> str:
         """The name of the lock a lane's session holds; server-wide and at most 64 characters, hence the digest."""
         digest = hashlib.sha256("\0".join((self.meta_schema, self.task, self.source_id)).encode()).hexdigest()
         return f"dm:{digest[:32]}:{lane}"
 
 
-_CHARSET = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
+CHARSET = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
 
 _CHECKPOINT = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -174,14 +185,14 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
         (key.online, _ONLINE),
     )
     for table, definition in definitions:
-        connection.execute(definition.format(table=table.sql, charset=_CHARSET))
+        connection.execute(definition.format(table=table.sql, charset=CHARSET))
     connection.commit()
 
 
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    wanted = [*own, key.table("loader_checkpoint"), key.deferral]
+    wanted = [*own, key.table("loader_checkpoint"), key.deferral, *key.shards]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )
@@ -193,15 +204,26 @@ def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:
     """Remove everything about this subtask (`start-task --remove-meta`).
 
     Records of incomplete tables are not progress and stay. If other sources have loaded rows into such a table, it
-    can't be created anew, and the next load completes it.
+    can't be created anew, and the next load completes it. A source of a shard merge has to say again which shards it
+    has.
     """
     loaded = key.table("loader_checkpoint")
     existing = existing_tables(connection, key)
+    merges = key.shards[0] in existing
     for table in existing:
         statement, source = f"DELETE FROM {table.sql} WHERE id = %s", (key.source_id,)
-        if table == key.deferral and loaded in existing:
+        if table == key.shards[0]:
+            connection.execute(f"UPDATE {table.sql} SET joined = 0 WHERE id = %s", source)
+        elif table == key.deferral and loaded in existing:
             others = f"SELECT target_schema, target_table FROM {loaded.sql} WHERE id <> %s"
             connection.execute(f"{statement} AND (target_schema, target_table) NOT IN ({others})", source * 2)
         else:
             connection.execute(statement, source)
+        if merges and table not in key.shards:
+            connection.execute(statement, (key.second.source_id,))
+    if merges:
+        # Without any shard, nothing was agreed on.
+        nobody = f"NOT EXISTS (SELECT 1 FROM {key.shards[1].sql})"
+        for table in (key.shards[0], key.table("shard_group"), key.table("shard_ddl")):
+            connection.execute(f"DELETE FROM {table.sql} WHERE {nobody}")
     connection.commit()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -34,6 +35,7 @@ class Resources:
     prepared: PreparedTransactions  # outlives a run
     record: StartRecord  # outlives a run
     hold: Hold | None  # on the relay's files
+    floor: Callable[[Position], Position] | None = None  # from where on the binlog is needed, if not from L on
     missing: MissingRows = field(default_factory=MissingRows)
 
     @classmethod
@@ -58,4 +60,4 @@ class Resources:
         """Release what the checkpoint has passed: rows of decided XA transactions, relay files."""
         self.prepared.settled(position)
         if self.hold is not None:
-            self.hold.keep_from(position)
+            self.hold.keep_from(position if self.floor is None else self.floor(position))

@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -31,6 +32,7 @@ from dm.syncer.apply.lanes import Stopped
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
 from dm.syncer.run import STOP_SECONDS, follow
+from dm.syncer.shard_run import ShardRun
 from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.status import SyncStatus
 from dm.syncer.stream.operators import EventPlace, Request, report
@@ -60,6 +62,7 @@ class SyncUnit:
     ) -> None:
         self._subtask = subtask
         self._until = until
+        self._shards: ShardRun | None = None
         self._relay_directory = relay_directory
         # `spool` in the work directory is scratch, `prepared` survives a run.
         self._resources = Resources.of(subtask, work_directory, hold, clock or SystemClock())
@@ -72,6 +75,11 @@ class SyncUnit:
         self._claim: LaneClaim | None = None  # of the control lane, once we hold it
         self._parts: Parts | None = None  # once they are wired
         self._wired = threading.Event()  # they are, or never will be
+
+    def merge(self, shards: ShardRun) -> None:
+        """Before the run: the task merges shards."""
+        self._shards = shards
+        self._resources = replace(self._resources, floor=shards.floor)
 
     # -- Unit
 
@@ -204,25 +212,45 @@ class SyncUnit:
         sessions.foreign_key_checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
         try:
             connections, taken = self._take_over(stop)
-            rules = TableRules(subtask)
+            shards = self._shards
+            if shards is not None and not shards.begin(connections[CONTROL], taken):
+                return
+            rules = TableRules(subtask) if shards is None else shards.rules
             first = FirstCheckpoint(subtask, rules, resources, stop)
             state = find_state(taken, connections[CONTROL], origin, resources, first)
+            if shards is not None:
+                shards.join(connections[CONTROL], state, origin)
             ending = Ending(stop, self._fail, self._lane_failed)
-            parts = Wiring(subtask, rules, resources, Sides(origin, connections, state), ending, self._until).parts()
+            parts = Wiring(
+                subtask, rules, resources, Sides(origin, connections, state, shards), ending, self._until
+            ).parts()
             self._parts = parts
             self._wired.set()
             self._status.attach(parts)
-            follow(parts, lambda: self._failure is not None)
+            if shards is None:
+                self._follow(parts)
+            else:
+                shards.follow(parts, state, sessions, self._fail, resources.clock, lambda: self._follow(parts))
         finally:
             sessions.close()
+
+    def _follow(self, parts: Parts) -> None:
+        follow(parts, lambda: self._failure is not None)
 
     def _take_over(self, stop: threading.Event) -> tuple[Mapping[str, TargetConnection], Takeover]:
         """Open the sessions of all lanes, end an older run and take its place; raises DMError, or Stopped."""
         subtask, sessions = self._subtask, self._resources.sessions
-        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
+        shards = self._shards
+        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id) if shards is None else shards.key
         self._status.waiting(f"connecting to target {subtask.target.address}")
         control = sessions.open(CONTROL)
-        lanes = sessions.open_all(self._lane_names(), lambda: create_tables(control, key))
+
+        def create() -> None:
+            create_tables(control, key)
+            if shards is not None:
+                shards.create_tables(control)
+
+        lanes = sessions.open_all(self._lane_names(), create)
         connections = {CONTROL: control, **lanes}
         self._status.target_session = connections[ATOMIC if ATOMIC in connections else KEYLESS].settings()
         taken = take_over(connections, Fence(key, self._resources.clock, stop, self._status.waiting))

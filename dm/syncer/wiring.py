@@ -46,11 +46,13 @@ from dm.syncer.ddl.checked_step import DdlSource, DdlTarget
 from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.known import DumpWindow, Known, Source
 from dm.syncer.ddl.session import DdlSession
+from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
+from dm.syncer.shard_run import ShardRun
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.file_births import FileBirths
@@ -72,6 +74,7 @@ class Sides:
     origin: Origin
     connections: Mapping[str, TargetConnection]  # by lane
     state: StateFound
+    shards: ShardRun | None = None  # where the task merges shards
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class Wiring:
         self._origin = sides.origin
         self._connections = sides.connections
         self._state = state = sides.state
+        self._shards = sides.shards
         self._ending = ending
         self._until = until
         if until is not None:
@@ -225,7 +229,9 @@ class Wiring:
         ordered = OrderedTables(
             state.ordered, state.start, self._progress.write_ordered, replays=state.replays_in_order, whole=atomic
         )
-        source = SourceSide(self._rules, self._structures(), self._points)
+        shards = self._shards
+        owned = None if shards is None else shards.rules.owned
+        source = SourceSide(self._rules, self._structures(), self._points, owned)
         judges = Judges(self._weights, self._filters)
         target = TargetSide(self._schemas, self._names, self._plan_options(), judges)
         tables = LearnedTables(source, target, ordered, self._safe_mode, lanes, self._forms)
@@ -293,8 +299,14 @@ class Wiring:
             state.intent,
             execution,
             StructureTracking(state.tracker, self._rules, self._schemas),
-            AroundSteps(lanes, self._progress, views, self._schemas.invalidate_all, rows.forget),
+            AroundSteps(lanes, self._progress, views, self._schemas.invalidate_all, rows.forget, self._gate(session)),
         )
+
+    def _gate(self, session: DdlSession) -> ShardGate | None:
+        shards = self._shards
+        if shards is None:
+            return None
+        return ShardGate(shards.reading(), self._state.tracker, self._progress, session, self._resources.clock)
 
     # -- From the source
 

@@ -58,10 +58,10 @@ class Factories:
 
     def sync(self, wire: Mapping[str, JSON]) -> Unit:
         """The syncer of a subtask."""
-        from dm.syncer.unit import SyncUnit
+        from dm.syncer.sharded import sync_unit
 
         payload = UnitPayload.from_wire(wire)
-        return SyncUnit(
+        return sync_unit(
             payload.config,
             relay_directory=payload.relay_directory,
             work_directory=payload.sync_directory,

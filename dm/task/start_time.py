@@ -117,6 +117,8 @@ def begin_at(config: SubtaskConfig, place: TimePlace) -> list[str]:
     connection = TargetConnection(config.target)
     try:
         key = key_of(config)
+        if config.shard_mode and has_checkpoint(connection, key):
+            raise DMError("shard-start-time", task=config.task, source=config.source_id)
         if has_checkpoint(connection, key):
             with restart.no_other_run(connection, key):  # it would have the identity under which the source is asked
                 _demand_same_history(config, read_checkpoint(connection, key), start)

@@ -514,7 +514,7 @@ def _differing(
     if isinstance(known.config, DMError) or source not in sources:
         return [] if known.file.text == file.text else ["its file can't be read any more, and this is another one"]
     before, after = (
-        one.subtask(source, sources).model_dump(exclude={"sole_source"}, context={"reveal": True})
+        one.subtask(source, sources).model_dump(exclude={"sole_source", "shard_sources"}, context={"reveal": True})
         for one in (known.config, config)
     )
     return [f"`{_FILE_KEYS.get(key, key.replace('_', '-'))}`" for key in before if before[key] != after[key]]

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import cast
 
 from pydantic import SecretStr
 
@@ -29,6 +30,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import SyncerConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.syncer.sharded import sync_unit
 from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
@@ -102,12 +104,13 @@ class RunningSync:
         work_directory: Path | None = None,
         until: Until | None = None,
     ) -> None:
-        self.unit = SyncUnit(
+        unit = sync_unit(
             subtask,
             relay_directory=relay_directory,
             work_directory=work_directory or work_directory_of(subtask),
             until=until,
         )
+        self.unit = cast("SyncUnit", unit)  # a unit that merges shards is asked for its status only
         self.error: BaseException | None = None
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="sync-unit", daemon=True)
@@ -167,7 +170,7 @@ from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.relay.unit import RelayUnit
 from dm.syncer.stream.until import until_from_json
-from dm.syncer.unit import SyncUnit
+from dm.syncer.sharded import sync_unit
 from dm.task import garbage, heap
 heap.settle()
 garbage.settle()
@@ -185,7 +188,7 @@ else:
     work = Path(order["work_directory"])
     until = until_from_json(order["until"])
     config = SubtaskConfig.from_wire(order["config"])
-    unit = SyncUnit(config, relay_directory=directory, work_directory=work, until=until)
+    unit = sync_unit(config, relay_directory=directory, work_directory=work, until=until)
 stop = threading.Event()
 def serve():
     while True:

@@ -17,13 +17,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from dm import faults
 from dm.clock import Clock
+from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import CheckpointWriter, TablePoint
 from dm.progress.intent import Intent, write_intent, write_refusal
+from dm.progress.lane_rows import claimed
 from dm.progress.online import OnlineRecord
 from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
@@ -34,6 +37,7 @@ from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.file_births import FileBirths
 from dm.syncer.stream.operators import Change, Operators, Request
 
+T = TypeVar("T")
 INTERVAL_SECONDS = 1.0
 ASK_SECONDS = 3.0  # without a word from the target, until it is asked for one
 FRESH_SECONDS = 3 * ASK_SECONDS  # a word that is older proves nothing about now
@@ -61,6 +65,7 @@ class StatementEnd:
     gone: frozenset[TableName] = frozenset()
     injected: Operator | None = None
     online: Mapping[TableName, OnlineRecord | None] = field(default_factory=dict)
+    beside: Callable[[TargetConnection], None] | None = None  # stores something more in the same transaction
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +256,16 @@ class ProgressWriter:
             self._announced = ()
             write_refusal(self._writer.connection, self._writer.claim)
 
+    def beside(self, act: Callable[[TargetConnection], None]) -> None:
+        """Do something in a transaction of its own under the control lane's claim; raises DMError."""
+        with self._lock, claimed(self._writer.connection, self._writer.claim):
+            act(self._writer.connection)
+
+    def ask(self, question: Callable[[TargetConnection], T]) -> T:
+        """Ask the target something in the control lane's session; raises DMError."""
+        with self._lock:
+            return question(self._writer.connection)
+
     def _executed(self) -> None:
         """The last announced piece is done."""
         self.tables.add_ddl(self._announced)
@@ -294,6 +309,7 @@ class ProgressWriter:
             injected=end.injected,
             online=end.online,
             birth=birth,
+            beside=end.beside,
         )
         self._operators.forget(outdated)
         self._hear(self._began)

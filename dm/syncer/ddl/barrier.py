@@ -13,12 +13,14 @@ from dataclasses import dataclass, replace
 import structlog
 
 from dm import faults
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent
 from dm.progress.operators import Operator
+from dm.progress.shard_groups import GroupDdl, Standing
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.changed_rows import SourceViews
@@ -28,7 +30,8 @@ from dm.syncer.ddl.execution import DdlExecution
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.planner import plan, plan_injection
-from dm.syncer.ddl.step import CutOver, Execute
+from dm.syncer.ddl.shard_gate import ShardGate
+from dm.syncer.ddl.step import CutOver, Execute, tracked
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.stream.transaction import SourceTransaction
 
@@ -44,6 +47,7 @@ class AroundSteps:
     views: SourceViews
     invalidate: Callable[[], None]  # what is known of the target's tables
     forget: Callable[[], None]  # what was learned from tables of both sides
+    gate: ShardGate | None = None  # of a shard merge
 
 
 class DdlBarrier:
@@ -116,9 +120,58 @@ class DdlBarrier:
         `end` is the end of the event's transaction. The point is the same, but where rows follow in that transaction
         (CREATE TABLE .. SELECT), since they are not applied yet: there it is the transaction's begin.
         """
+        gate = self._around.gate
+        if gate is not None:
+            self._run_gated(gate, planned, end, point)
+            return
         intent = self._stand_still(end)
         before = set(self._tracker.tables())
-        intent, done = self._executed_whole(planned, end, intent)
+        self._run_steps(planned, end, intent)
+        self._go_on(planned, planned.followed, before, point)
+
+    def _run_gated(self, gate: ShardGate, planned: DdlPlan, end: Position, point: Position) -> None:
+        """The same where shards are merged; each statement is stored by itself."""
+        self.settle()
+        intent = self._stand_still(end)
+        self._progress.write()
+        before = set(self._tracker.tables())
+        planned = gate.without_removals(planned)
+        ddl = gate.ddl(planned)
+        standing = None if ddl is None else gate.arrive(ddl)
+        if ddl is not None and standing in (Standing.OTHERS_MISSING, Standing.OWN_MISSING):
+            self._hold(gate, ddl, planned, before, point)
+            return
+        if ddl is None:
+            self._run_steps(planned, end, intent)
+        else:
+            self._run_group_ddl(gate, ddl, planned, end)
+        self._go_on(planned, planned.followed, before, point, beside=gate.beside(ddl, planned))
+        self.settle()
+
+    def _hold(self, gate: ShardGate, ddl: GroupDdl, planned: DdlPlan, before: set[TableName], point: Position) -> None:
+        """The stream goes on without the table; its event is read again by a second pass."""
+        table, held = ddl.shard.table, gate.hold(ddl)
+        self._points.pop(table, None)
+        nothing = replace(planned, steps=(), online={})
+        self._go_on(nothing, {table}, before, point, beside=held)
+        self.settle()
+        faults.hit("shard.held")
+
+    def _run_group_ddl(self, gate: ShardGate, ddl: GroupDdl, planned: DdlPlan, end: Position) -> None:
+        """Execute what all shards of a target table have arrived at, unless that is done; then follow it."""
+        done = False
+        with gate.turn(ddl, end) as (wanted, intent):
+            if wanted:
+                self._around.invalidate()
+                with self.execution.announcing(gate.announcements(ddl)):
+                    self._run_steps(planned, end, intent)
+                done = True
+        if not done:
+            self._run_steps(replace(planned, steps=tuple(tracked(planned.steps, "exactly"))), end, None, follow=True)
+
+    def _run_steps(self, planned: DdlPlan, end: Position, intent: Intent | None, *, follow: bool = False) -> None:
+        """The steps one by one; those to be followed only are not executed."""
+        intent, done = (None, False) if follow else self._executed_whole(planned, end, intent)
         number = 0
         for step in planned.steps:
             if isinstance(step, CutOver):
@@ -131,7 +184,6 @@ class DdlBarrier:
                 self._tracking.follow(step)
             self._around.invalidate()
             number += 1
-        self._go_on(planned, planned.followed, before, point)
 
     def settle(self) -> None:
         """Store what the last statement led to: rows follow it, or nothing does for now."""
@@ -188,6 +240,7 @@ class DdlBarrier:
         before: set[TableName],
         point: Position,
         injected: Operator | None = None,
+        beside: Callable[[TargetConnection], None] | None = None,
     ) -> None:
         """Store where we are and what the tables are like from here on."""
         faults.hit("syncer.after_ddl_record")
@@ -200,7 +253,8 @@ class DdlBarrier:
         tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
         # As long as points are asked about, also those of names that are no longer there.
         tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
-        self._progress.hold(StatementEnd(point, tables, frozenset(gone - tables.keys()), injected, planned.online))
+        gone = gone - tables.keys()
+        self._progress.hold(StatementEnd(point, tables, frozenset(gone), injected, planned.online, beside))
         self._unsettled = True
         online = {**self._known.online, **planned.online}
         self._known = replace(

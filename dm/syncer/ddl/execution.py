@@ -9,8 +9,10 @@ turn is a lock at the target and is not needed for what survives a crash: the an
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from dm import faults
 from dm.clock import Clock
@@ -44,6 +46,16 @@ class RunningStatement:
     since: float
 
 
+class Announcements(Protocol):
+    """Where it is stored what is about to be executed."""
+
+    def write_intent(self, intent: Intent) -> None:
+        """The piece about to be executed; the one before it is done."""
+
+    def write_refusal(self) -> None:
+        """The target refused it."""
+
+
 class DdlExecution:
     """Executes steps; the barrier has drained the lanes before."""
 
@@ -51,11 +63,20 @@ class DdlExecution:
         self._source = source
         self._target = target
         self._session = target.session
-        self._progress = progress
+        self._announcements: Announcements = progress
         self.executed = 0
         self.already_effective = 0
         self._clock = clock
         self.running: RunningStatement | None = None  # for the status
+
+    @contextmanager
+    def announcing(self, announcements: Announcements) -> Iterator[None]:
+        """Meanwhile, what is about to be executed is stored elsewhere: it is not this source's alone."""
+        own, self._announcements = self._announcements, announcements
+        try:
+            yield
+        finally:
+            self._announcements = own
 
     def run(self, step: Execute, number: int, end: Position, intent: Intent | None) -> None:
         """Execute one step of the event that ends at `end`, if its effect is not there; raises DMError or Stopped.
@@ -135,8 +156,8 @@ class DdlExecution:
                 check(checked)
         except DMError:
             # The pieces before are done; told now, since a person may change the table that the last of them left.
-            self._progress.write_intent(Intent(end, number, routed.text, self._session.connection_id, now, now))
-            self._progress.write_refusal()
+            self._announcements.write_intent(Intent(end, number, routed.text, self._session.connection_id, now, now))
+            self._announcements.write_refusal()
             raise
         if checked.effective:
             self.already_effective += 1
@@ -162,7 +183,7 @@ class DdlExecution:
     def _execute(self, checked: CheckedStep, number: int) -> None:
         target_piece, end = checked.target_piece, checked.position
         after = effect.expected_after(checked.now, target_piece)
-        self._progress.write_intent(
+        self._announcements.write_intent(
             Intent(end, number, target_piece.text, self._session.connection_id, checked.now, after)
         )
         faults.hit("syncer.before_ddl")
@@ -172,7 +193,7 @@ class DdlExecution:
             if error.name not in _REFUSED:
                 raise
             # A clean refusal: a person may correct the target, and the structure is then neither before nor after.
-            self._progress.write_refusal()
+            self._announcements.write_refusal()
             if self._effective_meanwhile(checked.piece, target_piece):
                 self.already_effective += 1
                 return

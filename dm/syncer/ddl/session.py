@@ -131,6 +131,10 @@ class DdlSession:
                 self._connection.execute(f"SET SESSION collation_connection = {self._collation_connection}")
                 self._has["collation_connection"] = self._collation_connection
 
+    def pause(self, seconds: float) -> bool:
+        """Wait so long; True where the unit is to stop."""
+        return self._pause(seconds)
+
     def take_turn(self, table: TableName) -> None:
         """From now on no other subtask looks at this table of the target or alters it; the turn before ends.
 

@@ -143,6 +143,12 @@ class Origin:
             table: parse_create_table(text, self.structure_context(table.schema)) for table, text in after.items()
         }
 
+    def tables(self, wanted: Callable[[TableName], bool]) -> list[TableName]:
+        """The wanted tables that the source has now."""
+        connection, _ = self.addresses.open()
+        with closing(connection):
+            return [table for table in list_tables(connection) if wanted(table)]
+
     @staticmethod
     def _texts(
         connection: Connection, wanted: Callable[[TableName], bool], stop: threading.Event

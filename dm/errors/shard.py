@@ -1,0 +1,44 @@
+"""Errors of shard merge: several source tables that go into one target table, and alter it together."""
+
+from dm.errors.kind import ErrorKind
+
+KINDS: tuple[ErrorKind, ...] = (
+    ErrorKind(
+        "shard-ddl-conflict",
+        36943,
+        "sync-unit",
+        "internal",
+        "high",
+        "shards of {target} are altered in different ways: {owner} comes with {first}; where {other} has {second}",
+        "all shards must be altered by the same statements in the same order; `dmctl binlog replace` gives this event"
+        " the words of the other one, `dmctl binlog skip` leaves it out",
+    ),
+    ErrorKind(
+        "shard-ddl-out-of-turn",
+        36944,
+        "sync-unit",
+        "internal",
+        "high",
+        "DDL {number} of {target} was executed by another subtask meanwhile",
+        "`dmctl resume-task`",
+    ),
+    ErrorKind(
+        "shard-start-time",
+        20947,
+        "config",
+        "internal",
+        "medium",
+        "task {task} merges shards, and its progress on source {source} can't be moved: which DDL its shards have"
+        " passed would not be known at another place",
+        "start it without `--start-time`, from where it is; or all of it anew with `--remove-meta`",
+    ),
+    ErrorKind(
+        "shard-ddl-unsupported",
+        36945,
+        "sync-unit",
+        "internal",
+        "high",
+        "with `shard-mode` this statement can't be followed ({why}): {statement}",
+        "`dmctl binlog skip` leaves it out, `dmctl binlog replace` executes others instead",
+    ),
+)

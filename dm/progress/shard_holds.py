@@ -1,0 +1,112 @@
+"""Shards that are held: their source's stream goes on without them, and a second pass reads their rows later.
+
+A table of a source belongs to main (the source's stream), is held, or belongs to the second pass. It changes hands only
+behind a barrier, in one transaction that advances main's control row:
+
+    hold      main or the pass gives the table up. Its place, where the DDL's transaction begins, and its structure are
+              stored, and L moves behind the event.
+    begin     main has caught up with what any run did, and waits at M, its L. The held tables that may go on get a
+              checkpoint under an id of its own, which begins at the lowest place. Each table has its place as a point,
+              and what lanes of an earlier pass had done is forgotten: it says nothing about these tables.
+    return    the pass has read to M; its tables are main's again, with the structures that they have there.
+
+While there is a checkpoint of a pass, main does not run: a run finds it and finishes the pass first. The pass is an
+ordinary run from a place to a place, so all of `protocol.py` holds for it. So keyless rows are applied exactly once,
+and no safe mode is needed beyond that of any restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import reduce
+
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import TablePoint, read_checkpoint, write_global, write_table
+from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.shard_tables import ShardTables
+from dm.progress.tables import SubtaskKey
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class HeldTable:
+    """A shard whose rows wait, from a place in the binlog on."""
+
+    table: TableName
+    place: Position
+    schema: TableSchema | None  # its structure there, where it is known
+
+
+def earliest(places: Iterable[Position]) -> Position:
+    """The one that all others are behind."""
+    return reduce(lambda one, other: other if one.covers(other) else one, places)
+
+
+def read_held(connection: TargetConnection, key: SubtaskKey) -> tuple[HeldTable, ...]:
+    """The held tables of a source."""
+    rows = connection.query(
+        "SELECT s_schema, s_table, server_uuid, binlog_name, binlog_pos, binlog_gtid, structure"
+        f" FROM {ShardTables.of(key).held.sql} WHERE id = %s ORDER BY s_schema, s_table",
+        (key.source_id,),
+    )
+    found = []
+    for schema, table, uuid, name, offset, gtids, structure in rows:
+        place = read_position(uuid, name, offset, gtids)
+        assert place is not None
+        held = schema_from_json(str(structure)) if structure else None
+        found.append(HeldTable(TableName(str(schema), str(table)), place, held))
+    return tuple(found)
+
+
+def put_held(connection: TargetConnection, key: SubtaskKey, held: HeldTable) -> None:
+    """Hold a table, inside the open transaction that moves L behind its DDL."""
+    name, offset, gtids, uuid = position_columns(held.place)
+    connection.execute(
+        f"REPLACE INTO {ShardTables.of(key).held.sql} (id, s_schema, s_table, server_uuid, binlog_name, binlog_pos,"
+        " binlog_gtid, structure) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+        (
+            key.source_id,
+            *held.table,
+            uuid,
+            name,
+            offset,
+            gtids,
+            "" if held.schema is None else schema_to_json(held.schema),
+        ),
+    )
+
+
+def begin_second(connection: TargetConnection, main: LaneClaim, going: Iterable[HeldTable]) -> None:
+    """Give held tables to a second pass; main's lanes are drained, and its L is stored. Raises DMError."""
+    going = tuple(going)
+    key, second = main.key, main.key.second
+    with claimed(connection, main):
+        for table in (second.checkpoint, second.intent, second.operator, second.undone, second.ordered, second.online):
+            connection.execute(f"DELETE FROM {table.sql} WHERE id = %s", (second.source_id,))
+        # The rows stay, for their epochs.
+        connection.execute(
+            f"UPDATE {second.worker.sql} SET binlog_name = '', binlog_pos = 0, binlog_gtid = '', server_uuid = ''"
+            " WHERE id = %s",
+            (second.source_id,),
+        )
+        write_global(connection, second, earliest(each.place for each in going), None)
+        for each in going:
+            write_table(connection, second, each.table, TablePoint(each.schema, each.place))
+            connection.execute(
+                f"DELETE FROM {ShardTables.of(key).held.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
+                (key.source_id, *each.table),
+            )
+
+
+def return_second(connection: TargetConnection, main: LaneClaim, second: LaneClaim) -> None:
+    """Give the tables of the second pass back to main; its lanes are drained at main's L. Raises DMError."""
+    with claimed(connection, main):
+        second.advance(connection, None)
+        checkpoint = read_checkpoint(connection, second.key)
+        for table, point in ({} if checkpoint is None else checkpoint.tables).items():
+            write_table(connection, main.key, table, TablePoint(point.schema))
+        connection.execute(f"DELETE FROM {second.key.checkpoint.sql} WHERE id = %s", (second.key.source_id,))

@@ -1,0 +1,119 @@
+"""The progress tables of shard merge: names and definitions. They exist only where a task file has a `shard-mode`.
+
+shard_source   which sources the task has, and whether each has said which shards it has
+shard_group    one row per target table: how many DDLs were executed; the latch of everything about the table
+shard_table    one row per shard: how many DDLs its rows are behind, and the one that it has arrived at
+shard_ddl      one row per DDL that not all shards have passed, with the intent of the piece under way
+shard_held     shards whose rows wait, and the places in the binlog where they begin
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dm.downstream.connection import TargetConnection
+from dm.ident import Ident, TableName
+from dm.progress.tables import CHARSET, SubtaskKey
+
+_SOURCE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    joined BOOLEAN NOT NULL DEFAULT 0,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB {charset}"""
+
+_GROUP = """CREATE TABLE IF NOT EXISTS {table} (
+    t_schema VARCHAR(128) NOT NULL,
+    t_table VARCHAR(128) NOT NULL,
+    executed INT UNSIGNED NOT NULL DEFAULT 0,
+    PRIMARY KEY (t_schema, t_table)
+) ENGINE=InnoDB {charset}"""
+
+_TABLE = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    s_schema VARCHAR(128) NOT NULL,
+    s_table VARCHAR(128) NOT NULL,
+    t_schema VARCHAR(128) NOT NULL,
+    t_table VARCHAR(128) NOT NULL,
+    passed INT UNSIGNED NOT NULL DEFAULT 0,
+    ready INT UNSIGNED NOT NULL DEFAULT 0,
+    since TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
+    PRIMARY KEY (id, s_schema, s_table),
+    KEY by_target (t_schema, t_table)
+) ENGINE=InnoDB {charset}"""
+
+_DDL = """CREATE TABLE IF NOT EXISTS {table} (
+    t_schema VARCHAR(128) NOT NULL,
+    t_table VARCHAR(128) NOT NULL,
+    number INT UNSIGNED NOT NULL,
+    form LONGTEXT NOT NULL,
+    statements LONGTEXT NOT NULL,
+    owner VARCHAR(255) NOT NULL,
+    state VARCHAR(16) NOT NULL DEFAULT 'open',
+    piece INT UNSIGNED NOT NULL DEFAULT 0,
+    statement LONGTEXT NOT NULL,
+    connection_id BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    structure_before LONGTEXT NOT NULL,
+    structure_after LONGTEXT NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (t_schema, t_table, number)
+) ENGINE=InnoDB {charset}"""
+
+_HELD = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    s_schema VARCHAR(128) NOT NULL,
+    s_table VARCHAR(128) NOT NULL,
+    server_uuid VARCHAR(64) NOT NULL,
+    binlog_name VARCHAR(128) NOT NULL,
+    binlog_pos BIGINT UNSIGNED NOT NULL,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    structure LONGTEXT NOT NULL,
+    PRIMARY KEY (id, s_schema, s_table)
+) ENGINE=InnoDB {charset}"""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardTables:
+    """The names."""
+
+    source: TableName
+    group: TableName
+    table: TableName
+    ddl: TableName
+    held: TableName
+
+    @classmethod
+    def of(cls, key: SubtaskKey) -> ShardTables:
+        """Those of a task."""
+        return cls(*(key.table(f"shard_{name}") for name in ("source", "group", "table", "ddl", "held")))
+
+
+def create_shard_tables(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Create what is missing; safe to repeat and to race."""
+    tables = ShardTables.of(key)
+    definitions = (
+        (tables.source, _SOURCE),
+        (tables.group, _GROUP),
+        (tables.table, _TABLE),
+        (tables.ddl, _DDL),
+        (tables.held, _HELD),
+    )
+    connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
+    for table, definition in definitions:
+        connection.execute(definition.format(table=table.sql, charset=CHARSET))
+    connection.commit()
+
+
+def expect_sources(connection: TargetConnection, key: SubtaskKey, sources: tuple[str, ...]) -> None:
+    """Store which sources the task has: nothing is resolved before each of them has said which shards it has.
+
+    Sources that the task has no more are forgotten, with their shards: nobody waits for them.
+    """
+    create_shard_tables(connection, key)
+    tables = ShardTables.of(key)
+    connection.begin()
+    for source in sources:
+        connection.execute(f"INSERT IGNORE INTO {tables.source.sql} (id) VALUES (%s)", (source,))
+    listed = ", ".join(["%s"] * len(sources))
+    for table in (tables.source, tables.table, tables.held):
+        connection.execute(f"DELETE FROM {table.sql} WHERE id NOT IN ({listed})", sources)
+    connection.commit()

@@ -1,0 +1,45 @@
+"""The rules of a subtask whose tables do not all belong to the stream that is read now (shard merge)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dm.config.subtask import SubtaskConfig
+from dm.ident import TableName
+from dm.rules.table_rules import TableRules
+
+
+class OwnedTables(TableRules):
+    """Main has all tables but those that are held; a second pass has just its own.
+
+    Main's reader keeps the rows of held tables, since an XA transaction that was prepared while its table is held may
+    be committed when it is not. The dispatcher leaves them out (`owned`).
+    """
+
+    def __init__(
+        self, subtask: SubtaskConfig, *, held: Iterable[TableName] = (), only: Iterable[TableName] | None = None
+    ) -> None:
+        super().__init__(subtask)
+        self._held = set(held)
+        self._only = None if only is None else frozenset(only)
+
+    def owned(self, table: TableName) -> bool:
+        """Whether the table's events are this stream's."""
+        return table not in self._held and (self._only is None or table in self._only)
+
+    def wanted(self, table: TableName) -> bool:
+        """Whether the rows of a table are to be read."""
+        return super().wanted(table) and (self._only is None or table in self._only)
+
+    def followed(self, table: TableName) -> bool:
+        """Whether the statements on a table count here."""
+        return super().followed(table) and self.owned(table)
+
+    def hold(self, table: TableName) -> None:
+        """The table is held from here on."""
+        self._held.add(table)
+
+    @property
+    def left(self) -> bool:
+        """Whether a second pass has a table yet."""
+        return self._only is None or bool(self._only - self._held)

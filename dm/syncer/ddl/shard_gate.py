@@ -1,0 +1,220 @@
+"""The gate before a shard's DDL: pass it by number, execute it when all are there, wait for a moment, or be held.
+
+`dm.progress.shard_groups` has the rules. A gate belongs to the dispatcher; what it stores goes through the progress
+writer, under the claims of the reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Final
+
+from dm import faults
+from dm.clock import Clock
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.intent import Intent
+from dm.progress.lane_rows import LaneClaim
+from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
+from dm.progress.shard_holds import HeldTable, put_held
+from dm.rules.owned_tables import OwnedTables
+from dm.schema.tracker import SchemaTracker
+from dm.sql.operation import CreateTable
+from dm.sql.token import Token, tokenize
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.ddl.plan import DdlPlan
+from dm.syncer.ddl.session import DdlSession
+from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly
+
+WAIT_SECONDS: Final = 5.0  # for other sources, before a table is held
+_LOOK_SECONDS: Final = 0.2
+_GATED: Final = ("ALTER TABLE", "CREATE INDEX", "DROP INDEX")
+_REMOVING: Final = ("DROP TABLE", "TRUNCATE TABLE")
+
+
+@dataclass(frozen=True, slots=True)
+class ShardReading:
+    """What one reading of a source's binlog, main or a second pass, knows of the source's shards."""
+
+    groups: ShardGroups
+    rules: OwnedTables
+    main: LaneClaim | None  # in a second pass: the claim that it needs beside its own
+    held: dict[TableName, HeldTable]  # of the source
+    holding: Callable[[], None]  # a table is held from now on
+
+    @property
+    def second(self) -> bool:
+        """Whether this is a second pass."""
+        return self.main is not None
+
+
+class GroupAnnouncements:
+    """Where the pieces of a group's DDL are announced."""
+
+    def __init__(self, gate: ShardGate, shard: Shard) -> None:
+        self._gate = gate
+        self._shard = shard
+
+    def write_intent(self, intent: Intent) -> None:
+        """Store what is about to be executed."""
+        faults.hit("shard.before_execute")
+        groups = self._gate.reading.groups
+        self._gate.store(lambda connection: groups.announce(connection, self._shard, intent))
+
+    def write_refusal(self) -> None:
+        """Store that the target refused the announced piece."""
+        groups = self._gate.reading.groups
+        self._gate.store(lambda connection: groups.refused(connection, self._shard))
+
+
+class ShardGate:
+    """Asked about each plan; belongs to the unit's own thread."""
+
+    def __init__(
+        self, reading: ShardReading, tracker: SchemaTracker, progress: ProgressWriter, session: DdlSession, clock: Clock
+    ) -> None:
+        self.reading = reading
+        self._tracker = tracker
+        self._progress = progress
+        self._session = session
+        self._clock = clock
+        self._rules = reading.rules
+
+    def store(self, act: Callable[[TargetConnection], None]) -> None:
+        """Do something in a transaction under the claims of the reading."""
+        self._progress.beside(lambda connection: self._claimed(connection, act))
+
+    def _claimed(self, connection: TargetConnection, act: Callable[[TargetConnection], None]) -> None:
+        if self.reading.main is not None:
+            self.reading.main.advance(connection, None)
+        act(connection)
+
+    # -- What a plan is about
+
+    def without_removals(self, planned: DdlPlan) -> DdlPlan:
+        """The plan without the execution of what removes rows or a table: of one shard, not of all."""
+        steps = tuple(self._milder(step) for step in planned.steps)
+        return replace(planned, steps=steps)
+
+    def _milder(self, step: Step) -> Step:
+        if isinstance(step, Execute) and step.piece.verb in _REMOVING:
+            return TrackOnly(step.piece, step.track)
+        return step
+
+    def ddl(self, planned: DdlPlan) -> GroupDdl | None:
+        """The group's DDL that an event is, if it is one; raises DMError where nobody can tell."""
+        executed = [step for step in planned.steps if isinstance(step, Execute)]
+        gated = [step for step in executed if step.piece.verb in _GATED]
+        for step in executed:
+            if step.piece.renames or step.piece.verb == "DROP DATABASE":
+                raise _unsupported(step, "a shard gets another name, or its schema goes")
+        if not gated:
+            return None
+        shards = {Shard(step.piece.table, self._rules.route(step.piece.table)) for step in gated}
+        if len(shards) > 1 or len(gated) < len(executed):
+            raise _unsupported(gated[0], "it is about several tables")
+        if planned.online or any(isinstance(step, CutOver) for step in planned.steps):
+            raise _unsupported(gated[0], "an online DDL tool made it")
+        pieces = [step.piece.route(self._rules.route) for step in gated]
+        form = "; ".join(" ".join(map(_form, tokenize(piece.text, piece.context))) for piece in pieces)
+        return GroupDdl(shards.pop(), form, tuple(piece.text for piece in pieces))
+
+    # -- The way through
+
+    def arrive(self, ddl: GroupDdl) -> Standing:
+        """Say that the shard is at its DDL; waits for other sources for a moment. Raises DMError, or Stopped."""
+        groups, found = self.reading.groups, list[Standing]()
+        self._ensure([ddl.shard.target])
+        self.store(lambda connection: found.append(groups.arrive(connection, ddl)))
+        faults.hit("shard.ready")
+        standing = found[0]
+        until = self._clock.monotonic() + (0.0 if self.reading.second else WAIT_SECONDS)
+        while standing is Standing.OTHERS_MISSING and self._clock.monotonic() < until:
+            if self._session.pause(_LOOK_SECONDS):
+                raise Stopped
+            standing = self._look(ddl.shard)
+        return standing
+
+    def _ensure(self, targets: list[TableName]) -> None:
+        self._progress.ask(lambda connection: self.reading.groups.ensure(connection, targets))
+
+    def _look(self, shard: Shard) -> Standing:
+        return self._progress.ask(lambda connection: self.reading.groups.look(connection, shard))
+
+    @contextmanager
+    def turn(self, ddl: GroupDdl, end: Position) -> Iterator[tuple[bool, Intent | None]]:
+        """The turn of the target's table: whether the DDL is still to be executed, and what somebody announced."""
+        shard, groups = ddl.shard, self.reading.groups
+        self._session.take_turn(shard.target)
+        try:
+            if self._look(shard) is Standing.EXECUTED:
+                yield False, None
+                return
+            yield True, self._progress.ask(lambda connection: groups.announced(connection, shard, end))
+            faults.hit("shard.after_execute")
+            self.store(lambda connection: groups.executed(connection, shard))
+            faults.hit("shard.executed")
+        finally:
+            self._session.end_turn()
+
+    def announcements(self, ddl: GroupDdl) -> GroupAnnouncements:
+        """Where the execution stores its intents."""
+        return GroupAnnouncements(self, ddl.shard)
+
+    # -- What commits with L
+
+    def hold(self, ddl: GroupDdl) -> Callable[[TargetConnection], None]:
+        """The table is held from here on; gives what is to be stored with the L behind the event."""
+        table = ddl.shard.table
+        held = HeldTable(table, self._progress.stored, self._tracker.get(table))
+        self.reading.held[table] = held
+        self._rules.hold(table)
+        self._tracker.forget(table)
+        self.reading.holding()
+        key = self.reading.groups.key
+        return lambda connection: self._claimed(connection, lambda one: put_held(one, key, held))
+
+    def beside(self, ddl: GroupDdl | None, planned: DdlPlan) -> Callable[[TargetConnection], None] | None:
+        """What is to be stored with the L behind an event that was followed."""
+        groups = self.reading.groups
+        if ddl is not None:
+            return lambda connection: self._claimed(connection, lambda one: groups.passed(one, ddl.shard))
+        made, gone = self._changed(planned)
+        if not (made or gone):
+            return None
+        self._ensure([shard.target for shard in (*made, *gone)])
+
+        def changed(connection: TargetConnection) -> None:
+            for shard in made:
+                groups.enter(connection, shard)
+            for shard in gone:
+                groups.leave(connection, shard)
+
+        return lambda connection: self._claimed(connection, changed)
+
+    def _changed(self, planned: DdlPlan) -> tuple[list[Shard], list[Shard]]:
+        """Shards that an event makes and drops."""
+        made, gone = list[Shard](), list[Shard]()
+        for step in planned.steps:
+            if isinstance(step, CutOver):
+                continue
+            piece = step.piece
+            if isinstance(piece.operation, CreateTable) and self._rules.wanted(piece.operation.table):
+                made.append(Shard(piece.operation.table, self._rules.route(piece.operation.table)))
+            elif piece.verb == "DROP TABLE" and not isinstance(step, Forget):
+                gone += [Shard(table, self._rules.route(table)) for table in piece.tables if self._rules.wanted(table)]
+        return made, gone
+
+
+def _form(token: Token) -> str:
+    """Equal for keywords and names that differ in quotes and case only."""
+    return token.text.lower() if token.kind in ("word", "name", "symbol") else repr(token.text)
+
+
+def _unsupported(step: Execute, why: str) -> DMError:
+    return DMError("shard-ddl-unsupported", why=why, statement=step.piece.text)

@@ -1,0 +1,211 @@
+"""What one reading of a source's binlog does beside the ordinary run, where the task merges shards.
+
+Main, the source's stream, ends when a held table may go on, behind what it was given; then a second pass begins. A pass
+ends at main's place and gives its tables back. `dm.progress.shard_holds` says what is stored at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from dm import faults
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import has_checkpoint, read_checkpoint
+from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
+from dm.progress.shard_groups import Group, Shard, ShardGroups
+from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second
+from dm.progress.shard_tables import expect_sources
+from dm.progress.tables import SubtaskKey
+from dm.progress.takeover import Takeover
+from dm.rules.owned_tables import OwnedTables
+from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.ddl.shard_gate import ShardReading
+from dm.syncer.parts import Parts
+from dm.syncer.shard_watch import ShardWatch, going
+from dm.syncer.state_found import StateFound
+from dm.syncer.stream.origin import Origin
+from dm.unit import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Unresolved:
+    """A group that a held table waits for."""
+
+    table: TableName
+    target: TableName
+    statements: tuple[str, ...]
+    place: Position
+    group: Group
+
+    def to_json(self) -> dict[str, JSON]:
+        """As DM shows it; the shards of all sources."""
+        number = next((each.ready for each in self.group.members if each.table == self.table), 0)
+        there, missing = list[JSON](), list[JSON]()
+        for each in self.group.members:
+            (there if each.ready >= number else missing).append(f"{each.source_id} {each.table.sql}")
+        return {
+            "target": self.target.sql,
+            "DDLs": list[JSON](self.statements),
+            "firstLocation": str(self.place),
+            "synced": there,
+            "unsynced": missing,
+            "sourcesMissing": not self.group.joined,
+        }
+
+
+class ShardRun:
+    """One reading; `main` is None for main, its claim for a second pass."""
+
+    def __init__(self, subtask: SubtaskConfig, main: LaneClaim | None = None) -> None:
+        self._subtask = subtask
+        self._main = main
+        self._own = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+        self.key = self._own if main is None else self._own.second
+        self._groups = ShardGroups(self._own)
+        self.held: dict[TableName, HeldTable] = {}
+        self.rules = OwnedTables(subtask)
+        self.claim: LaneClaim | None = None
+        self.due = False  # of main: a second pass is stored
+        self.place: Position | None = None  # where main waits
+        self.returned = False  # of a second pass: its tables are main's again
+        self._watch: ShardWatch | None = None
+        self._unresolved: tuple[Unresolved, ...] = ()
+        self._finish: Callable[[], None] = lambda: None
+        self._log = structlog.get_logger()
+
+    @property
+    def second(self) -> bool:
+        """Whether this is a second pass."""
+        return self._main is not None
+
+    def create_tables(self, connection: TargetConnection) -> None:
+        """Create the tables of shard merge."""
+        expect_sources(connection, self._own, self._subtask.shard_sources)
+
+    def begin(self, control: TargetConnection, taken: Takeover) -> bool:
+        """Read what is held; False where main has to wait for a second pass. Raises DMError."""
+        self.claim = taken.claims[CONTROL]
+        if self._main is None and has_checkpoint(control, self._own.second):
+            assert taken.checkpoint is not None
+            self.due, self.place = True, taken.checkpoint.position
+            return False
+        self.held = {each.table: each for each in read_held(control, self._own)}
+        if self._main is None:
+            self.rules = OwnedTables(self._subtask, held=self.held)
+        else:
+            stored = read_checkpoint(control, self.key)
+            self.rules = OwnedTables(self._subtask, only=() if stored is None else stored.tables)
+        return True
+
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin) -> None:
+        """Say which shards the source has, if that is not said; raises DMError."""
+        if self._main is not None:
+            return
+        tables = {*state.checkpoint.tables, *origin.tables(self.rules.wanted)}
+        shards = [Shard(table, self.rules.route(table)) for table in tables if self.rules.wanted(table)]
+        self._groups.ensure(control, (shard.target for shard in shards))
+        with claimed(control, state.claims[CONTROL]):
+            self._groups.join(control, shards)
+        faults.hit("shard.joined")
+
+    def reading(self) -> ShardReading:
+        """For the gate."""
+        return ShardReading(self._groups, self.rules, self._main, self.held, self._holding)
+
+    def floor(self, position: Position) -> Position:
+        """From where on the binlog is needed, with this checkpoint."""
+        return earliest([position, *(each.place for each in list(self.held.values()))])
+
+    def _holding(self) -> None:
+        """A table is held from now on."""
+        if self._watch is not None:
+            self._watch.wake()
+        elif not self.rules.left:
+            self._finish()  # the pass has nothing left to do
+
+    def waiting(self) -> dict[str, JSON]:
+        """DM's fields of the status: which groups wait, for which statements of which tables."""
+        groups = self._unresolved
+        statements = [text for group in groups for text in group.statements]
+        return {"unresolvedGroups": [group.to_json() for group in groups], "blockingDDLs": list[JSON](statements)}
+
+    def _read_waiting(self, connection: TargetConnection) -> None:
+        found = dict[TableName, Unresolved]()
+        for table, held in sorted(self.held.items()):
+            target = self.rules.route(table)
+            if target not in found:
+                statements, group = self._groups.waits_for(connection, Shard(table, target))
+                found[target] = Unresolved(table, target, statements, held.place, group)
+        self._unresolved = tuple(found.values())
+
+    # -- Around the run
+
+    def follow(
+        self,
+        parts: Parts,
+        state: StateFound,
+        sessions: TargetSessions,
+        failed: Callable[[BaseException], None],
+        clock: Clock,
+        run: Callable[[], None],
+    ) -> None:
+        """Run, then give tables to a second pass or back to main; raises DMError."""
+        control = state.writer.connection
+        if self._main is not None:
+            self._finish = parts.reader.queue.finish
+            if not self.rules.left:
+                self._finish()
+            run()
+            if parts.reader.queue.finished and parts.completions.under_way == 0:
+                self._return(control, state.claims[CONTROL])
+            return
+
+        def look(connection: TargetConnection) -> bool:
+            self._read_waiting(connection)
+            mark = parts.completions.mark.position
+            return self._caught_up(state, mark) and bool(going(connection, self._groups, dict(self.held), self._route))
+
+        watch = self._watch = ShardWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
+        watch.start()
+        if self.held:
+            watch.wake()
+        try:
+            run()
+        finally:
+            watch.stop()
+        if parts.completions.under_way == 0 and self._caught_up(state, parts.progress.stored):
+            self._begin(control, state.claims[CONTROL], parts.progress.stored)
+
+    def _route(self, table: TableName) -> TableName:
+        return self.rules.route(table)
+
+    @staticmethod
+    def _caught_up(state: StateFound, position: Position) -> bool:
+        """Whether main is behind all that any run did: what its lanes had done says nothing about held tables."""
+        done = (state.checkpoint.bound, state.done.keyless, state.ordered.reached, state.ordered.done)
+        return all(other is None or position.covers(other) for other in done)
+
+    def _begin(self, control: TargetConnection, claim: LaneClaim, place: Position) -> None:
+        able = going(control, self._groups, self.held, self._route) if self.held else []
+        if not able:
+            return
+        faults.hit("shard.before_pass")
+        begin_second(control, claim, able)
+        self.due, self.place = True, place
+        faults.hit("shard.pass_begun")
+        self._log.info("a second pass begins", tables=[str(each.table) for each in able], until=str(place))
+
+    def _return(self, control: TargetConnection, claim: LaneClaim) -> None:
+        assert self._main is not None
+        faults.hit("shard.before_return")
+        return_second(control, self._main, claim)
+        self.returned = True
+        faults.hit("shard.returned")
+        self._log.info("the second pass is over")

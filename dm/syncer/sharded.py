@@ -1,0 +1,105 @@
+"""The sync unit of a task that merges shards: the source's stream, and second passes over parts of it, in turns."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.errors import DMError
+from dm.relaylog.hold import Hold
+from dm.syncer.shard_run import ShardRun
+from dm.syncer.stream.until import Until, UntilPosition
+from dm.syncer.unit import SyncUnit
+from dm.unit import JSON, Unit, UnitName
+
+
+class ShardedSync:
+    """Runs one reading after the other; each is a sync unit of its own, which begins where the last one has stored."""
+
+    name: UnitName = "Sync"
+
+    def __init__(
+        self,
+        subtask: SubtaskConfig,
+        *,
+        relay_directory: Path | None,
+        work_directory: Path,
+        hold: Hold | None = None,
+        clock: Clock | None = None,
+        until: Until | None = None,
+    ) -> None:
+        self._subtask = subtask
+        self._relay_directory = relay_directory
+        self._work_directory = work_directory
+        self._hold = hold
+        self._clock = clock
+        self._until = until
+        self._unit, self._run = self._reading(None)
+
+    def _reading(self, main: ShardRun | None) -> tuple[SyncUnit, ShardRun]:
+        """Main, or the second pass that main waits for."""
+        work, until = self._work_directory, self._until
+        if main is None:
+            run = ShardRun(self._subtask)
+        else:
+            assert main.place is not None
+            run = ShardRun(self._subtask, main.claim)
+            work, until = work / "second", UntilPosition(main.place)
+        unit = SyncUnit(
+            self._subtask,
+            relay_directory=self._relay_directory,
+            work_directory=work,
+            hold=self._hold,
+            clock=self._clock,
+            until=until,
+        )
+        unit.merge(run)
+        return unit, run
+
+    # -- Unit
+
+    def status(self) -> Mapping[str, JSON]:
+        """DM's fields of the sync unit."""
+        status = self._unit.status()
+        if self._run.second or self._run.held:
+            return {**status, "synced": False, **self._run.waiting()}
+        return status
+
+    def refresh(self, timeout: float) -> None:
+        """Read the source's end now."""
+        self._unit.refresh(timeout)
+
+    def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
+        """What the present reading is asked; raises DMError."""
+        if self._run.second:
+            raise DMError("unit-not-there", question=question)
+        return self._unit.ask(question, arguments)
+
+    def run(self, stop: threading.Event) -> None:
+        """Follow the binlog until stopped; raises DMError."""
+        while True:
+            self._unit.run(stop)
+            run = self._run
+            if stop.is_set() or not (run.due or run.returned):
+                return
+            if run.returned:
+                # Its list of XA transactions says nothing about the next pass, whose tables are others.
+                shutil.rmtree(self._work_directory / "second", ignore_errors=True)
+            self._unit, self._run = self._reading(run if run.due else None)
+
+
+def sync_unit(
+    subtask: SubtaskConfig,
+    *,
+    relay_directory: Path | None,
+    work_directory: Path,
+    hold: Hold | None = None,
+    until: Until | None = None,
+) -> Unit:
+    """The sync unit that the task file asks for."""
+    kind = ShardedSync if subtask.shard_mode else SyncUnit
+    return kind(subtask, relay_directory=relay_directory, work_directory=work_directory, hold=hold, until=until)

@@ -1,0 +1,197 @@
+"""The latch transactions of shard merge, on both flavours of target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import Checkpoint, read_checkpoint, write_new
+from dm.progress.intent import Intent
+from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
+from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
+from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second
+from dm.progress.shard_tables import expect_sources
+from dm.progress.tables import SubtaskKey, create_tables, remove_progress
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import endpoint_of
+
+pytestmark = pytest.mark.live
+
+T = TableName("db", "t")
+A, B, C = (Shard(TableName("db", name), T) for name in "abc")
+END = Position("uuid", "bin.000001", 500)
+
+
+def ddl(shard: Shard, text: str = "alter add x") -> GroupDdl:
+    """The same statement in a shard's binlog."""
+    return GroupDdl(shard, text, (text,))
+
+
+class Side:
+    """One source of the task, with a claim."""
+
+    def __init__(self, target: ThrowawayServer, task: str, source: str) -> None:
+        self.connection = TargetConnection(endpoint_of(target))
+        self.key = SubtaskKey(f"meta_{task}", task, source)
+        create_tables(self.connection, self.key)
+        expect_sources(self.connection, self.key, ("s1", "s2"))
+        self.claim = self.take()
+        self.groups = ShardGroups(self.key)
+        self.groups.ensure(self.connection, [T])
+
+    def take(self) -> LaneClaim:
+        """Begin a run."""
+        epoch, _ = raise_epoch(self.connection, self.key, [CONTROL])
+        return LaneClaim(self.key, CONTROL, epoch)
+
+    def join(self, *shards: Shard) -> None:
+        """Say which shards there are."""
+        with claimed(self.connection, self.claim):
+            self.groups.join(self.connection, shards)
+
+    def arrive(self, one: GroupDdl) -> Standing:
+        """A shard is at its next DDL."""
+        with claimed(self.connection, self.claim):
+            return self.groups.arrive(self.connection, one)
+
+    def passes(self, shard: Shard) -> None:
+        """A shard is behind it."""
+        with claimed(self.connection, self.claim):
+            self.groups.passed(self.connection, shard)
+
+    def executes(self, shard: Shard) -> None:
+        """All of the DDL is done."""
+        with claimed(self.connection, self.claim):
+            self.groups.executed(self.connection, shard)
+
+
+@contextmanager
+def sides(target: ThrowawayServer, schema: SchemaFactory) -> Iterator[tuple[Side, Side]]:
+    """Both sources."""
+    task = schema(target)
+    one, two = Side(target, task, "s1"), Side(target, task, "s2")
+    try:
+        yield one, two
+    finally:
+        one.connection.close()
+        two.connection.close()
+
+
+def test_a_ddl_is_complete_when_every_source_has_joined_and_every_shard_is_there(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A, B)
+        assert one.arrive(ddl(A)) is Standing.OWN_MISSING
+        assert one.arrive(ddl(B)) is Standing.OTHERS_MISSING  # the second source has not joined
+        two.join(C)
+        assert one.groups.look(one.connection, A) is Standing.OTHERS_MISSING
+        assert two.arrive(ddl(C)) is Standing.COMPLETE
+        assert one.groups.look(one.connection, A) is Standing.COMPLETE
+        two.executes(C)
+        assert one.groups.look(one.connection, A) is Standing.EXECUTED
+        two.passes(C)
+        assert two.arrive(ddl(C, "alter drop x")) is Standing.OTHERS_MISSING
+        one.passes(A)
+        one.passes(B)
+        assert one.arrive(ddl(A, "alter drop x")) is Standing.OWN_MISSING
+
+
+def test_another_statement_at_the_same_number_is_a_conflict(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join(C)
+        one.arrive(ddl(A))
+        with pytest.raises(DMError) as caught:
+            two.arrive(ddl(C, "alter drop x"))
+        assert caught.value.name == "shard-ddl-conflict"
+        assert one.groups.look(one.connection, A) is Standing.OTHERS_MISSING  # nothing of it is stored
+
+
+def test_what_was_announced_is_found_by_whoever_has_the_turn_next(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join(C)
+        one.arrive(ddl(A))
+        two.arrive(ddl(C))
+        assert two.groups.announced(two.connection, C, END) is None
+        intent = Intent(END, 0, "ALTER TABLE t ADD x INT", 17, {T: None}, {T: None})
+        with claimed(one.connection, one.claim):
+            one.groups.announce(one.connection, A, intent)
+        assert two.groups.announced(two.connection, C, END) == intent
+        two.executes(C)
+        with pytest.raises(DMError) as caught, claimed(one.connection, one.claim):
+            one.groups.announce(one.connection, A, intent)
+        assert caught.value.name == "shard-ddl-out-of-turn"
+
+
+def test_a_shard_that_leaves_may_complete_the_others(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A, B)
+        two.join()
+        assert one.arrive(ddl(A)) is Standing.OWN_MISSING
+        with claimed(one.connection, one.claim):
+            one.groups.leave(one.connection, B)
+        assert one.groups.look(one.connection, A) is Standing.COMPLETE
+
+
+def test_an_older_run_changes_nothing(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join(C)
+        older, one.claim = one.claim, one.take()
+        with pytest.raises(DMError) as caught, claimed(one.connection, older):
+            one.groups.arrive(one.connection, ddl(A))
+        assert caught.value.name == "fenced"
+        assert two.arrive(ddl(C)) is Standing.OTHERS_MISSING
+
+
+def test_held_tables_go_through_a_second_pass_and_return(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, _):
+        places = [Position("uuid", "bin.000001", offset) for offset in (900, 400)]
+        write_new(one.connection, one.key, Checkpoint(Position("uuid", "bin.000001", 2000)))
+        held = [HeldTable(shard.table, place, None) for shard, place in zip((A, B), places, strict=True)]
+        with claimed(one.connection, one.claim):
+            for each in held:
+                put_held(one.connection, one.key, each)
+        assert set(read_held(one.connection, one.key)) == set(held)
+        begin_second(one.connection, one.claim, held)
+        assert read_held(one.connection, one.key) == ()
+        stored = read_checkpoint(one.connection, one.key.second)
+        assert stored is not None
+        assert stored.position == places[1]
+        assert {table: point.point for table, point in stored.tables.items()} == {
+            A.table: places[0],
+            B.table: places[1],
+        }
+        epoch, _ = raise_epoch(one.connection, one.key.second, [CONTROL])
+        return_second(one.connection, one.claim, LaneClaim(one.key.second, CONTROL, epoch))
+        assert read_checkpoint(one.connection, one.key.second) is None
+        main = read_checkpoint(one.connection, one.key)
+        assert main is not None
+        assert set(main.tables) == {A.table, B.table}
+
+
+def test_a_source_without_progress_has_to_join_again(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join(C)
+        one.arrive(ddl(A))
+        remove_progress(two.connection, two.key)
+        assert one.groups.look(one.connection, A) is Standing.OTHERS_MISSING
+        two.claim = two.take()
+        two.join()
+        assert one.groups.look(one.connection, A) is Standing.COMPLETE
+        for side in (one, two):
+            remove_progress(side.connection, side.key)
+        assert one.groups.group(one.connection, T).executed == 0
+        assert not one.groups.group(one.connection, T).members
