@@ -56,8 +56,8 @@ class ShardedSync:
             hold=self._hold,
             clock=self._clock,
             until=until,
-            shards=run,
         )
+        unit.merge(run)
         return unit, run
 
     # -- Unit

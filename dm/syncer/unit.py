@@ -11,6 +11,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -58,16 +59,13 @@ class SyncUnit:
         hold: Hold | None = None,
         clock: Clock | None = None,
         until: Until | None = None,
-        shards: ShardRun | None = None,
     ) -> None:
         self._subtask = subtask
         self._until = until
-        self._shards = shards
+        self._shards: ShardRun | None = None
         self._relay_directory = relay_directory
         # `spool` in the work directory is scratch, `prepared` survives a run.
-        self._resources = Resources.of(
-            subtask, work_directory, hold, clock or SystemClock(), None if shards is None else shards.floor
-        )
+        self._resources = Resources.of(subtask, work_directory, hold, clock or SystemClock())
         self._status = SyncStatus(self._resources.clock)
         self._failure: BaseException | None = None
         self._failed_ticket: Ticket | None = None  # the earliest transaction that a lane could not apply
@@ -77,6 +75,11 @@ class SyncUnit:
         self._claim: LaneClaim | None = None  # of the control lane, once we hold it
         self._parts: Parts | None = None  # once they are wired
         self._wired = threading.Event()  # they are, or never will be
+
+    def merge(self, shards: ShardRun) -> None:
+        """Before the run: the task merges shards."""
+        self._shards = shards
+        self._resources = replace(self._resources, floor=shards.floor)
 
     # -- Unit
 
