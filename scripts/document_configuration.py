@@ -164,9 +164,10 @@ CHAPTERS: Final = (
             "name": "unique name, at most 38 characters; the progress tables carry it",
             "task-mode": "`full`: dump and load; `incremental`: follow the binlog; `all`: both; `dump`; `load`;"
             " `load&sync`",
-            "is-sharding": "deprecated in DM; `true` is refused like `shard-mode`",
-            "shard-mode": "refused unless empty: merge by `routes`, a DDL that is in effect at the target counts as"
-            " done",
+            "is-sharding": "deprecated in DM; `true` is `shard-mode: pessimistic`",
+            "shard-mode": "`pessimistic`: a DDL of shards is executed once, when all have it"
+            " ([sharding.md](sharding.md)). Empty: a DDL that is in effect at the target counts as done. `optimistic`"
+            " is refused",
             "strict-optimistic-shard-mode": "refused unless `false`",
             "meta-schema": "schema of the progress tables at the target",
             "timezone": "the zone of what the target computes itself (a DATETIME of its own with `DEFAULT"

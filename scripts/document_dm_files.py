@@ -39,7 +39,7 @@ REASONS: Final[Mapping[str, frozenset[tuple[int, str]]]] = {
     "DM refuses it as well: `-T` needs the schema of each table": frozenset({(20921, "extra-args")}),
     "the dump would leave out tables that are followed, and their rows be missing; DM leaves them out without a word. "
     "In `full` and `dump` it is taken": frozenset({(20922, "task-mode")}),
-    "shard-DDL coordination is not there": frozenset({(20913, "shard-mode"), (20913, "is-sharding")}),
+    "the optimistic mode of shard merge is not there": frozenset({(20913, "shard-mode")}),
 }  # fmt: skip
 
 _TEXT: Final = f"""# DM's files

@@ -199,13 +199,14 @@ class TaskConfig(Section):
             yield Issue(
                 "config-deprecated-key", "is-sharding", "", "use `shard-mode`", True, details={"key": "is-sharding"}
             )
-        if self.shard_mode or self.is_sharding:
-            yield Issue(
-                "config-refused-value",
-                "shard-mode" if self.shard_mode else "is-sharding",
-                suggestion="leave it out and merge by `routes`: a DDL that is in effect at the target counts as done",
-                details={"value": repr(self.shard_mode or "pessimistic")},
-            )
+        if self.shard_mode == "optimistic":
+            yield Issue("config-refused-value", "shard-mode", "`pessimistic`", details={"value": "'optimistic'"})
+        if self.merges == "pessimistic":
+            for instance in self.mysql_instances:
+                if self.syncer_of(instance).atomic_transactions:
+                    yield Issue("config-shard-mode-with", "shard-mode", details={"key": "atomic-transactions: true"})
+            if self.foreign_key_checks:
+                yield Issue("config-shard-mode-with", "shard-mode", details={"key": "foreign_key_checks: 1"})
 
     def _check_streaming(self) -> Iterator[Issue]:
         """A snapshot ends with its session, and nobody could go on in the middle of it without files."""
@@ -227,6 +228,11 @@ class TaskConfig(Section):
     def _dumps_what_is_followed(self, instance: Instance) -> bool:
         lists = self.block_allow_list.get(instance.block_allow_list) or BlockAllowList()
         return self.dumper_of(instance).chooses_as(lists)
+
+    @property
+    def merges(self) -> ShardMode:
+        """How shards are merged; DM's old key `is-sharding` means pessimistically."""
+        return self.shard_mode or ("pessimistic" if self.is_sharding else "")
 
     @property
     def foreign_key_checks(self) -> bool:
@@ -317,7 +323,8 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         online_ddl=task.online_ddl or bool(task.online_ddl_scheme),
         shadow_table_rules=task.shadow_table_rules or SHADOW_TABLES,
         trash_table_rules=task.trash_table_rules or TRASH_TABLES,
-        shard_mode=task.shard_mode,
+        shard_mode=task.merges,
+        shard_sources=task.source_ids if task.merges else (),
         collation_compatible=task.collation_compatible,
         collation_map=task.collation_map,
         engine_map=task.engine_map,

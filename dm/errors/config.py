@@ -119,6 +119,7 @@ KINDS = (
     _problem("config-validator-unknown", 20056, "there is no validator configuration {value}"),
     _problem("config-safe-mode-duration", 20061, "`safe-mode-duration: 0s` contradicts `safe-mode: true`"),
     _problem("config-column-mapping", 20064, "column mapping was removed from DM"),
+    _problem("config-shard-mode-with", 20946, "`shard-mode` does not go together with `{key}`"),
     _problem("config-strict-optimistic", 20066, "`strict-optimistic-shard-mode` needs `shard-mode: optimistic`"),
     _problem("config-foreign-keys", 20070, "`{key}` is not possible with `foreign_key_checks: 1`"),
     # The rules at work.

@@ -67,11 +67,10 @@ MISTAKES: dict[str, tuple[Callable[[str | bytes], tuple[Problem, ...]], str | by
     ),
     "a shard mode, and something else besides": (
         task_problems,
-        TASK + "    syncer: {worker-count: x}\nshard-mode: pessimistic\n",
+        TASK + "    syncer: {worker-count: x}\nshard-mode: optimistic\n",
         "task.yaml:10:28: mysql-instances[0].syncer.worker-count: value 'x' is not possible here; expected a whole"
         " number from 1 to 1024 [20912]\n"
-        "task.yaml:11:13: shard-mode: value 'pessimistic' is not supported; leave it out and merge by `routes`: a DDL"
-        " that is in effect at the target counts as done [20913]",
+        "task.yaml:11:13: shard-mode: value 'optimistic' is not supported; expected `pessimistic` [20913]",
     ),
 }
 
