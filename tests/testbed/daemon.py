@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -25,6 +25,7 @@ from unittest.mock import patch
 
 from dm.cli.client import Client
 from dm.cli.dmctl import execute
+from dm.cli.invocation import Settings, settings
 from dm.demo.guard import GuardedProcess
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
@@ -57,6 +58,8 @@ def run_here(arguments: Sequence[str], directory: Path, environment: Mapping[str
         stack.enter_context(chdir(directory))
         stack.enter_context(redirect_stdout(out))
         stack.enter_context(redirect_stderr(err))
+        # What stands before a verb holds for all that this process does, as in the shell.
+        stack.enter_context(patch.multiple(settings, **asdict(Settings())))
         status = execute(list(arguments))
     return Answer(tuple(arguments), status, out.getvalue(), err.getvalue())
 

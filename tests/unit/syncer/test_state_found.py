@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import pytest
 
+from dm.config.start_point import StartPoint
 from dm.downstream.connection import TargetConnection
 from dm.position import Position
 from dm.progress.checkpoint import Checkpoint
@@ -41,11 +42,11 @@ class Stored:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.steps: list[str] = []
-        self.record = OrderedRecord()
+        self.ordered = OrderedRecord()
         self.switched: Position | None = None
         self.begun: OrderedRecord | None = None
         self.bound: Position | None = None
-        self._stand_in(monkeypatch, "read_ordered", lambda *_: self.record)
+        self._stand_in(monkeypatch, "read_ordered", lambda *_: self.ordered)
         self._stand_in(monkeypatch, "store_bound", lambda _writer, _checkpoint, bound: setattr(self, "bound", bound))
         self._stand_in(monkeypatch, "store_begun", lambda _connection, _claim, record: setattr(self, "begun", record))
         self._stand_in(monkeypatch, "read_operators", lambda *_: [])
@@ -86,10 +87,25 @@ class Stored:
     def prepared(self) -> Stored:
         return self
 
+    @property
+    def record(self) -> Stored:
+        return self
+
+    def put(self, _: StartPoint | None) -> None:
+        self.steps.append("noted that it has run")
+
     def stored(self, _: Position) -> None:
         self.steps.append("let go")
 
     # -- A first checkpoint
+
+    @property
+    def subtask(self) -> Stored:
+        return self
+
+    @property
+    def meta(self) -> StartPoint | None:
+        return None
 
     def make(self, *_: object) -> Checkpoint:
         self.steps.append("first checkpoint")
@@ -118,7 +134,7 @@ def test_the_list_of_xa_transactions_is_opened_for_the_epoch_before_anything_els
 
 def test_a_first_checkpoint_is_made_behind_the_list_that_is_opened_without_one(stored: Stored) -> None:
     found = stored.found(None)
-    assert stored.steps[:2] == ["open list of epoch 7 at None", "first checkpoint"]
+    assert stored.steps[:3] == ["open list of epoch 7 at None", "first checkpoint", "noted that it has run"]
     assert found.start == L
     assert found.dumped_until is None
 
@@ -157,14 +173,14 @@ def test_what_the_ordered_lane_has_done_is_exact_and_not_a_part_of_the_bound(sto
 
 
 def test_how_far_runs_have_come_is_stored_once(stored: Stored) -> None:
-    stored.record = OrderedRecord(kept=True, reached=at(200))
+    stored.ordered = OrderedRecord(kept=True, reached=at(200))
     row = LaneRow(worker_lane(0), 6, 1, at(300))
     found = stored.found(Checkpoint(L), row)
     assert found.ordered.reached == at(300)
     assert stored.begun == found.ordered
-    stored.record, stored.begun = replace(stored.record, reached=at(300)), None
+    stored.ordered, stored.begun = replace(stored.ordered, reached=at(300)), None
     assert stored.found(Checkpoint(L), row).ordered.reached == at(300)
     assert stored.begun is None
-    stored.record = replace(stored.record, done=at(400))
+    stored.ordered = replace(stored.ordered, done=at(400))
     stored.found(Checkpoint(L), row)
     assert stored.begun is not None, "a run takes again what lies before a checkpoint that was moved back"
