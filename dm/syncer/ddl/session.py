@@ -92,7 +92,6 @@ class DdlSession:
             self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
         self._has: dict[str, object] = {}  # what was set, and not by whom else
         self._turn: TableName | None = None
-        self._databases: dict[str, TableSchema | None] = {}  # while statements follow each other
         self._collations: dict[int, str] = {}  # the names by number, where sessions have character_set_collations
         if connection.flavor == facts.flavor == "mariadb" and connection.version >= _COLLATIONS_SINCE:
             rows = connection.query(
@@ -140,8 +139,6 @@ class DdlSession:
 
         Waits until those that came before are done, which takes as long as their statement; raises Stopped.
         """
-        if not (table.table and (self._turn is None or self._turn.table)):
-            self._databases.clear()  # a statement on one follows, or was the last one
         if table == self._turn:
             return
         # One turn at a time: whoever waited with another one in hand could wait for ever.
@@ -157,7 +154,6 @@ class DdlSession:
 
     def end_turn(self) -> None:
         """Let others come to the table that has the turn, if there is one; something else follows than a statement."""
-        self._databases.clear()
         if self._turn is not None:
             if self._connection.alive:
                 self._connection.query("SELECT RELEASE_LOCK(%s)", (_lock_name(self._turn),))
@@ -301,11 +297,6 @@ class DdlSession:
 
     def database(self, schema: str) -> TableSchema | None:
         """The schema's defaults, in the form structures have; None when there is no such schema."""
-        if schema not in self._databases:
-            self._databases[schema] = self._read_database(schema)
-        return self._databases[schema]
-
-    def _read_database(self, schema: str) -> TableSchema | None:
         rows = self._connection.query(
             "SELECT default_character_set_name, default_collation_name FROM information_schema.schemata"
             " WHERE schema_name = %s",
