@@ -170,6 +170,7 @@ def test_documents_of_two_flavours_are_compared_as_what_they_say(
     assert [(row.key, row.columns) for row in tables["t"].shown] == [("id=2", ("j",))]
 
 
+@pytest.mark.parametrize("flavor", ["mysql", pytest.param("mariadb", marks=pytest.mark.chaos)])
 def test_what_is_on_its_way_is_no_difference(
     full_load: LoadFactory, spark: SparkProvider, upstream: ThrowawayServer, target: ThrowawayServer
 ) -> None:

@@ -258,9 +258,11 @@ def _outcomes(
         connection.rollback()
 
 
+@pytest.mark.parametrize("apart", [5, pytest.param(1, marks=pytest.mark.chaos)], ids=["sample", "all"])
 def test_no_value_becomes_another_where_the_plan_takes_it_for_the_same(
-    flavor: Flavor, target: ThrowawayServer, schema: SchemaFactory
+    flavor: Flavor, target: ThrowawayServer, schema: SchemaFactory, apart: int
 ) -> None:
+    """Each source's column goes into all targets', or into every fifth, one further for each source."""
     name = schema(target)
     connect = endpoint_of(target)
     schemas = TargetSchemas(lambda: TargetConnection(connect))
@@ -270,8 +272,9 @@ def test_no_value_becomes_another_where_the_plan_takes_it_for_the_same(
     wrong: list[tuple[str, ...]] = []
     kept, refused, changed = 0, set[tuple[str, ...]](), set[tuple[str, ...]]()
     with TargetConnection(connect) as connection:
-        for source in sources:
-            for place, becomes in _outcomes(connection, source, targets, schemas, values[source.definition]):
+        for number, source in enumerate(sources):
+            tried = targets[number % apart :: apart]
+            for place, becomes in _outcomes(connection, source, tried, schemas, values[source.definition]):
                 pair = (source.definition, place.definition)
                 kinds = tuple(KINDS.get(one.column.base, one.column.base) for one in (source, place))
                 keeps = keeps_values(source.column, place.column)
@@ -283,6 +286,7 @@ def test_no_value_becomes_another_where_the_plan_takes_it_for_the_same(
     schemas.close()
     assert not wrong
     print(f"{flavor}: {kept} values are the same; {len(changed)} pairs change values")
-    assert (kept > 7000, len(changed) > 1400) == (True, True)
-    # Of a kind of pairs that is refused, some values are changed, or it is listed.
-    assert {pair[:2] for pair in refused} - {pair[:2] for pair in changed} <= ON_PURPOSE
+    assert (kept > 7000 // apart, len(changed) > 1400 // apart) == (True, True)
+    if apart == 1:
+        # Of a kind of pairs that is refused, some values are changed, or it is listed.
+        assert {pair[:2] for pair in refused} - {pair[:2] for pair in changed} <= ON_PURPOSE

@@ -244,16 +244,16 @@ def test_a_large_transaction_is_judged_while_it_is_applied(
         server.execute(f"CREATE TABLE {name}.t (id INT, at DATETIME, filling VARCHAR(1000))")
     rules = [("t", "insert_value_expr", "MOD(id, 3) = 1 AND at = NOW()")]
     deeper = {"mysql": "cte_max_recursion_depth", "mariadb": "max_recursive_iterations"}[upstream.flavor]
-    with following(asking(upstream, target, name, rules, memory_quota=32 << 20)) as sync:
+    with following(asking(upstream, target, name, rules, memory_quota=8 << 20)) as sync:
         upstream.execute(
             f"SET SESSION {deeper} = 100000",
             "SET timestamp = 1718445600",
             "SET time_zone = '+02:00'",
-            f"INSERT INTO {name}.t WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 40000)"
-            " SELECT id, IF(id < 20000, NOW(), NOW() + INTERVAL 1 SECOND), REPEAT('x', 900) FROM n",
+            f"INSERT INTO {name}.t WITH RECURSIVE n (id) AS (SELECT 1 UNION ALL SELECT id + 1 FROM n WHERE id < 10000)"
+            " SELECT id, IF(id < 5000, NOW(), NOW() + INTERVAL 1 SECOND), REPEAT('x', 900) FROM n",
         )
         sync.wait_synced(150)
-    expected = upstream.query(f"SELECT COUNT(*), SUM(id) FROM {name}.t WHERE NOT (MOD(id, 3) = 1 AND id < 20000)")
+    expected = upstream.query(f"SELECT COUNT(*), SUM(id) FROM {name}.t WHERE NOT (MOD(id, 3) = 1 AND id < 5000)")
     assert target.query(f"SELECT COUNT(*), SUM(id) FROM {name}.t") == expected
 
 
