@@ -9,21 +9,22 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.syncer.stream.operators import EventPlace, Request, Verb
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
-from dm.worker.job import Job
+from dm.worker.job import Job, Question
 from dm.worker.loop import Loop
 from dm.worker.question import answer_of
 from dm.worker.supervisor import Supervisor
 
 ANSWER_SECONDS = 60.0
+AGAIN_SECONDS = 0.5  # until a run that was not in place is asked again
 
 Answer = dict[str, JSON]
+_Place = Mapping[str, str | int | bool]
 # DM's numbers of the operations, in the records of its `binlog list`.
 _NUMBERS: dict[JSON, JSON] = {"skip": 1, "replace": 2, "inject": 4}
 
@@ -36,6 +37,14 @@ class ProgressAtTarget:
 
     operate_binlog: Callable[[SubtaskConfig, Request, EventPlace | None], JSON]
     operate_structure: Callable[[SubtaskConfig, StructureRequest], str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Resting:
+    """No run is there to be asked: the subtask, and the event at which it failed."""
+
+    config: SubtaskConfig
+    place: EventPlace | None
 
 
 class BinlogVerbs:
@@ -89,45 +98,56 @@ class BinlogVerbs:
     def _operators(self, job: Job, request: Request) -> JSON:
         """What the run under way makes of a request, or the daemon in place of one; raises DMError.
 
-        A run may end while it is asked, since what is wrong is still wrong: then the daemon, or the next run, is asked.
+        A run may end while it is asked, since what is wrong is still wrong, and others may begin and end meanwhile:
+        whoever is there then is asked, until somebody knows or the time is over.
         """
-        run = self._loop.call(lambda: job.host_run)
-        try:
-            return self._asked(job, request)
-        except DMError as error:
-            if error.name != "unit-not-there" or not self._loop.wait_until(lambda: job.host_run != run, ANSWER_SECONDS):
-                raise
-            return self._asked(job, request)
+        clock = self._supervisor.clock
+        deadline = clock.monotonic() + ANSWER_SECONDS
+        while True:
+            asked = self._loop.call(lambda: self._put(job, request))
+            if isinstance(asked, _Resting):
+                return self._progress.operate_binlog(asked.config, request, asked.place)
+            question, place = asked
+            try:
+                answer = answer_of(self._loop, job, question, max(0.0, deadline - clock.monotonic()))
+            except DMError as error:
+                left = deadline - clock.monotonic()
+                if error.name != "unit-not-there" or left <= 0:
+                    raise
+                self._wait_for_another_run(job, question.run, min(left, AGAIN_SECONDS))
+                continue
+            if place is None:
+                return answer
+            self._demand_passed(job, place, passed=bool(answer))
 
-    def _asked(self, job: Job, request: Request) -> JSON:
-        def ask() -> tuple[int | None, SubtaskConfig, EventPlace | None]:
-            config = self._config(job)
-            place = job.failing or (job.resumed_at if job.subtask.stage == "Running" else None)
-            return job.ask("binlog", request.to_json()), config, None if place is None else EventPlace.from_json(place)
+    def _put(self, job: Job, request: Request) -> tuple[Question, _Place | None] | _Resting:
+        """Ask the run under way: first whether it has passed the event that it was resumed at, if that matters."""
+        config = self._config(job)
+        if request.verb != "list" and not request.binlog_pos and job.resumed_at is not None:
+            question = job.ask("passed", job.resumed_at)  # it fails there again, or passes it
+            if question is not None:
+                return question, job.resumed_at
+        question = job.ask("binlog", request.to_json())
+        if question is not None:
+            return question, None
+        place = job.failing or (job.resumed_at if job.subtask.stage == "Running" else None)
+        return _Resting(config, None if place is None else EventPlace.from_json(place))
 
-        self._loop.call(lambda: self._config(job))
-        if request.verb != "list" and not request.binlog_pos:
-            self._demand_past(job)
-        asked, config, failing = self._loop.call(ask)
-        if asked is None:
-            return self._progress.operate_binlog(config, request, failing)
-        return answer_of(self._loop, job, asked, "binlog", ANSWER_SECONDS)
+    def _demand_passed(self, job: Job, place: _Place, *, passed: bool) -> None:
+        """Raises DMError where the run has yet to come to the event; else nobody needs to ask for it again."""
 
-    def _demand_past(self, job: Job) -> None:
-        """Wait for a run that was resumed at a failing event: it fails there again, or passes it. Raises DMError."""
+        def forget() -> None:
+            if job.resumed_at == place:
+                job.resumed_at = None
 
-        def ask() -> tuple[int | None, Mapping[str, JSON] | None]:
-            place = cast("Mapping[str, JSON] | None", job.resumed_at)
-            return (None if place is None else job.ask("passed", place)), place
-
-        asked, place = self._loop.call(ask)
-        if place is None or asked is None:
-            return
-        if not answer_of(self._loop, job, asked, "passed", ANSWER_SECONDS):
+        if not passed:
             raise DMError(
                 "failing-event-under-way", source=job.source, place=f"{place['file']}:{place['offset']}", task=job.task
             )
-        job.resumed_at = None
+        self._loop.call(forget)
+
+    def _wait_for_another_run(self, job: Job, run: int, seconds: float) -> None:
+        self._loop.wait_until(lambda: job.host_run != run, seconds)
 
     def _resting(self, job: Job) -> SubtaskConfig:
         config = self._config(job)

@@ -37,6 +37,15 @@ class Owner(Protocol):
         """Have the source's relay connect anew."""
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What a run was asked beside its work; only that run will answer."""
+
+    run: int
+    request: int
+    what: str
+
+
 @dataclass
 class Job:
     """A subtask or a relay with the run that serves it; the subtask's `Runner` and the run's `Listener` in one."""
@@ -138,13 +147,13 @@ class Job:
         """Whether the status is what a run that is under way has said since the request; it may not have been asked."""
         return request is not None and self.refreshed >= request and self.host_run is not None
 
-    def ask(self, question: str, arguments: Mapping[str, JSON]) -> int | None:
+    def ask(self, what: str, arguments: Mapping[str, JSON]) -> Question | None:
         """Have the run do something beside its work, its answer comes into `answers`; None when nothing runs."""
         if self.host_run is None:
             return None
         self.requested += 1
-        self.supervisor.hosts.ask(self.host_run, self.requested, question, arguments)
-        return self.requested
+        self.supervisor.hosts.ask(self.host_run, self.requested, what, arguments)
+        return Question(self.host_run, self.requested, what)
 
     def unit_answered(self, request: int, answer: JSON, report: ErrorReport | None) -> None:
         """What came of a question."""

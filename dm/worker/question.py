@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dm.errors import CATALOGUE, DMError, ErrorReport
 from dm.unit import JSON
-from dm.worker.job import Job
+from dm.worker.job import Job, Question
 from dm.worker.loop import Loop
 
 
-def answer_of(loop: Loop, job: Job, request: int, question: str, seconds: float) -> JSON:
-    """What the run's process says to a question; raises DMError."""
-    loop.wait_until(lambda: request in job.answers or job.host_run is None, seconds)
-    answered = loop.call(lambda: job.answers.pop(request, None))
+def answer_of(loop: Loop, job: Job, question: Question, seconds: float) -> JSON:
+    """What the run that was asked says; raises DMError, `unit-not-there` as soon as it is another run's turn."""
+    loop.wait_until(lambda: question.request in job.answers or job.host_run != question.run, seconds)
+    answered = loop.call(lambda: job.answers.pop(question.request, None))
     if answered is None:
-        raise DMError("unit-not-there", question=question)
+        raise DMError("unit-not-there", question=question.what)
     answer, report = answered
     if report is not None:
         raise AnsweredError(report)

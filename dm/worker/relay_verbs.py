@@ -18,7 +18,7 @@ from dm.relay.purge import RelayPurge
 from dm.relaylog.layout import RelayDirectory
 from dm.unit import JSON
 from dm.worker.directory import demand_relay_directory
-from dm.worker.job import Job
+from dm.worker.job import Job, Question
 from dm.worker.loop import Loop
 from dm.worker.question import answer_of
 from dm.worker.status import source_line
@@ -95,19 +95,19 @@ class RelayVerbs:
     def purge(self, name: str, file: str, sub_directory: str) -> Answer:
         """`purge-relay`: remove the relay files before one, as far as no task needs them."""
 
-        def ask() -> tuple[Job, int] | None:
+        def ask() -> tuple[Job, Question] | None:
             relay = self._supervisor.source(name).relay
-            request = None if relay is None else relay.ask("purge", {"file": file, "sub_directory": sub_directory})
-            return None if relay is None or request is None else (relay, request)
+            question = None if relay is None else relay.ask("purge", {"file": file, "sub_directory": sub_directory})
+            return None if relay is None or question is None else (relay, question)
 
         asked = self._loop.call(ask)
         done = self._here(name, file, sub_directory) if asked is None else self._answer(*asked)
         line: dict[str, JSON] = {"result": True, "msg": "", "source": name}
         return {"result": True, "msg": "", "sources": [{**line, **done}]}
 
-    def _answer(self, relay: Job, request: int) -> dict[str, JSON]:
+    def _answer(self, relay: Job, question: Question) -> dict[str, JSON]:
         """What the relay's process says."""
-        answer = answer_of(self._loop, relay, request, "purge", PURGE_SECONDS)
+        answer = answer_of(self._loop, relay, question, PURGE_SECONDS)
         if not isinstance(answer, dict):
             raise DMError("unit-not-there", question="purge")
         return answer
