@@ -84,6 +84,7 @@ fi
 
 # It says itself why not, where it is not built.
 .venv/bin/python -m dm.accelerator.build || true
+.venv/bin/python -m dm.spark.build_class_archive || true
 
 scripts/fetch_mysql.sh
 scripts/fetch_captures.sh

@@ -8,6 +8,7 @@ own, a few lines of shell which drop the one argument.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import os
 import re
@@ -22,14 +23,24 @@ OLDEST_JAVA = 17
 _VERSION = re.compile(r'version "(\d+)')
 
 
+def version_text(java: Path) -> str:
+    """All that `java -version` tells, its build included; empty when it does not run."""
+    try:
+        return _version_text(java, java.stat().st_mtime_ns)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+
+
+@functools.lru_cache
+def _version_text(java: Path, changed: int) -> str:
+    answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    return answer.stderr + answer.stdout if answer.returncode == 0 else ""
+
+
 def java_version(java: Path) -> int | None:
     """The major version of that `java`; None when it does not run."""
-    try:
-        answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    match = _VERSION.search(answer.stderr + answer.stdout)
-    return int(match.group(1)) if match and answer.returncode == 0 else None
+    match = _VERSION.search(version_text(java))
+    return int(match.group(1)) if match else None
 
 
 def _bundled() -> Path | None:

@@ -38,6 +38,7 @@ from typing import TYPE_CHECKING
 
 from dm.accelerator import switch
 from dm.errors import DMError, said
+from dm.spark.class_archive import archive_path, java_options
 from dm.spark.java import demand_java, find_java_home
 
 if TYPE_CHECKING:
@@ -46,13 +47,14 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 _START_SECONDS = 120
-_STOP_SECONDS = 20
-_SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
+SMALL_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -Xss2m"
 _GUARD = 'trap "" TERM; while read -r _; do :; done; kill -TERM 0; sleep 10; kill -KILL 0'
 _LONGEST_SOCKET_DIRECTORY = 60  # Spark refuses more ("The directory path should be lower than 61")
 
 
-def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> dict[str, str]:
+def spark_configuration(
+    master: str, conf: Mapping[str, str], scratch: Path, java_options: str = SMALL_JVM
+) -> dict[str, str]:
     """Our defaults for a task's session, and the user's own settings over them."""
     settings = {
         "spark.app.name": "dm",
@@ -68,7 +70,7 @@ def spark_configuration(master: str, conf: Mapping[str, str], scratch: Path) -> 
         settings |= {
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
-            "spark.driver.extraJavaOptions": _SMALL_JVM,
+            "spark.driver.extraJavaOptions": java_options,
             "spark.local.dir": str(scratch),  # of all hosts, so not for a cluster
         }
         if "spark.python.unix.domain.socket.dir" not in conf and _takes_sockets(scratch):
@@ -111,6 +113,7 @@ class SparkProvider:
         python: str = "",
     ) -> None:
         self.master = master
+        self.stop_seconds = 20.0  # a JVM that takes longer to end is killed
         self._conf = {"spark.driver.memory": driver_memory} | dict(conf or {})
         self._java_home = java_home
         self._python = python or sys.executable
@@ -156,11 +159,16 @@ class SparkProvider:
         return self.master.startswith("local")
 
     def _start(self) -> SparkContext:
+        from pyspark.find_spark_home import _find_spark_home
+
         if self._parent is not None:
             self._parent.mkdir(parents=True, exist_ok=True)
         self._scratch = Path(tempfile.mkdtemp(prefix="dm-spark-", dir=self._parent))
-        settings = spark_configuration(self.master, self._conf, self._scratch)
-        port, secret = self._launch(settings)
+        java_home = demand_java(self._java_home) if self._java_home else find_java_home(self._scratch)
+        spark_home = Path(_find_spark_home())
+        options = SMALL_JVM + java_options(archive_path(java_home, spark_home))
+        settings = spark_configuration(self.master, self._conf, self._scratch, options)
+        port, secret = self._launch(settings, java_home, spark_home)
 
         from py4j.protocol import Py4JError
         from pyspark import SparkConf, SparkContext
@@ -182,15 +190,13 @@ class SparkProvider:
             raise DMError("spark-start-failed", master=self.master, cause=self._last_words(said(error))) from error
         return context
 
-    def _launch(self, settings: Mapping[str, str]) -> tuple[int, str]:
+    def _launch(self, settings: Mapping[str, str], java_home: Path, spark_home: Path) -> tuple[int, str]:
         """Start the JVM with Spark's gateway in it; gives the gateway's port and secret."""
         assert self._scratch is not None
-        from pyspark.find_spark_home import _find_spark_home
-
         answer = self._scratch / "gateway"
         environment = {key: value for key, value in os.environ.items() if not key.startswith("PYSPARK_GATEWAY")}
         environment |= {
-            "JAVA_HOME": str(demand_java(self._java_home) if self._java_home else find_java_home(self._scratch)),
+            "JAVA_HOME": str(java_home),
             "SPARK_CONNECT_MODE": "0",
             "_PYSPARK_DRIVER_CONN_INFO_PATH": str(answer),
             "PYSPARK_PYTHON": self._python,
@@ -202,7 +208,7 @@ class SparkProvider:
         properties = self._scratch / "spark.properties"
         properties.touch(mode=0o600)
         properties.write_text("".join(map(_property_line, settings.items())), encoding="utf-8")
-        command = [str(Path(_find_spark_home()) / "bin" / "spark-submit"), "--properties-file", str(properties)]
+        command = [str(spark_home / "bin" / "spark-submit"), "--properties-file", str(properties)]
         # A group of their own: a Ctrl-C at the terminal is ours to handle, not Spark's.
         self._guard = subprocess.Popen(
             ["/bin/sh", "-c", _GUARD],
@@ -264,7 +270,7 @@ class SparkProvider:
             if jvm.stdin is not None:
                 jvm.stdin.close()
             try:
-                jvm.wait(timeout=_STOP_SECONDS)
+                jvm.wait(timeout=self.stop_seconds)
             except subprocess.TimeoutExpired:
                 jvm.kill()
                 jvm.wait()

@@ -12,9 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+from pyspark.find_spark_home import _find_spark_home
 
 from dm.errors import DMError
 from dm.spark import java
+from dm.spark.class_archive import archive_path
 from dm.spark.session import SparkProvider, spark_configuration
 
 pytestmark = pytest.mark.spark
@@ -119,6 +121,13 @@ def test_user_settings_win_over_ours_but_not_over_the_master() -> None:
     settings = spark_configuration("local[3]", {"spark.ui.enabled": "true", "spark.master": "other"}, Path("x"))
     assert settings["spark.ui.enabled"] == "true"
     assert settings["spark.master"] == "local[3]"
+
+
+def test_the_jvm_has_its_classes_from_the_archive_that_was_made_for_it(spark: SparkProvider, tmp_path: Path) -> None:
+    spark.context()
+    archive = archive_path(java.find_java_home(tmp_path), Path(_find_spark_home()))
+    mapped = Path(f"/proc/{spark.jvm_pid}/maps").read_text()
+    assert (str(archive) in mapped) == archive.is_file()
 
 
 BY_FILE = "spark.python.unix.domain.socket.enabled"
