@@ -182,7 +182,7 @@ def main() -> None:
     """The console script."""
     from dm.task import operators, tracked_structure
     from dm.task.final_place import final_place
-    from dm.task.precheck import prechecks
+    from dm.task.precheck.run import prechecks
     from dm.task.precheck.source_file import verify_source
     from dm.task.progress import demand_readable, demand_sole_run, first_unit, forget_progress
     from dm.task.start_time import begin_at, place_of

@@ -1,7 +1,7 @@
 """Every folder beside this file, on every flavour that its expect.yaml names.
 
 Each case runs once with the compiled parts off: on one of its flavours instead of with them, the next case on the next
-one; on its only one it runs both ways.
+one; on its only one it runs both ways, with them in the long runs, since all other tests of whole tasks have them.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ def runs() -> Iterator[ParameterSet]:
         without = usual[number % len(usual)]
         for servers in expectation.flavors:
             marks = [pytest.mark.chaos] if servers in expectation.chaos else []
-            if servers != without or len(usual) == 1:
-                yield pytest.param(folder, servers, "on", id=f"{folder.name}-{servers}", marks=marks)
             if servers == without:
                 yield pytest.param(folder, servers, "off", id=f"{folder.name}-{servers}-off", marks=marks)
+                marks = [pytest.mark.chaos]
+            if servers != without or len(usual) == 1:
+                yield pytest.param(folder, servers, "on", id=f"{folder.name}-{servers}", marks=marks)
 
 
 @pytest.mark.parametrize(("folder", "servers", "accelerator"), list(runs()))

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from dm.config import SourceConfig, read_source, read_task
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
-from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
+from dm.task.precheck.run import prechecks
 
 
 @dataclass

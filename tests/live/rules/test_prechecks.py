@@ -10,8 +10,8 @@ import pytest
 
 from dm.config import read_source, read_task
 from dm.demo.servers import ThrowawayServer
-from dm.task.precheck import prechecks
 from dm.task.precheck.result import CheckResult
+from dm.task.precheck.run import prechecks
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 
 # All other items that DM has a name for, to be quick.

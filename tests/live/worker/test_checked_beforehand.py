@@ -9,8 +9,8 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.progress.chunks import PartKey, begin_run, claim_part
 from dm.progress.tables import SubtaskKey
-from dm.task.precheck import prechecks
 from dm.task.precheck.listed import ITEM as LISTS
+from dm.task.precheck.run import prechecks
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.migration import Migration, put_right
 from tests.testbed.sync import endpoint_of
