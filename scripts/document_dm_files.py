@@ -37,8 +37,6 @@ REASONS: Final[Mapping[str, frozenset[tuple[int, str]]]] = {
     ),
     "a dump goes to directories of this machine, not to object storage": frozenset({(20913, "dir")}),
     "DM refuses it as well: `-T` needs the schema of each table": frozenset({(20921, "extra-args")}),
-    "the dump would leave out tables that are followed, and their rows be missing; DM leaves them out without a word. "
-    "In `full` and `dump` it is taken": frozenset({(20922, "task-mode")}),
     "the optimistic mode of shard merge is not there": frozenset({(20913, "shard-mode")}),
 }  # fmt: skip
 
@@ -55,10 +53,14 @@ Each key of DM's task and source files was tried with its default and with the v
 
 
 _END: Final = """\
-Besides shard modes and physical import, two reasons are left. Tables chosen by `extra-args` are taken where the task
-only loads, or where their names are those of `block-allow-list`. Elsewhere they would lose rows without a word. Object
-storage needs a store to be tried against, and dump files are read and written through paths; `dump-files: none` in
-`spark` needs no directory for rows at all.
+Besides shard modes and physical import, one thing of DM's is left: a dump directory in object storage. Dump files are
+written and read through paths of this machine, each made whole by a rename, and no object store renames. What a store
+is for, a load without room for its files on this machine, `dump-files: none` in `spark` does: no rows are written to
+files at all. Where a dump is to be kept in a store, the finished directory can be copied there.
+
+`-B`, `-T` and `-f` in `extra-args` are taken in every mode, with all that dumpling's table filter has but rules from a
+file (`@file`). In a task that loads and follows, `check-task` compares them with the lists, table by table of the
+source: DM would leave out rows there without a word (see [coming from DM](coming-from-dm.md)).
 """
 
 

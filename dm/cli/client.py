@@ -23,7 +23,7 @@ from dm.worker.home import HOME_TAKEN_STATUS, Home
 if TYPE_CHECKING:
     from subprocess import Popen
 
-START_SECONDS = 30.0
+START_SECONDS = 120.0  # of a machine that does other things; a daemon that ends is noticed at once
 # A verb answers when its work is done: a check asks several servers, a pause waits until the units rest. DM's default.
 ANSWER_SECONDS = 600.0
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")  # as dm.config reads it, without importing that much
@@ -156,8 +156,11 @@ class Client:
         deadline = time.monotonic() + START_SECONDS
         while not self.running():
             status = process.poll()
-            if status not in (None, HOME_TAKEN_STATUS) or time.monotonic() > deadline:
+            if status not in (None, HOME_TAKEN_STATUS):
                 raise DMError("daemon-start-failed", log=log, cause=_last_line(log))
+            if time.monotonic() > deadline:
+                slow = f"process {process.pid} runs, but has not answered for {START_SECONDS:g} s"
+                raise DMError("daemon-start-failed", log=log, cause=slow)
             time.sleep(0.05)
             if status == HOME_TAKEN_STATUS and not self.running():
                 # Another one is just starting, and will answer soon; or just ending, and then this one is needed.

@@ -13,5 +13,6 @@ CheckingItem = Literal[
     "replication_privilege", "dump_privilege", "target_privilege", "table_schema", "schema_of_shard_tables",
     "auto_increment_ID", "online_ddl", "meta_position", "conn_number", "empty_region", "region_distribution",
     "downstream_version", "free_space", "downstream_mutex_features", "downstream_table_empty", "primary_key",
-    "block_allow_list", "dump_directory", "relay_directory",
+    "block_allow_list", "dump_directory", "relay_directory", "binlog_row_metadata", "gtid_mode", "row_events",
+    "dump_selection", "not_migrated",
 ]  # fmt: skip

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal, get_args
 
 from dm.config.document import Scalar, YamlList, YamlMap
 from dm.config.problem import did_you_mean
 from dm.config.scalar import Text, byte_size, one_of, size, whole
 from dm.config.section import LoadContext, Section, read_section
-from dm.config.selection import BlockAllowList
+from dm.config.table_filter import TableFilter, TableFilterError
 
 Consistency = Literal["auto", "none", "flush", "lock"]
 
@@ -36,8 +35,9 @@ _SWITCHES = {"no-views", "W", "escape-backslash", "transactional-consistency", "
 _REFUSED = {"snapshot": _TIDB, "ca": _TLS, "cert": _TLS, "key": _TLS}
 # Options that choose tables, each with the field that gathers what it says; a repeated one adds.
 _CHOICES = {"database": "databases", "tables-list": "tables", "filter": "table-filters"}
-# One pattern of dumpling's table filter, `[!]schema.table` with `*`, `?` and `[a-z]`; not its regular expressions.
-_FILTER = re.compile(r"!?[^./\\`'\"!@#]+\.[^./\\`'\"!@#]+")
+# A word of the line: what is between quotes stays as it is, and outside of them a `\` is itself, as in DM.
+_WORD = re.compile(r"""(?:[^\s'"]|'[^']*'|"(?:\\["\\]|[^"])*")+""")
+_QUOTED = re.compile(r"""'([^']*)'|"((?:\\["\\]|[^"])*)\"""")
 
 
 class DumperConfig(Section):
@@ -81,17 +81,6 @@ class DumperConfig(Section):
         """Whether the dump may have other tables than the lists say."""
         return bool(self.databases or self.tables or self.table_filters)
 
-    def chooses_as(self, lists: BlockAllowList) -> bool:
-        """Whether it is certain, from names alone, that the dump has the tables of the lists and no others."""
-        schemas, databases = _folded(lists.do_dbs), _folded(self.databases)
-        if not self.chooses:
-            return True
-        if self.table_filters or not schemas or (databases and not schemas <= databases):
-            return False
-        listed = _folded(f"{table.db_name}.{table.tbl_name}" for table in lists.do_tables)
-        chosen = _folded(self.tables)
-        return not chosen or (chosen == listed and {name.split(".", 1)[0] for name in chosen} <= schemas)
-
     @classmethod
     def prepare(cls, data: YamlMap, context: LoadContext) -> None:
         """Turn dumpling's command line into fields; what the line says wins, as in DM."""
@@ -108,8 +97,16 @@ class DumperConfig(Section):
             context.report.add("config-wrong-type", mark, path, found="mapping or list", expected="a text of options")
 
 
-def _folded(names: Iterable[str]) -> set[str]:
-    return {name.lower() for name in names}
+def _words(line: str) -> list[str] | None:
+    """The words of a command line; None where a quote is left open."""
+    if _WORD.sub("", line).strip():
+        return None
+    return [_QUOTED.sub(_unquoted, word) for word in _WORD.findall(line)]
+
+
+def _unquoted(found: re.Match[str]) -> str:
+    single: str | None = found[1]
+    return re.sub(r"""\\(["\\])""", r"\1", found[2]) if single is None else single
 
 
 def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
@@ -124,9 +121,8 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
             warning=True,
         )  # fmt: skip
 
-    try:
-        words = shlex.split(extra.text)
-    except ValueError:
+    words = _words(extra.text)
+    if words is None:
         problem("this text", "close the quotes")
         return
     while words:
@@ -180,15 +176,22 @@ def _choose(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callab
             problem(f"`{name}` without a value", "")
         elif name == "tables-list" and "." not in one:
             problem(f"`-T {one}`", "", "tables with their schemas, as `shop.orders`")
-        elif name == "filter" and not _FILTER.fullmatch(one):
-            expected = "a pattern such as `shop.*` or `!shop.log_*`"
-            problem(f"`-f {one}`", "choose tables with `block-allow-list`", expected)
+        elif name == "filter" and (why := _refusal(one)):
+            problem(f"`-f {one}` ({why})", "", "a rule such as `shop.*`, `!shop.log_*` or `shop./^log_[0-9]+$/`")
         else:
             gathered = data.get(key)
             if not isinstance(gathered, YamlList):
                 gathered = data[key] = YamlList(extra.mark, extra.path)
                 data.key_marks[key] = extra.mark
             gathered.append(Scalar(one, True, extra.mark, extra.path))
+
+
+def _refusal(rule: str) -> str:
+    try:
+        TableFilter.parse(rule)
+    except TableFilterError as error:
+        return str(error)
+    return ""
 
 
 def _set(data: YamlMap, extra: Scalar, key: str, value: str) -> None:

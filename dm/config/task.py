@@ -177,8 +177,6 @@ class TaskConfig(Section):
         yield from charset_changes(self.collation_map)
         if self.spark.dump_files == "none":
             yield from self._check_streaming()
-        if self.task_mode == "all" and not all(map(self._dumps_what_is_followed, self.mysql_instances)):
-            yield Issue("config-dump-narrowed", "task-mode")
         if self.online_ddl_scheme:
             if self.online_ddl_scheme not in ("gh-ost", "pt"):
                 value = {"value": repr(self.online_ddl_scheme[:60])}
@@ -224,10 +222,6 @@ class TaskConfig(Section):
             elif self.dumper_of(instance).of_one_moment(self.task_mode, on_duplicate):
                 hint = "use `--consistency none` in `extra-args` of `mydumpers`"
                 yield Issue("config-refused-value", "spark", "`dump-files: all`", hint, details=value)
-
-    def _dumps_what_is_followed(self, instance: Instance) -> bool:
-        lists = self.block_allow_list.get(instance.block_allow_list) or BlockAllowList()
-        return self.dumper_of(instance).chooses_as(lists)
 
     @property
     def merges(self) -> ShardMode:

@@ -63,12 +63,6 @@ KINDS = (
     _problem("config-bad-gtid-set", 20920, "not a GTID set: {why}"),
     _problem("config-bad-extra-args", 20921, "{argument} is not possible here"),
     _problem(
-        "config-dump-narrowed", 20922,
-        "`extra-args` choose the tables of the dump (-B, -T, -f) of a task that follows the binlog, where the lists "
-        "choose: what only the dump leaves out would lack its rows",
-        "`full` or `dump`, or tables chosen by `block-allow-list` alone",
-    ),
-    _problem(
         "config-ignored-extra-args", 20945, "{argument} has no effect: it is no option that DM gives to dumpling",
         "options of dumpling such as `--consistency none`",
     ),

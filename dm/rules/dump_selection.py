@@ -4,17 +4,17 @@
 must be in one of them besides. Of several patterns the last that fits decides: one that begins with `!` leaves out.
 Server schemas never take part.
 
-This is for tasks that only load. One that follows the binlog would follow what the lists say, and miss the rows of each
-table that the dump has left out (dm/config/task.py refuses it).
+This decides for tasks that only load. One that follows the binlog follows what the lists say, and the rows of a table
+that the dump has left out would be missing: there the lists decide alone, and a precheck asks the source whether that
+is what the options mean (dm/task/precheck/dump_selection.py).
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from fnmatch import translate
 
 from dm.config.dumper import DumperConfig
+from dm.config.table_filter import TableFilter
 from dm.ident import TableName
 from dm.rules.block_allow import SYSTEM_SCHEMAS
 
@@ -29,7 +29,7 @@ class DumpSelection:
         self._lists = lists
         self._schemas = frozenset(map(self._folded, dumper.databases))
         self._tables = frozenset(TableName(*self._folded(name).split(".", 1)) for name in dumper.tables)
-        self._filters = [self._filter(pattern) for pattern in dumper.table_filters]
+        self._filters = [TableFilter.parse(rule, case_sensitive=case_sensitive) for rule in dumper.table_filters]
 
     def wanted(self, name: TableName) -> bool:
         """Whether the dump has the table."""
@@ -44,14 +44,11 @@ class DumpSelection:
             return folded in self._tables or (
                 not name.table and any(folded.schema == one.schema for one in self._tables)
             )
-        return self._passes(folded)
-
-    def _filter(self, pattern: str) -> tuple[bool, re.Pattern[str], re.Pattern[str]]:
-        schema, _, table = self._folded(pattern.removeprefix("!")).partition(".")
-        return not pattern.startswith("!"), re.compile(translate(schema)), re.compile(translate(table))
+        return self._passes(name)
 
     def _passes(self, name: TableName) -> bool:
-        for positive, schema, table in reversed(self._filters):
-            if schema.match(name.schema) and (table.match(name.table) if name.table else positive):
-                return positive
+        for rule in reversed(self._filters):
+            decides = rule.table(name.table) if name.table else rule.positive or rule.every_table
+            if decides and rule.schema(name.schema):
+                return rule.positive
         return False

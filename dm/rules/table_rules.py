@@ -31,10 +31,13 @@ class TableRules:
     def __init__(self, subtask: SubtaskConfig) -> None:
         case_sensitive = subtask.case_sensitive
         self._selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
-        self._chosen = self._selection.wanted
-        if subtask.mode in ("full", "dump") and subtask.dumper.chooses:
-            dump = DumpSelection(subtask.dumper, self._selection.wanted, case_sensitive=case_sensitive)
-            self._chosen = dump.wanted
+        self._chosen = self.asked_of_dump = self._selection.wanted
+        if subtask.mode in ("full", "dump", "all") and subtask.dumper.chooses:
+            self.asked_of_dump = DumpSelection(
+                subtask.dumper, self._selection.wanted, case_sensitive=case_sensitive
+            ).wanted
+        if subtask.mode in ("full", "dump"):  # nothing is followed: what the dump is told decides
+            self._chosen = self.asked_of_dump
         self._router = Router(subtask.routes, case_sensitive=case_sensitive, source_id=subtask.source.source_id)
         self._filter = EventFilter(subtask.filters, case_sensitive=case_sensitive)
         self.online = (

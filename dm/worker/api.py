@@ -257,23 +257,23 @@ def _config(app: FastAPI, operations: Operations) -> None:
 def _sources(app: FastAPI, operations: Operations) -> None:
     @app.get("/api/v1/sources", response_model=None)
     def show_sources(source: list[str] = Query(default=[])) -> Answer:
-        return operations.show_sources(source)
+        return operations.sources.show(source)
 
     @app.post("/api/v1/sources", response_model=None)
     def create_sources(body: Files) -> Answer:
-        return operations.create_sources([file.config_file() for file in body.files])
+        return operations.sources.create([file.config_file() for file in body.files])
 
     @app.put("/api/v1/sources", response_model=None)
     def update_sources(body: Files) -> Answer:
-        return operations.update_sources([file.config_file() for file in body.files])
+        return operations.sources.update([file.config_file() for file in body.files])
 
     @app.post("/api/v1/sources/stop", response_model=None)
     def stop_sources(body: OfSources) -> Answer:
-        return operations.remove_sources(body.sources)
+        return operations.sources.remove(body.sources)
 
     @app.post("/api/v1/sources/stop-by-file", response_model=None)
     def stop_sources_by_file(body: Files) -> Answer:
-        return operations.remove_sources([operations.source_id_of(file.config_file()) for file in body.files])
+        return operations.sources.remove([operations.sources.id_of(file.config_file()) for file in body.files])
 
     @app.post("/api/v1/sources/{name}/relay/purge", response_model=None)
     def purge_relay(name: str, body: PurgeRelay) -> Answer:

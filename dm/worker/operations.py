@@ -1,8 +1,8 @@
-"""The verbs of `dmctl`, each from its arguments to DM's JSON answer; called from the API's threads.
+"""The verbs of tasks, and the way to all others; called from the API's threads.
 
-What can be slow (reading files, talking to servers) happens on the caller's thread; what changes state happens on the
-loop's. A verb that changes something answers when the change is on disk, and, for pause and stop, when the units
-rest.
+Each goes from its arguments to DM's JSON answer. What can be slow (reading files, talking to servers) happens on the
+caller's thread; what changes state happens on the loop's. A verb that changes something answers when the change is on
+disk, and, for pause and stop, when the units rest.
 """
 
 from __future__ import annotations
@@ -33,12 +33,13 @@ from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
 from dm.worker.configuration import ConfigReader
 from dm.worker.diffs import Diffs
-from dm.worker.directory import demand_relay_directory, directories
+from dm.worker.directory import directories
 from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
-from dm.worker.status import all_tasks, source_line, task_status
+from dm.worker.source_verbs import SourceVerbs
+from dm.worker.status import all_tasks, task_status
 from dm.worker.supervisor import Source, Supervisor, Task
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
@@ -84,7 +85,7 @@ class Servers:
 
 
 class Operations:
-    """All verbs."""
+    """The verbs of tasks, with those of sources, relays, single events, the configuration and comparisons."""
 
     def __init__(self, loop: Loop, supervisor: Supervisor, servers: Servers) -> None:
         self._loop = loop
@@ -92,6 +93,7 @@ class Operations:
         self._servers = servers
         self._read = ConfigReader(supervisor.home.secret_key)
         self._starting: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)  # by task
+        self.sources = SourceVerbs(loop, supervisor, self._read, servers.verify_source)
         self.relays = RelayVerbs(loop, supervisor, servers.demand_readable)
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
         self.config = ConfigVerbs(loop, supervisor)
@@ -139,90 +141,9 @@ class Operations:
                 # Not the end of the daemon: whoever can't hold its files is not started, and says why.
                 structlog.get_logger().warning("holds of relay files", source=name, error=str(error))
 
-    # sources
-
-    def create_sources(self, files: Sequence[ConfigFile]) -> Answer:
-        """`operate-source create`: all files or none."""
-        return self._put_sources(files, new=True)
-
-    def update_sources(self, files: Sequence[ConfigFile]) -> Answer:
-        """`operate-source update`: only while no task runs on the source."""
-        return self._put_sources(files, new=False)
-
-    def _put_sources(self, files: Sequence[ConfigFile], *, new: bool) -> Answer:
-        configs: dict[str, SourceConfig] = {}
-        by_name: dict[str, ConfigFile] = {}
-        for file in files:
-            config = self._read.source(file)
-            if config.source_id in configs:
-                raise DMError("source-exists", source=config.source_id)
-            configs[config.source_id], by_name[config.source_id] = config, file
-        self._loop.call(lambda: self._may_put(configs, new=new))
-        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
-        for name, config in configs.items():
-            warnings += self._servers.verify_source(config)
-            if config.enable_relay or config.relay_dir:
-                source = Source(by_name[name], config)
-                demand_relay_directory(name, self._supervisor.relay_directory(name, source))
-
-        def put() -> list[JSON]:
-            self._may_put(configs, new=new)
-            for name, config in configs.items():
-                self._supervisor.hold_files(name, Source(by_name[name], config))
-            self._supervisor.registry.put_sources(by_name)
-            for name, config in configs.items():
-                self._supervisor.add_source(name, Source(by_name[name], config))
-            return [source_line(self._supervisor, name) for name in configs]
-
-        return {"result": True, "msg": "", "sources": self._loop.call(put), "warnings": warnings}
-
-    def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:
-        for name in configs:
-            if new and name in self._supervisor.sources:
-                raise DMError("source-exists", source=name)
-            if not new:
-                self._supervisor.source(name)
-                running = [
-                    task
-                    for task in self._supervisor.tasks_of(name)
-                    if self._supervisor.tasks[task].jobs[name].subtask.stage
-                    in ("New", "Running", "Pausing", "Stopping")
-                ]
-                if running:
-                    raise DMError("source-in-use", source=name, tasks=", ".join(running))
-
-    def remove_sources(self, names: Sequence[str]) -> Answer:
-        """`operate-source stop`."""
-
-        def remove() -> list[JSON]:
-            for name in names:
-                self._supervisor.source(name)
-            for name in names:
-                self._supervisor.remove_source(name)
-            return [{"result": True, "msg": "", "source": name} for name in names]
-
-        return {"result": True, "msg": "", "sources": self._loop.call(remove)}
-
-    def show_sources(self, names: Sequence[str] = ()) -> Answer:
-        """`operate-source show`."""
-
-        def show() -> list[JSON]:
-            wanted = list(names) or sorted(self._supervisor.sources)
-            for name in wanted:
-                self._supervisor.source(name)
-            return [source_line(self._supervisor, name) for name in wanted]
-
-        return {"result": True, "msg": "", "sources": self._loop.call(show)}
-
-    def source_id_of(self, file: ConfigFile) -> str:
-        """The id in a source file, so that verbs take the file in place of the name."""
-        return self._read.source(file).source_id
-
     def encrypt(self, text: str) -> Answer:
         """`encrypt`: the form in which files may hold a password."""
         return {"result": True, "msg": "", "cipherText": self._read.encrypted(text)}
-
-    # tasks
 
     def check_task(self, file: ConfigFile, *, start_time: str | None = None) -> Answer:
         """`check-task`: the prechecks and, with a start time, where the task would begin; changes nothing."""

@@ -14,6 +14,7 @@ from dm.errors import DMError
 from dm.task.precheck import access, binlog, online, row_events, tables
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.context import Answers, Check, Context
+from dm.task.precheck.dump_selection import dump_and_lists
 from dm.task.precheck.listed import ITEM as LISTS
 from dm.task.precheck.listed import SourceNames, entries_without_tables
 from dm.task.precheck.not_migrated import not_migrated
@@ -50,6 +51,7 @@ ITEMS: tuple[Item, ...] = (
     Item("row_events", "sync", row_events.privilege, "target"),
     Item("table_schema", "always", tables.structures, "both"),
     Item("downstream_table_empty", "always", rows_there_already, "target"),
+    Item("dump_selection", "dump", dump_and_lists),
     Item("online_ddl", "sync", online.online_ddl),
     Item("meta_position", "sync", binlog.start_point),
     Item("conn_number", "always", access.connections, "both"),

@@ -210,6 +210,21 @@ def test_lists_that_lead_to_no_table(migration: Migration) -> None:
     assert (finding.state, "no table that the lists want" in finding.message) == ("failure", True)
 
 
+def test_a_dump_is_told_to_have_other_tables_than_are_followed(migration: Migration) -> None:
+    schema = migration.schema
+    migration.upstream.execute(f"CREATE TABLE {schema}.log_1 (id INT PRIMARY KEY)")
+    migration.meta = f"    mydumper: {{extra-args: '-f {schema}.* -f !{schema}./^log_[0-9]$/'}}\n"
+    finding = migration.only("dump_selection")
+    assert (finding.state, f"{schema}.log_1" in finding.message) == ("failure", True)
+    migration.lists = f"{{do-dbs: [{schema}], ignore-tables: [{{db-name: {schema}, tbl-name: log_*}}]}}"
+    assert migration.only("dump_selection").state == "success"
+    migration.meta = f"    mydumper: {{extra-args: '-B {schema}'}}\n"
+    assert migration.only("dump_selection").state == "success", "the lists still take out of it"
+    migration.meta = f"    mydumper: {{extra-args: '-f {schema}.*'}}\n"
+    finding = migration.only("dump_selection")
+    assert (finding.state, "1 table that the lists leave out" in finding.message) == ("warning", True)
+
+
 @pytest.mark.parametrize("pattern", [r"{}\_x", "{}%", "{}__"])
 def test_what_a_finding_grants_takes_nothing_away(migration: Migration, pattern: str) -> None:
     target, schema = migration.target, f"{migration.schema}_x"

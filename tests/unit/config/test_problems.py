@@ -219,7 +219,7 @@ SECTION_CASES = [
     ("mydumper: {extra-args: --snapshot 1}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: -T orders}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: -B}", "mydumper.extra-args", 20921),
-    ("mydumper: {extra-args: -f /shop/.*}", "mydumper.extra-args", 20921),
+    ("mydumper: {extra-args: -f /shop.*}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: -T a.b -f a.*}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: --consistency maybe}", "mydumper.extra-args", 20921),
     ("mydumper: {extra-args: --threads x}", "mydumper.extra-args", 20921),
@@ -412,35 +412,21 @@ def test_a_start_point_is_of_the_kind_its_source_follows(gtid: str, meta: str, g
     assert codes == ([] if good else [20011])
 
 
-@pytest.mark.parametrize("option", ["-B shop", "-T shop.orders", "-f shop.*"])
-def test_a_dump_that_has_other_tables_than_are_followed_is_refused(option: str) -> None:
-    text = TASK + f"    mydumper-config-name: m\nmydumpers: {{m: {{extra-args: '{option}'}}}}\n"
-    (problem,) = task_problems(text)
-    assert (problem.code, problem.path) == (20922, "task-mode")
-    for mode in ("full", "dump", "incremental"):
-        assert task_problems(text.replace("task-mode: all", f"task-mode: {mode}")) == ()
+@pytest.mark.parametrize("option", ["-B shop", "-T shop.orders", "-f shop.*", r"-f /^shop\d*$/.`a` -f !*.log_[0-9]"])
+@pytest.mark.parametrize("mode", ["full", "dump", "all", "incremental"])
+def test_options_that_choose_tables_are_taken_in_every_mode(option: str, mode: str) -> None:
+    text = TASK.replace("task-mode: all", f"task-mode: {mode}")
+    assert task_problems(text + f"    mydumper-config-name: m\nmydumpers: {{m: {{extra-args: '{option}'}}}}\n") == ()
 
 
-@pytest.mark.parametrize(
-    ("option", "lists", "good"),
-    [
-        ("-B shop,bank", "do-dbs: [Shop]", True),
-        ("-B shop", "do-dbs: [shop, bank]", False),
-        ("-B shop", "do-dbs: [sho?]", False),
-        ("-B shop", "ignore-dbs: [bank]", False),
-        ("-T shop.a,shop.b", "do-dbs: [shop], do-tables: [{db-name: shop, tbl-name: a}, {db-name: shop, tbl-name: b}]",
-         True),
-        ("-T shop.a", "do-dbs: [shop], do-tables: [{db-name: shop, tbl-name: a}, {db-name: shop, tbl-name: b}]", False),
-        ("-T shop.a", "do-dbs: [bank], do-tables: [{db-name: shop, tbl-name: a}]", False),
-        ("-f shop.*", "do-dbs: [shop]", False),
-    ],
-)  # fmt: skip
-def test_options_that_choose_what_the_lists_choose_are_taken(option: str, lists: str, good: bool) -> None:
-    text = (
-        TASK
-        + f"    mydumper: {{extra-args: '{option}'}}\n    block-allow-list: l\nblock-allow-list: {{l: {{{lists}}}}}\n"
-    )
-    assert [problem.code for problem in task_problems(text)] == ([] if good else [20922])
+def test_a_rule_that_dumpling_does_not_take_says_what_is_wrong_with_it() -> None:
+    text = TASK + "    mydumper: {extra-args: '-f shop.a.b -f @rules.txt'}\n"
+    assert [str(problem).partition("extra-args: ")[2] for problem in task_problems(text)] == [
+        "`-f shop.a.b` (`.` behind the table) is not possible here; expected a rule such as `shop.*`, `!shop.log_*` or "
+        "`shop./^log_[0-9]+$/` [20921]",
+        "`-f @rules.txt` (rules from a file; write them here, each with its own `-f`) is not possible here; expected a "
+        "rule such as `shop.*`, `!shop.log_*` or `shop./^log_[0-9]+$/` [20921]",
+    ]
 
 
 @pytest.mark.parametrize("key", ["compact", "multiple-rows"])

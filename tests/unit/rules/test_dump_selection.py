@@ -34,6 +34,10 @@ def wanted(arguments: str, *, lists: str = "", more: str = "") -> set[str]:
         ("-f shop.* -f !*.orders", {"shop.Items", "shop.log_1", "shop."}),
         ("-f !*.orders -f shop.*", {"shop.orders", "shop.Items", "shop.log_1", "shop."}),
         ("-f *.order?", {"shop.orders", "bank.orders", "shop.", "bank."}),
+        ("-f *.* -f !shop.*", {"bank.orders", "bank.accounts", "bank."}),
+        ("-f /^(shop|mysql)$/.*", {"shop.orders", "shop.Items", "shop.log_1", "shop."}),
+        ("-f /op/.'/^(ITEMS|log_[0-9]+)$/'", {"shop.Items", "shop.log_1", "shop."}),
+        ("-f `shop`.orders", {"shop.orders", "shop."}),
     ],
 )
 def test_a_dump_has_what_its_options_say(arguments: str, left: set[str]) -> None:

@@ -1,0 +1,110 @@
+"""The verbs of `dmctl operate-source`: sources are made known, changed, shown and forgotten.
+
+A file is read, its server asked and its directory tried on the caller's thread; then, on the loop's, it is looked
+again whether the change is still possible, since another verb may have come between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from dm.config import SourceConfig
+from dm.errors import DMError
+from dm.unit import JSON
+from dm.worker.configuration import ConfigReader
+from dm.worker.directory import demand_relay_directory
+from dm.worker.loop import Loop
+from dm.worker.registry import ConfigFile
+from dm.worker.status import source_line
+from dm.worker.supervisor import Source, Supervisor
+
+Answer = dict[str, JSON]
+
+
+class SourceVerbs:
+    """What a person does with sources."""
+
+    def __init__(
+        self, loop: Loop, supervisor: Supervisor, reader: ConfigReader, verify: Callable[[SourceConfig], list[str]]
+    ) -> None:
+        self._loop = loop
+        self._supervisor = supervisor
+        self._read = reader
+        self._verify = verify  # gives warnings; raises when the file can't be right
+
+    def create(self, files: Sequence[ConfigFile]) -> Answer:
+        """`operate-source create`: all files or none."""
+        return self._put(files, new=True)
+
+    def update(self, files: Sequence[ConfigFile]) -> Answer:
+        """`operate-source update`: only while no task runs on the source."""
+        return self._put(files, new=False)
+
+    def _put(self, files: Sequence[ConfigFile], *, new: bool) -> Answer:
+        configs: dict[str, SourceConfig] = {}
+        by_name: dict[str, ConfigFile] = {}
+        for file in files:
+            config = self._read.source(file)
+            if config.source_id in configs:
+                raise DMError("source-exists", source=config.source_id)
+            configs[config.source_id], by_name[config.source_id] = config, file
+        self._loop.call(lambda: self._may_put(configs, new=new))
+        warnings: list[JSON] = [str(warning) for config in configs.values() for warning in config.warnings]
+        for name, config in configs.items():
+            warnings += self._verify(config)
+            if config.enable_relay or config.relay_dir:
+                source = Source(by_name[name], config)
+                demand_relay_directory(name, self._supervisor.relay_directory(name, source))
+
+        def put() -> list[JSON]:
+            self._may_put(configs, new=new)
+            for name, config in configs.items():
+                self._supervisor.hold_files(name, Source(by_name[name], config))
+            self._supervisor.registry.put_sources(by_name)
+            for name, config in configs.items():
+                self._supervisor.add_source(name, Source(by_name[name], config))
+            return [source_line(self._supervisor, name) for name in configs]
+
+        return {"result": True, "msg": "", "sources": self._loop.call(put), "warnings": warnings}
+
+    def _may_put(self, configs: Mapping[str, SourceConfig], *, new: bool) -> None:
+        for name in configs:
+            if new and name in self._supervisor.sources:
+                raise DMError("source-exists", source=name)
+            if not new:
+                self._supervisor.source(name)
+                running = [
+                    task
+                    for task in self._supervisor.tasks_of(name)
+                    if self._supervisor.tasks[task].jobs[name].subtask.stage
+                    in ("New", "Running", "Pausing", "Stopping")
+                ]
+                if running:
+                    raise DMError("source-in-use", source=name, tasks=", ".join(running))
+
+    def remove(self, names: Sequence[str]) -> Answer:
+        """`operate-source stop`."""
+
+        def remove() -> list[JSON]:
+            for name in names:
+                self._supervisor.source(name)
+            for name in names:
+                self._supervisor.remove_source(name)
+            return [{"result": True, "msg": "", "source": name} for name in names]
+
+        return {"result": True, "msg": "", "sources": self._loop.call(remove)}
+
+    def show(self, names: Sequence[str] = ()) -> Answer:
+        """`operate-source show`."""
+
+        def show() -> list[JSON]:
+            wanted = list(names) or sorted(self._supervisor.sources)
+            for name in wanted:
+                self._supervisor.source(name)
+            return [source_line(self._supervisor, name) for name in wanted]
+
+        return {"result": True, "msg": "", "sources": self._loop.call(show)}
+
+    def id_of(self, file: ConfigFile) -> str:
+        """The id in a source file, so that verbs take the file in place of the name."""
+        return self._read.source(file).source_id
