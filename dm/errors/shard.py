@@ -23,6 +23,18 @@ KINDS: tuple[ErrorKind, ...] = (
         "`dmctl resume-task`",
     ),
     ErrorKind(
+        "shard-source-left",
+        36946,
+        "sync-unit",
+        "internal",
+        "high",
+        "source {source} is not in the file of task {task} any more, and rows of its shards wait there for a DDL:"
+        " {places}",
+        "put the source back into the file and start the task on it: its rows come when all shards have altered; or"
+        " give its rows up with `dmctl shard-ddl-lock unlock <lock-id> --source {source} --force-remove`, and `dmctl"
+        " resume-task`",
+    ),
+    ErrorKind(
         "shard-start-time",
         20947,
         "config",

@@ -231,6 +231,15 @@ class ShardGroups:
         late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
         return Group(executed, tuple(members), int(late[0][0]) == 0)
 
+    def shards(self, connection: TargetConnection) -> list[Shard]:
+        """Those of the source, in the order of latches."""
+        rows = connection.query(
+            f"SELECT s_schema, s_table, t_schema, t_table FROM {self._tables.table.sql} WHERE id = %s"
+            " ORDER BY t_schema, t_table, s_schema, s_table",
+            (self.key.source_id,),
+        )
+        return [Shard(TableName(str(row[0]), str(row[1])), TableName(str(row[2]), str(row[3]))) for row in rows]
+
     def waits_for(self, connection: TargetConnection, shard: Shard) -> tuple[tuple[str, ...], Group]:
         """The statements that a shard has arrived at, and its group; for people."""
         number = self._number(connection, shard)

@@ -101,19 +101,3 @@ def create_shard_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=CHARSET))
     connection.commit()
-
-
-def expect_sources(connection: TargetConnection, key: SubtaskKey, sources: tuple[str, ...]) -> None:
-    """Store which sources the task has: nothing is resolved before each of them has said which shards it has.
-
-    Sources that the task has no more are forgotten, with their shards: nobody waits for them.
-    """
-    create_shard_tables(connection, key)
-    tables = ShardTables.of(key)
-    connection.begin()
-    for source in sources:
-        connection.execute(f"INSERT IGNORE INTO {tables.source.sql} (id) VALUES (%s)", (source,))
-    listed = ", ".join(["%s"] * len(sources))
-    for table in (tables.source, tables.table, tables.held):
-        connection.execute(f"DELETE FROM {table.sql} WHERE id NOT IN ({listed})", sources)
-    connection.commit()

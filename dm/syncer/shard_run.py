@@ -21,7 +21,8 @@ from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
 from dm.progress.shard_groups import Group, Shard, ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second
-from dm.progress.shard_tables import expect_sources
+from dm.progress.shard_sources import expect_sources
+from dm.progress.shard_tables import create_shard_tables
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.owned_tables import OwnedTables
@@ -87,11 +88,14 @@ class ShardRun:
 
     def create_tables(self, connection: TargetConnection) -> None:
         """Create the tables of shard merge."""
-        expect_sources(connection, self._own, self._subtask.shard_sources)
+        create_shard_tables(connection, self._own)
 
     def begin(self, control: TargetConnection, taken: Takeover) -> bool:
         """Read what is held; False where main has to wait for a second pass. Raises DMError."""
         self.claim = taken.claims[CONTROL]
+        if self._main is None:
+            with claimed(control, self.claim):
+                expect_sources(control, self._own, self._subtask.shard_sources)
         if self._main is None and has_checkpoint(control, self._own.second):
             assert taken.checkpoint is not None
             self.due, self.place = True, taken.checkpoint.position

@@ -17,7 +17,8 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
 from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second
-from dm.progress.shard_tables import expect_sources
+from dm.progress.shard_sources import expect_sources, remove_source
+from dm.progress.shard_tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
@@ -41,8 +42,9 @@ class Side:
         self.connection = TargetConnection(endpoint_of(target))
         self.key = SubtaskKey(f"meta_{task}", task, source)
         create_tables(self.connection, self.key)
-        expect_sources(self.connection, self.key, ("s1", "s2"))
+        create_shard_tables(self.connection, self.key)
         self.claim = self.take()
+        self.expect("s1", "s2")
         self.groups = ShardGroups(self.key)
         self.groups.ensure(self.connection, [T])
 
@@ -50,6 +52,11 @@ class Side:
         """Begin a run."""
         epoch, _ = raise_epoch(self.connection, self.key, [CONTROL])
         return LaneClaim(self.key, CONTROL, epoch)
+
+    def expect(self, *sources: str) -> None:
+        """Say which sources the task has."""
+        with claimed(self.connection, self.claim):
+            expect_sources(self.connection, self.key, sources)
 
     def join(self, *shards: Shard) -> None:
         """Say which shards there are."""
@@ -195,3 +202,46 @@ def test_a_source_without_progress_has_to_join_again(target: ThrowawayServer, sc
             remove_progress(side.connection, side.key)
         assert one.groups.group(one.connection, T).executed == 0
         assert not one.groups.group(one.connection, T).members
+
+
+def test_a_source_that_left_the_task_is_waited_for_no_more_and_its_run_ends(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join(C)
+        assert one.arrive(ddl(A)) is Standing.OTHERS_MISSING
+        one.expect("s1")
+        assert one.groups.look(one.connection, A) is Standing.COMPLETE
+        with pytest.raises(DMError) as caught:
+            two.arrive(ddl(C))
+        assert caught.value.name == "fenced"
+
+
+@pytest.mark.parametrize("in_a_pass", [False, True])
+def test_rows_that_a_source_holds_do_not_go_with_it_unless_somebody_says_so(
+    target: ThrowawayServer, schema: SchemaFactory, in_a_pass: bool
+) -> None:
+    place = Position("uuid", "bin.000001", 400)
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join(C)
+        one.arrive(ddl(A))
+        two.arrive(ddl(C))
+        held = HeldTable(C.table, place, None)
+        with claimed(two.connection, two.claim):
+            put_held(two.connection, two.key, held)
+        if in_a_pass:
+            begin_second(two.connection, two.claim, [held])
+        with pytest.raises(DMError) as caught:
+            one.expect("s1")
+        assert caught.value.name == "shard-source-left"
+        assert "source s2 is not in the file" in str(caught.value)
+        assert "`db`.`c` from (bin.000001, 400)" in str(caught.value)
+        two.passes(C)  # its run goes on
+        with claimed(one.connection, one.claim):
+            remove_source(one.connection, two.key)
+        one.expect("s1")
+        assert read_held(one.connection, two.key) == ()
+        assert read_checkpoint(one.connection, two.key.second) is None
+        assert [member.table for member in one.groups.group(one.connection, T).members] == [A.table]

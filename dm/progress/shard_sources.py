@@ -1,0 +1,71 @@
+"""Which sources a task that merges shards has: nothing is resolved before each of them has said which shards it has.
+
+A source that the task file names no more is waited for no more, and its run is ended. Where rows of its shards are held
+they would be lost with it, so that is a person's decision (`remove_source`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.checkpoint import read_checkpoint
+from dm.progress.shard_groups import ShardGroups
+from dm.progress.shard_holds import read_held
+from dm.progress.shard_tables import ShardTables
+from dm.progress.tables import SubtaskKey
+
+
+def expect_sources(connection: TargetConnection, key: SubtaskKey, sources: Sequence[str]) -> None:
+    """Store which sources the task has, in the open transaction of a run; raises DMError where one left rows behind."""
+    table = ShardTables.of(key).source.sql
+    known = [str(row[0]) for row in connection.query(f"SELECT id FROM {table} ORDER BY id")]
+    for source in sorted(sources):
+        if source not in known:
+            connection.execute(f"INSERT IGNORE INTO {table} (id) VALUES (%s)", (source,))
+    for source in known:
+        if source not in sources:
+            left = SubtaskKey(key.meta_schema, key.task, source)
+            _end_run(connection, left)
+            waiting = waiting_tables(connection, left)
+            if waiting:
+                places = ", ".join(f"{name.sql} from {place}" for name, place in waiting)
+                raise DMError("shard-source-left", task=key.task, source=source, places=places)
+            forget_source(connection, left)
+
+
+def waiting_tables(connection: TargetConnection, key: SubtaskKey) -> list[tuple[TableName, Position]]:
+    """The shards of a source whose rows are not all applied up to its checkpoint, and from where on they are not."""
+    found = {each.table: each.place for each in read_held(connection, key)}
+    second = read_checkpoint(connection, key.second)
+    if second is not None:
+        for table, point in second.tables.items():
+            begins = point.point or second.position
+            found[table] = second.position if second.position.covers(begins) else begins
+    return sorted(found.items())
+
+
+def remove_source(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Take a source out of all groups, with the rows that it holds; in the open transaction of whoever decides that."""
+    _end_run(connection, key)
+    forget_source(connection, key)
+    connection.execute(f"DELETE FROM {ShardTables.of(key).held.sql} WHERE id = %s", (key.source_id,))
+    connection.execute(f"DELETE FROM {key.checkpoint.sql} WHERE id = %s", (key.second.source_id,))
+
+
+def forget_source(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Its shards are waited for no more."""
+    tables, groups = ShardTables.of(key), ShardGroups(key)
+    for shard in groups.shards(connection):
+        groups.leave(connection, shard)
+    connection.execute(f"DELETE FROM {tables.source.sql} WHERE id = %s", (key.source_id,))
+
+
+def _end_run(connection: TargetConnection, key: SubtaskKey) -> None:
+    """A run that goes on, of another daemon or with an older file, can store nothing any more."""
+    connection.execute(
+        f"UPDATE {key.worker.sql} SET epoch = epoch + 1 WHERE id IN (%s, %s)", (key.source_id, key.second.source_id)
+    )
