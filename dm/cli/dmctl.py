@@ -39,6 +39,7 @@ from dm.cli.logs import logs
 from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
 from dm.cli.plain_values import PlainGroup
+from dm.cli.shard_ddl_lock import locks_app
 from dm.cli.shell import Shell
 from dm.cli.status_text import in_error
 from dm.cli.wait import wait_task
@@ -62,6 +63,7 @@ sources_app = typer.Typer(
 app.add_typer(sources_app, name="operate-source")
 app.add_typer(binlog_app, name="binlog")
 app.add_typer(structure_app, name="binlog-schema")
+app.add_typer(locks_app, name="shard-ddl-lock")
 app.command("encrypt")(encrypt)
 app.command("diff")(diff)
 app.add_typer(config_app, name="config")

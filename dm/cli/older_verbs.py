@@ -21,9 +21,7 @@ _WITH_VALUE: Final = (*_SOURCE, "-b", "--binlog-pos", "-o", "--output", "--addr"
 _DMS_ADDRESS: Final = "--master-addr"
 
 _ONE_DAEMON = "there is one dm-worker per user and machine and no cluster"
-_NO_LOCKS = (
-    "a DDL that is in effect at the target counts as done, so there are no locks; see `dmctl query-status <task>`"
-)
+_BREAK_LOCK = "use `dmctl shard-ddl-lock unlock <lock-id>`"
 _NO_VALIDATION = "continuous validation is not there yet; compare the data with a tool such as sync-diff-inspector"
 _BINLOG = "use `dmctl binlog skip|replace|inject|revert|list <task>`"
 
@@ -33,10 +31,7 @@ INSTEAD: Final[Mapping[str, str]] = {
     "operate-leader": _ONE_DAEMON,
     "transfer-source": f"{_ONE_DAEMON}: to move a source, stop its tasks and start them at the other machine; their "
     "progress is at the target",
-    "shard-ddl-lock": _NO_LOCKS,
-    "show-ddl-locks": _NO_LOCKS,
-    "unlock-ddl-lock": _NO_LOCKS,
-    "break-ddl-lock": _NO_LOCKS,
+    "break-ddl-lock": _BREAK_LOCK,
     "validation": _NO_VALIDATION,
     "start-validation": _NO_VALIDATION,
     "stop-validation": _NO_VALIDATION,
@@ -141,6 +136,8 @@ def _get_config(arguments: Sequence[str]) -> list[str]:
 RENAMED: Final[Mapping[str, Callable[[Sequence[str]], list[str]]]] = {
     "handle-error": _handle_error,
     "operate-schema": _operate_schema,
+    "show-ddl-locks": lambda arguments: ["shard-ddl-lock", "list", *arguments],
+    "unlock-ddl-lock": lambda arguments: ["shard-ddl-lock", "unlock", *arguments],
     "get-config": _get_config,
     "get-task-config": lambda arguments: _get_config(["task", *arguments]),
 }

@@ -267,6 +267,20 @@ def operators_table(answer: Answer) -> None:
         print_line("nothing is to be skipped, replaced or injected")
 
 
+def locks_table(answer: Answer) -> None:
+    """`shard-ddl-lock list`: each lock, and below it the shards that are waited for and those that wait."""
+    if not answer["locks"]:
+        print_line(str(answer["msg"]))
+    for lock in answer["locks"]:
+        print_line(f"{lock['ID']}, owner {lock['owner']}, since {lock['since']}: {'; '.join(lock['DDLs'])}")
+        for source in lock["sourcesMissing"]:
+            print_line(f"  missing: source {source}, which has not run yet")
+        for shard in sorted(lock["shards"], key=lambda one: bool(one["arrived"])):
+            standing = "arrived" if shard["arrived"] else "not waited for" if shard["waived"] else "missing"
+            since = f" since {shard['since']}" if shard["arrived"] else ""
+            print_line(f"  {standing}{since}: {shard['source']} {shard['table']}")
+
+
 def structures(answer: Answer) -> None:
     """`binlog-schema list`: a text that a file for `binlog-schema update` can be made of."""
     for source in answer["sources"]:

@@ -27,6 +27,7 @@ def remarks_of(answer: Answer) -> list[str]:
             remarks += _remarks(subject, subtask["result"], f"dmctl resume-task {subtask['name']}")
             remarks += _waits(subject, subtask)
             remarks += _ddl(subject, subtask)
+            remarks += _groups(subject, subtask)
             remarks += _catching_up(subject, subtask)
             if subtask.get("until") and subtask["stage"] != "Finished":
                 remarks.append(f"{subject}: ends at {subtask['until']}")
@@ -176,11 +177,27 @@ def _waits(subject: str, subtask: Answer, units: Sequence[str] = ("dump", "load"
 def _ddl(subject: str, subtask: Answer) -> list[str]:
     """The statement that everything behind it waits for."""
     sync = subtask.get("sync") or {}
-    if subtask["stage"] != "Running" or not sync.get("blockingDDLs"):
+    if subtask["stage"] != "Running" or not sync.get("blockingDDLs") or sync.get("unresolvedGroups"):
         return []
     seconds = sync.get("blockingDDLSeconds")
     age = "" if seconds is None else f" for {seconds} s"
     return [f"{subject}: runs DDL at the target{age}: {_shortened(str(each))}" for each in sync["blockingDDLs"]]
+
+
+def _groups(subject: str, subtask: Answer) -> list[str]:
+    """Which shards wait for which others, and since when."""
+    if subtask["stage"] != "Running":
+        return []
+    lines = []
+    for group in (subtask.get("sync") or {}).get("unresolvedGroups") or []:
+        who = ", ".join([*group["unsynced"], *group.get("othersUnsynced", [])])
+        who = who or ("its second pass" if group.get("executed") else "sources that have not run yet")
+        what = _shortened("; ".join(group["DDLs"])) or "a structure that the target does not have yet"
+        lines.append(
+            f"{subject}: shards of {group['target']} wait since {group.get('since', '?')} for {who}: {what};"
+            f" their rows from {group['firstLocation']} on come then"
+        )
+    return lines
 
 
 def _shortened(statement: str) -> str:

@@ -31,8 +31,37 @@ KINDS: tuple[ErrorKind, ...] = (
         "source {source} is not in the file of task {task} any more, and rows of its shards wait there for a DDL:"
         " {places}",
         "put the source back into the file and start the task on it: its rows come when all shards have altered; or"
-        " give its rows up with `dmctl shard-ddl-lock unlock <lock-id> --source {source} --force-remove`, and `dmctl"
-        " resume-task`",
+        " give its rows up with `dmctl shard-ddl-lock unlock '{lock}' --source {source}"
+        " --force-remove`, and `dmctl resume-task`",
+    ),
+    ErrorKind(
+        "shard-structures-differ",
+        36947,
+        "sync-unit",
+        "internal",
+        "high",
+        "table {table} of source {source} can't be merged into {target}: it is not like {other}, another shard:"
+        " {difference}",
+        "give all shards one structure before the task begins (`ALTER TABLE` at the source, then `start-task` with"
+        " `--remove-meta`); or leave this table out by `block-allow-list` or another route",
+    ),
+    ErrorKind(
+        "shard-lock-not-found",
+        38019,
+        "dm-master",
+        "internal",
+        "high",
+        "lock with ID {lock} not found",
+        "`dmctl shard-ddl-lock list` shows all",
+    ),
+    ErrorKind(
+        "shard-lock-resolving",
+        38020,
+        "dm-master",
+        "internal",
+        "high",
+        "lock {lock} is resolving: its DDL is being executed, so it can't be skipped",
+        "wait until it is executed; `--action exec` leaves it as it is",
     ),
     ErrorKind(
         "shard-start-time",

@@ -16,6 +16,8 @@ S3  A DDL is executed when each source has joined and each shard has arrived at 
     ended.
 S4  That a shard has passed a DDL commits with the L behind its event.
 S5  A shard that can't pass is held (`shard_holds.py`).
+S6  A shard joins with the structure that the others have at `executed`. A table that is created with another one is
+    early: it is held at its CREATE TABLE, and counts as arrived at the next DDL, whatever that is.
 
 Lock order: turn, control row, latch.
 """
@@ -23,8 +25,9 @@ Lock order: turn, control row, latch.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 
 from dm.downstream.connection import TargetConnection
@@ -34,6 +37,11 @@ from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
+from dm.schema.alike import alike, differences
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import TableSchema
+
+Structure = TableSchema | None  # None: not known
 
 
 class Standing(Enum):
@@ -70,6 +78,8 @@ class Member:
     table: TableName
     passed: int
     ready: int
+    early: bool = False  # others have to execute what it waits for
+    waived: int = 0  # up to which DDL nobody waits for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +94,15 @@ class Group:
         """What a shard that has arrived at this DDL may do."""
         if self.executed >= number:
             return Standing.EXECUTED
-        missing = [each for each in self.members if each.ready < number]
+        missing = self.missing(number)
         if self.joined and not missing:
             return Standing.COMPLETE
         own = any(each.source_id == source_id and each.table != table for each in missing)
         return Standing.OWN_MISSING if own else Standing.OTHERS_MISSING
+
+    def missing(self, number: int) -> list[Member]:
+        """The shards that a DDL waits for."""
+        return [each for each in self.members if max(each.ready, each.waived) < number]
 
 
 class ShardGroups:
@@ -106,27 +120,39 @@ class ShardGroups:
             )
             connection.commit()
 
-    def join(self, connection: TargetConnection, shards: Iterable[Shard]) -> None:
-        """Say once which shards the source has."""
+    def join(
+        self, connection: TargetConnection, shards: Iterable[Shard], structures: Callable[[TableName], Structure]
+    ) -> None:
+        """Say once which shards the source has; raises DMError where one is not like those of the others."""
         found = connection.query(
             f"SELECT joined FROM {self._tables.source.sql} WHERE id = %s FOR UPDATE", (self.key.source_id,)
         )
         if found and found[0][0]:
             return
         for shard in sorted(shards, key=lambda each: (each.target, each.table)):
-            self._enter(connection, shard, self._latched(connection, shard.target))
+            executed, schema = self.latched(connection, shard.target), structures(shard.table)
+            if not self._fits(connection, shard, schema):
+                raise self._unlike(connection, shard, schema)
+            self._enter(connection, shard, executed)
         connection.execute(
             f"INSERT INTO {self._tables.source.sql} (id, joined) VALUES (%s, 1) ON DUPLICATE KEY UPDATE joined = 1",
             (self.key.source_id,),
         )
 
-    def enter(self, connection: TargetConnection, shard: Shard) -> None:
-        """A new table becomes a shard, with the structure that the target has now."""
-        self._enter(connection, shard, self._latched(connection, shard.target))
+    def created(self, connection: TargetConnection, shard: Shard, schema: Structure) -> bool:
+        """A new table becomes a shard; False where it is early: its structure is not the one the others have now."""
+        executed = self.latched(connection, shard.target)
+        fits = self._fits(connection, shard, schema)
+        connection.execute(
+            f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, t_schema, t_table, passed, ready, early)"
+            " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+            (self.key.source_id, *shard.table, *shard.target, executed, executed + (not fits), not fits),
+        )
+        return fits
 
     def leave(self, connection: TargetConnection, shard: Shard) -> None:
         """A shard is no more; the others may be complete without it."""
-        self._latched(connection, shard.target)
+        self.latched(connection, shard.target)
         connection.execute(
             f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
             (self.key.source_id, *shard.table),
@@ -136,32 +162,46 @@ class ShardGroups:
     def arrive(self, connection: TargetConnection, ddl: GroupDdl) -> Standing:
         """The shard is at its next DDL; raises DMError where that is not the one the others have there."""
         shard = ddl.shard
-        executed = self._latched(connection, shard.target)
+        executed = self.latched(connection, shard.target)
         self._enter(connection, shard, executed)
         number = self._number(connection, shard)
-        self._agree(connection, ddl, number)
+        own = self._agree(connection, ddl, number)
         connection.execute(
-            f"UPDATE {self._tables.table.sql} SET ready = %s WHERE id = %s AND s_schema = %s AND s_table = %s",
-            (number, self.key.source_id, *shard.table),
+            f"UPDATE {self._tables.table.sql} SET ready = %s, early = %s"
+            " WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (number, not own, self.key.source_id, *shard.table),
         )
+        if executed < number and not own:
+            return Standing.OTHERS_MISSING
         return self.group(connection, shard.target, executed).standing(self.key.source_id, shard.table, number)
 
     def look(self, connection: TargetConnection, shard: Shard) -> Standing:
         """The same again for a shard that has arrived; needs no transaction."""
-        group = self.group(connection, shard.target)
-        return group.standing(self.key.source_id, shard.table, self._number(connection, shard))
+        group, number = self.group(connection, shard.target), self._number(connection, shard)
+        own = (each for each in group.members if (each.source_id, each.table) == (self.key.source_id, shard.table))
+        if group.executed < number and any(each.early for each in own):
+            return Standing.OTHERS_MISSING  # it has no statement of its own to execute
+        return group.standing(self.key.source_id, shard.table, number)
 
     def passed(self, connection: TargetConnection, shard: Shard) -> None:
         """The shard's rows are behind one more DDL; in the transaction that stores L behind it."""
-        self._latched(connection, shard.target)
+        self.latched(connection, shard.target)
         connection.execute(
-            f"UPDATE {self._tables.table.sql} SET passed = passed + 1, ready = GREATEST(ready, passed)"
+            f"UPDATE {self._tables.table.sql} SET passed = passed + 1, ready = GREATEST(ready, passed), early = 0"
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
             (self.key.source_id, *shard.table),
         )
         self._forget_passed(connection, shard.target)
 
     # -- The execution, by the holder of the turn
+
+    def skipped(self, connection: TargetConnection, shard: Shard) -> bool:
+        """Whether a person has said that nobody is to execute the shard's next DDL; needs no transaction."""
+        rows = connection.query(
+            f"SELECT skipped FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*shard.target, self._number(connection, shard)),
+        )
+        return bool(rows and rows[0][0])
 
     def announced(self, connection: TargetConnection, shard: Shard, end: Position) -> Intent | None:
         """What somebody announced of the shard's next DDL; needs no transaction."""
@@ -201,16 +241,16 @@ class ShardGroups:
             (*shard.target, number),
         )
 
-    def executed(self, connection: TargetConnection, shard: Shard) -> None:
-        """Store that all of the shard's next DDL is done."""
+    def executed(self, connection: TargetConnection, shard: Shard, schema: Structure) -> None:
+        """Store that all of the shard's next DDL is done, and what the shard is like behind it."""
         number = self._unexecuted(connection, shard)
         connection.execute(
             f"UPDATE {self._tables.ddl.sql} SET state = 'done' WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*shard.target, number),
         )
         connection.execute(
-            f"UPDATE {self._tables.group.sql} SET executed = %s WHERE t_schema = %s AND t_table = %s",
-            (number, *shard.target),
+            f"UPDATE {self._tables.group.sql} SET executed = %s, structure = %s WHERE t_schema = %s AND t_table = %s",
+            (number, None if schema is None else schema_to_json(schema), *shard.target),
         )
 
     # -- Reading
@@ -223,11 +263,16 @@ class ShardGroups:
             )
             executed = int(found[0][0]) if found else 0
         rows = connection.query(
-            f"SELECT id, s_schema, s_table, passed, ready FROM {self._tables.table.sql}"
+            f"SELECT id, s_schema, s_table, passed, ready, early, waived FROM {self._tables.table.sql}"
             " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
             tuple(target),
         )
-        members = [Member(str(row[0]), TableName(str(row[1]), str(row[2])), int(row[3]), int(row[4])) for row in rows]
+        members = [
+            Member(
+                str(row[0]), TableName(str(row[1]), str(row[2])), int(row[3]), int(row[4]), bool(row[5]), int(row[6])
+            )
+            for row in rows
+        ]
         late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
         return Group(executed, tuple(members), int(late[0][0]) == 0)
 
@@ -240,17 +285,23 @@ class ShardGroups:
         )
         return [Shard(TableName(str(row[0]), str(row[1])), TableName(str(row[2]), str(row[3]))) for row in rows]
 
-    def waits_for(self, connection: TargetConnection, shard: Shard) -> tuple[tuple[str, ...], Group]:
-        """The statements that a shard has arrived at, and its group; for people."""
+    def waits_for(self, connection: TargetConnection, shard: Shard) -> tuple[tuple[str, ...], datetime, Group]:
+        """The statements that a shard has arrived at, since when it is there, and its group; for people."""
         number = self._number(connection, shard)
         rows = connection.query(
             f"SELECT statements FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*shard.target, number),
         )
-        group = self.group(connection, shard.target)
-        return tuple(json.loads(str(rows[0][0]))) if rows else (), group
+        since = connection.query(
+            f"SELECT UNIX_TIMESTAMP(since) FROM {self._tables.table.sql}"
+            " WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (self.key.source_id, *shard.table),
+        )
+        statements = tuple(json.loads(str(rows[0][0]))) if rows else ()
+        moment = datetime.fromtimestamp(float(str(since[0][0])), UTC)
+        return statements, moment, self.group(connection, shard.target)
 
-    def _latched(self, connection: TargetConnection, target: TableName) -> int:
+    def latched(self, connection: TargetConnection, target: TableName) -> int:
         """Lock the group; gives how many DDLs were executed."""
         found = connection.query(
             f"SELECT executed FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
@@ -265,6 +316,38 @@ class ShardGroups:
             (self.key.source_id, *shard.table, *shard.target, executed, executed),
         )
 
+    def _fits(self, connection: TargetConnection, shard: Shard, schema: Structure) -> bool:
+        """Whether a shard is like the others; the first one says what they are like. What is not known fits."""
+        if schema is None:
+            return True
+        known = self._structure(connection, shard.target)
+        if known is not None:
+            return alike(known, schema)
+        connection.execute(
+            f"UPDATE {self._tables.group.sql} SET structure = %s WHERE t_schema = %s AND t_table = %s",
+            (schema_to_json(schema), *shard.target),
+        )
+        return True
+
+    def _structure(self, connection: TargetConnection, target: TableName) -> Structure:
+        found = connection.query(
+            f"SELECT structure FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s", tuple(target)
+        )
+        return schema_from_json(str(found[0][0])) if found and found[0][0] else None
+
+    def _unlike(self, connection: TargetConnection, shard: Shard, schema: Structure) -> DMError:
+        known = self._structure(connection, shard.target)
+        assert known is not None
+        assert schema is not None
+        return DMError(
+            "shard-structures-differ",
+            source=self.key.source_id,
+            table=shard.table,
+            target=shard.target,
+            other=known.name,
+            difference="; ".join(differences(schema, known)),
+        )
+
     def _number(self, connection: TargetConnection, shard: Shard) -> int:
         found = connection.query(
             f"SELECT passed FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
@@ -275,32 +358,44 @@ class ShardGroups:
     def _unexecuted(self, connection: TargetConnection, shard: Shard) -> int:
         """The shard's next number, which nobody has executed: the turn is ours."""
         number = self._number(connection, shard)
-        if self._latched(connection, shard.target) != number - 1:
+        if self.latched(connection, shard.target) != number - 1:
             raise DMError("shard-ddl-out-of-turn", target=shard.target, number=number)
         return number
 
-    def _agree(self, connection: TargetConnection, ddl: GroupDdl, number: int) -> None:
+    def _agree(self, connection: TargetConnection, ddl: GroupDdl, number: int) -> bool:
+        """Whether the shard comes with the statements of the others; raises DMError where a person has to decide."""
         table, target = self._tables.ddl.sql, ddl.shard.target
         rows = connection.query(
             f"SELECT form, statements, owner FROM {table} WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*target, number),
         )
         owner = f"{self.key.source_id} {ddl.shard.table}"
-        if rows and str(rows[0][0]) != ddl.form:
-            raise DMError(
-                "shard-ddl-conflict",
-                target=target,
-                owner=rows[0][2],
-                first="; ".join(json.loads(str(rows[0][1]))),
-                other=owner,
-                second="; ".join(ddl.statements),
-            )
         if not rows:
             connection.execute(
                 f"INSERT INTO {table} (t_schema, t_table, number, form, statements, owner, statement, structure_before,"
                 " structure_after) VALUES (%s, %s, %s, %s, %s, %s, '', '[]', '[]')",
                 (*target, number, ddl.form, json.dumps(list[str](ddl.statements)), owner),
             )
+            return True
+        if str(rows[0][0]) == ddl.form:
+            return True
+        if self._waived(connection, ddl.shard) >= number:
+            return False
+        raise DMError(
+            "shard-ddl-conflict",
+            target=target,
+            owner=rows[0][2],
+            first="; ".join(json.loads(str(rows[0][1]))),
+            other=owner,
+            second="; ".join(ddl.statements),
+        )
+
+    def _waived(self, connection: TargetConnection, shard: Shard) -> int:
+        found = connection.query(
+            f"SELECT waived FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (self.key.source_id, *shard.table),
+        )
+        return int(found[0][0])
 
     def _forget_passed(self, connection: TargetConnection, target: TableName) -> None:
         members = self.group(connection, target).members

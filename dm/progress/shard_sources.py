@@ -15,7 +15,7 @@ from dm.position import Position
 from dm.progress.checkpoint import read_checkpoint
 from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import read_held
-from dm.progress.shard_tables import ShardTables
+from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
 
 
@@ -33,7 +33,8 @@ def expect_sources(connection: TargetConnection, key: SubtaskKey, sources: Seque
             waiting = waiting_tables(connection, left)
             if waiting:
                 places = ", ".join(f"{name.sql} from {place}" for name, place in waiting)
-                raise DMError("shard-source-left", task=key.task, source=source, places=places)
+                lock = lock_id(key.task, _target_of(connection, left, waiting[0][0]))
+                raise DMError("shard-source-left", task=key.task, source=source, places=places, lock=lock)
             forget_source(connection, left)
 
 
@@ -46,6 +47,10 @@ def waiting_tables(connection: TargetConnection, key: SubtaskKey) -> list[tuple[
             begins = point.point or second.position
             found[table] = second.position if second.position.covers(begins) else begins
     return sorted(found.items())
+
+
+def _target_of(connection: TargetConnection, key: SubtaskKey, table: TableName) -> TableName:
+    return next(shard.target for shard in ShardGroups(key).shards(connection) if shard.table == table)
 
 
 def remove_source(connection: TargetConnection, key: SubtaskKey) -> None:

@@ -1,8 +1,10 @@
 """The progress tables of shard merge: names and definitions. They exist only where a task file has a `shard-mode`.
 
 shard_source   which sources the task has, and whether each has said which shards it has
-shard_group    one row per target table: how many DDLs were executed; the latch of everything about the table
-shard_table    one row per shard: how many DDLs its rows are behind, and the one that it has arrived at
+shard_group    one row per target table: how many DDLs were executed, and what the shards are like behind them; the
+               latch of everything about the table
+shard_table    one row per shard: how many DDLs its rows are behind, the one that it has arrived at, and the last one
+               that nobody waits for it at
 shard_ddl      one row per DDL that not all shards have passed, with the intent of the piece under way
 shard_held     shards whose rows wait, and the places in the binlog where they begin
 """
@@ -25,6 +27,7 @@ _GROUP = """CREATE TABLE IF NOT EXISTS {table} (
     t_schema VARCHAR(128) NOT NULL,
     t_table VARCHAR(128) NOT NULL,
     executed INT UNSIGNED NOT NULL DEFAULT 0,
+    structure LONGTEXT NULL,
     PRIMARY KEY (t_schema, t_table)
 ) ENGINE=InnoDB {charset}"""
 
@@ -36,6 +39,8 @@ _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
     t_table VARCHAR(128) NOT NULL,
     passed INT UNSIGNED NOT NULL DEFAULT 0,
     ready INT UNSIGNED NOT NULL DEFAULT 0,
+    early BOOLEAN NOT NULL DEFAULT 0,
+    waived INT UNSIGNED NOT NULL DEFAULT 0,
     since TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
     PRIMARY KEY (id, s_schema, s_table),
     KEY by_target (t_schema, t_table)
@@ -49,6 +54,7 @@ _DDL = """CREATE TABLE IF NOT EXISTS {table} (
     statements LONGTEXT NOT NULL,
     owner VARCHAR(255) NOT NULL,
     state VARCHAR(16) NOT NULL DEFAULT 'open',
+    skipped BOOLEAN NOT NULL DEFAULT 0,
     piece INT UNSIGNED NOT NULL DEFAULT 0,
     statement LONGTEXT NOT NULL,
     connection_id BIGINT UNSIGNED NOT NULL DEFAULT 0,
@@ -101,3 +107,8 @@ def create_shard_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=CHARSET))
     connection.commit()
+
+
+def lock_id(task: str, target: TableName) -> str:
+    """What DM calls the agreement on a target table's next DDL."""
+    return f"{task}-{target.sql}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 
 import structlog
 
@@ -22,7 +23,7 @@ from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
 from dm.progress.shard_groups import Group, Shard, ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second
 from dm.progress.shard_sources import expect_sources
-from dm.progress.shard_tables import create_shard_tables
+from dm.progress.shard_tables import create_shard_tables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.owned_tables import OwnedTables
@@ -39,26 +40,36 @@ from dm.unit import JSON
 class Unresolved:
     """A group that a held table waits for."""
 
+    source_id: str
     table: TableName
     target: TableName
     statements: tuple[str, ...]
+    since: datetime
     place: Position
     group: Group
 
     def to_json(self) -> dict[str, JSON]:
-        """As DM shows it; the shards of all sources."""
-        number = next((each.ready for each in self.group.members if each.table == self.table), 0)
-        there, missing = list[JSON](), list[JSON]()
-        for each in self.group.members:
-            (there if each.ready >= number else missing).append(f"{each.source_id} {each.table.sql}")
+        """As DM shows it, with what the other sources lack beside."""
+        members = self.group.members
+        number = next((each.ready for each in members if (each.source_id, each.table) == self._own), 0)
+        missing = self.group.missing(number)
+        own = [each for each in members if each.source_id == self.source_id]
+        executed = self.group.executed >= number
         return {
             "target": self.target.sql,
             "DDLs": list[JSON](self.statements),
             "firstLocation": str(self.place),
-            "synced": there,
-            "unsynced": missing,
+            "synced": [each.table.sql for each in own if each not in missing],
+            "unsynced": [each.table.sql for each in own if each in missing],
+            "othersUnsynced": [f"{each.source_id} {each.table.sql}" for each in missing if each not in own],
             "sourcesMissing": not self.group.joined,
+            "since": self.since.isoformat(sep=" ", timespec="seconds"),
+            "executed": executed,
         }
+
+    @property
+    def _own(self) -> tuple[str, TableName]:
+        return self.source_id, self.table
 
 
 class ShardRun:
@@ -116,7 +127,7 @@ class ShardRun:
         shards = [Shard(table, self.rules.route(table)) for table in tables if self.rules.wanted(table)]
         self._groups.ensure(control, (shard.target for shard in shards))
         with claimed(control, state.claims[CONTROL]):
-            self._groups.join(control, shards)
+            self._groups.join(control, shards, state.tracker.get)
         faults.hit("shard.joined")
 
     def reading(self) -> ShardReading:
@@ -137,16 +148,19 @@ class ShardRun:
     def waiting(self) -> dict[str, JSON]:
         """DM's fields of the status: which groups wait, for which statements of which tables."""
         groups = self._unresolved
-        statements = [text for group in groups for text in group.statements]
-        return {"unresolvedGroups": [group.to_json() for group in groups], "blockingDDLs": list[JSON](statements)}
+        return {
+            "unresolvedGroups": [group.to_json() for group in groups],
+            "blockingDDLs": [text for group in groups for text in group.statements],
+            "unresolvedDDLLockID": lock_id(self._own.task, groups[0].target) if groups else "",
+        }
 
     def _read_waiting(self, connection: TargetConnection) -> None:
         found = dict[TableName, Unresolved]()
         for table, held in sorted(self.held.items()):
             target = self.rules.route(table)
             if target not in found:
-                statements, group = self._groups.waits_for(connection, Shard(table, target))
-                found[target] = Unresolved(table, target, statements, held.place, group)
+                statements, since, group = self._groups.waits_for(connection, Shard(table, target))
+                found[target] = Unresolved(self._own.source_id, table, target, statements, since, held.place, group)
         self._unresolved = tuple(found.values())
 
     # -- Around the run

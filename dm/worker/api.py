@@ -25,6 +25,7 @@ from dm.diff.options import DiffOptions
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.syncer.stream.operators import Verb
+from dm.task.shard_locks import Decision
 from dm.task.tracked_structure import StructureRequest
 from dm.unit import JSON
 from dm.worker.metrics import CONTENT_TYPE, Metrics
@@ -100,6 +101,22 @@ class TableStructure(_Body):
     text: str = ""
 
 
+class Unlock(_Body):
+    """A lock of shards, and what a person says about it."""
+
+    lock: str
+    sources: list[str] = []
+    action: Literal["exec", "skip"] = "exec"
+    database: str = ""
+    table: str = ""
+    force_remove: bool = False
+
+    def decision(self) -> Decision:
+        """As the task takes it."""
+        table = TableName(self.database, self.table) if self.table else None
+        return Decision(self.lock, tuple(self.sources), table, self.action == "skip", self.force_remove)
+
+
 class Encrypt(_Body):
     """A password to encrypt."""
 
@@ -157,6 +174,7 @@ def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], 
     _tasks(app, operations)
     _config(app, operations)
     _diffs(app, operations)
+    _locks(app, operations)
     _metrics(app, metrics)
     return app
 
@@ -226,6 +244,16 @@ def _diffs(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/diffs/{number}/stop", response_model=None)
     def stop(number: int) -> Answer:
         return operations.diffs.stop(number)
+
+
+def _locks(app: FastAPI, operations: Operations) -> None:
+    @app.get("/api/v1/shard-ddl-locks", response_model=None)
+    def show(task: str = "") -> Answer:
+        return operations.shards.show(task)
+
+    @app.post("/api/v1/shard-ddl-locks/unlock", response_model=None)
+    def unlock(body: Unlock) -> Answer:
+        return operations.shards.unlock(body.decision())
 
 
 def _config(app: FastAPI, operations: Operations) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Final, Protocol, TypeVar, cast
 
@@ -25,6 +25,7 @@ from dm.relaylog.hold import Hold, forget_others
 from dm.syncer.stream.until import Until
 from dm.task.final_place import FinalPlace
 from dm.task.precheck.result import CheckResult, of_no_task, summary
+from dm.task.shard_locks import ShardLocks
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.until import AskedEnd, is_time
@@ -38,6 +39,7 @@ from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
+from dm.worker.shard_verbs import ShardVerbs
 from dm.worker.source_verbs import SourceVerbs
 from dm.worker.status import all_tasks, task_status
 from dm.worker.supervisor import Source, Supervisor, Task
@@ -82,6 +84,7 @@ class Servers:
     final_place: Callable[[SubtaskConfig], FinalPlace]  # where a subtask that was stopped is
     progress: ProgressAtTarget
     demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
+    locks: ShardLocks = field(default_factory=ShardLocks)
 
 
 class Operations:
@@ -97,6 +100,7 @@ class Operations:
         self.relays = RelayVerbs(loop, supervisor, servers.demand_readable)
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
         self.config = ConfigVerbs(loop, supervisor)
+        self.shards = ShardVerbs(loop, supervisor, servers.locks)
         self.diffs = Diffs(loop, supervisor.home.log_of)
 
     def take_up(self) -> None:

@@ -65,7 +65,9 @@ def subtask_status(job: Job, request: int | None) -> dict[str, JSON]:
     }
     if subtask.unit in _KEY_OF_UNIT and job.status:
         numbers = _INT64 | _INT64_OF_LOAD if subtask.unit == "Load" else _INT64
+        status["unresolvedDDLLockID"] = job.status.get("unresolvedDDLLockID", "")
         said = {**job.words.now(current=job.current(request)), **job.copy.report(subtask.unit, job.status)}
+        said.pop("unresolvedDDLLockID", None)  # DM has it one level up
         status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
     if job.until is not None:
         status["until"] = str(job.until)

@@ -7,7 +7,8 @@ checkpoint lags behind.
 
 A process may crash at any step. It may also be frozen before a step that changes shared tables, and take it at any time
 later. The session of a DDL may outlive its process and execute the statement, or not. The second source may start at
-any time. `explore` walks all states and returns the first violation:
+any time. A shard may be created late, with a structure that the target has or has not yet. `explore` walks all states
+and returns the first violation:
 
 - a row is applied to a target that has not just the DDLs that the row is behind;
 - a row that no run can have applied is there already, or one is applied twice where the lanes' order is exact;
@@ -38,13 +39,14 @@ from tests.testbed.shard_model_state import (
     Source,
     State,
     Target,
+    begins_behind,
     history,
 )
 
 Safeguard = Literal[
     "all sources have joined", "numbers", "passed with L", "L before ready", "hold with L", "places",
     "main has caught up", "main waits for the pass", "return with the end of the pass", "emptied lane rows",
-    "settle", "turn", "claim on latch writes",
+    "settle", "turn", "claim on latch writes", "early", "early is ready",
 ]  # fmt: skip
 
 # What shows the lack of each: histories of both sources, and whether the lanes keep the source's order.
@@ -63,6 +65,8 @@ SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
     ("settle", ("A B", "C", False)),
     ("turn", ("A B", "C", False)),
     ("claim on latch writes", ("A a B", "C", True)),
+    ("early", ("A b:1 b", "C", False)),
+    ("early is ready", ("A B", "c:1 c", False)),
 )
 
 
@@ -79,7 +83,7 @@ class _Wrong(Exception):
 
 
 _T = TypeVar("_T")
-_SHARED: Final[tuple[Phase, ...]] = ("passed", "to hold", "to begin", "to return")
+_SHARED: Final[tuple[Phase, ...]] = ("passed", "to create", "to hold", "to begin", "to return")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +103,8 @@ class ShardModel:
 
     def explore(self, limit: int = 1_000_000) -> tuple[int, Violation | None]:
         """Walk all reachable states; gives their number and the first violation."""
-        target = Target("", 0, None, (Member(),) * len(SHARDS), (Source(), Source()))
+        there = (None if begins_behind(self.histories, table) >= 0 else Member() for table in SHARDS)
+        target = Target("", 0, None, tuple(there), (Source(), Source()))
         start = State(target, (None, None), None, self.crashes)
         seen = {start}
         todo = [start]
@@ -123,14 +128,18 @@ class ShardModel:
     def _finished(self, target: Target) -> bool:
         ends = target.structure == "".join(PIECES[: target.executed]) and target.intent is None
         for source, events in zip(target.sources, self.histories, strict=True):
-            rows = sum(1 << number for number, event in enumerate(events) if not event.ddl)
+            rows = sum(1 << at for at, event in enumerate(events) if not event.ddl and event.made < 0)
             ends = ends and source.rows == rows and source.at == len(events)
             ends = ends and not source.held and source.second is None
-        numbers = {
-            table: sum(event == Event(table, ddl=True) for events in self.histories for event in events)
-            for table in SHARDS
-        }
-        return ends and all(target.members[table].passed == number for table, number in numbers.items())
+        return ends and all(
+            _member(target, table).passed == sum(map(self._number, (table, table), (0, 1))) for table in SHARDS
+        )
+
+    def _number(self, table: int, source: int, until: int | None = None) -> int:
+        """How many DDLs a table is behind, by the events of a source; those before a place."""
+        events = self.histories[source]
+        begins = max((event.made for event in events if event.table == table), default=-1)
+        return max(begins, 0) + sum(event == Event(table, ddl=True) for event in events[:until])
 
     # -- What may happen
 
@@ -181,8 +190,11 @@ class ShardModel:
     def _run_steps(self, state: State, source: int, run: Run) -> Iterator[tuple[Target, Run | None]]:
         target = state.target
         stored, events = target.sources[source], self.histories[source]
-        if run.phase in ("passed", "to hold", "to begin", "to return"):
+        if run.phase in _SHARED:
             yield from self._shared_steps(state, source, run)
+            return
+        if run.phase == "created":
+            yield _with(target, source, self._at(stored, run, run.at + 1)), run._replace(at=run.at + 1, phase="")
             return
         if run.phase in ("turn", "announced"):
             yield from self._turn_steps(target, events[run.at].table, run)
@@ -210,6 +222,8 @@ class ShardModel:
         event = events[run.at]
         if not self._owns(stored, run, event.table):
             yield target, run._replace(at=run.at + 1)
+        elif event.made >= 0:
+            yield _with(target, source, self._at(stored, run, run.at)), run._replace(phase="to create")
         elif event.ddl:
             yield from self._at_ddl(target, source, run, event.table)
         else:
@@ -232,7 +246,7 @@ class ShardModel:
         if ordered and position <= run.done:
             return target  # exactly that is done
         if table != UNRELATED:
-            number = sum(event == Event(table, ddl=True) for event in self.histories[source][: run.at])
+            number = self._number(table, source, run.at)
             if target.structure != "".join(PIECES[:number]):
                 raise _Wrong(f"a row behind {number} DDLs meets structure {target.structure!r}")
         if stored.rows & bit and (ordered or position > run.done):
@@ -247,7 +261,7 @@ class ShardModel:
 
     def _at_ddl(self, target: Target, source: int, run: Run, table: int) -> Iterator[tuple[Target, Run]]:
         """The barrier, and L before the event; then the table has passed it, or has arrived at it."""
-        stored, member = target.sources[source], target.members[table]
+        stored, member = target.sources[source], _member(target, table)
         number = member.passed + 1
         behind = self._at(stored, run, run.at)
         if target.executed >= number:
@@ -261,7 +275,7 @@ class ShardModel:
     def _arrived(self, state: State, source: int, run: Run) -> Iterator[tuple[Target, Run]]:
         target = state.target
         table = self.histories[source][run.at].table
-        number = target.members[table].passed + 1
+        number = _member(target, table).passed + 1
         if target.executed >= number:
             yield target, run._replace(phase="passed")
         elif self._complete(target, number):
@@ -283,19 +297,21 @@ class ShardModel:
         joined = [source.joined for source in target.sources]
         if not all(joined) and self.without != "all sources have joined":
             return False
-        members = [member for table, member in enumerate(target.members) if joined[0 if table < 2 else 1]]
+        members = [member for table, member in enumerate(target.members) if member and joined[0 if table < 2 else 1]]
         if self.without == "numbers":
             return all(member.ready > member.passed for member in members)
         return all(member.ready >= number for member in members)
 
     def _may_go_on(self, target: Target, table: int) -> bool:
-        number = target.members[table].passed + 1
-        return target.executed >= number or self._complete(target, number)
+        number = _member(target, table).passed + 1
+        if target.executed >= number:
+            return True
+        return self._complete(target, number) and not _member(target, table).early
 
     # -- The execution
 
     def _turn_steps(self, target: Target, table: int, run: Run) -> Iterator[tuple[Target, Run]]:
-        number = target.members[table].passed + 1
+        number = _member(target, table).passed + 1
         if run.phase == "announced":
             yield self._altered(target, PIECES[number - 1][run.piece]), run._replace(phase="turn", piece=run.piece + 1)
             return
@@ -329,7 +345,7 @@ class ShardModel:
         if not whole.startswith(structure):
             raise _Wrong(f"the structure becomes {structure!r}")
         number = 1 if len(structure) <= len(PIECES[0]) else 2
-        if any(member.ready < number for member in target.members):
+        if any(member is not None and member.ready < number for member in target.members):
             raise _Wrong(f"DDL {number} is executed while not all have arrived")
         return target._replace(structure=structure)
 
@@ -343,6 +359,8 @@ class ShardModel:
             return
         if run.phase == "passed":
             yield from self._pass_by(target, source, run)
+        elif run.phase == "to create":
+            yield self._create(target, source, run)
         elif run.phase == "to hold":
             yield from self._hold(target, source, run)
         elif run.phase == "to begin":
@@ -354,7 +372,7 @@ class ShardModel:
 
     def _pass_by(self, target: Target, source: int, run: Run) -> Iterator[tuple[Target, Run | None]]:
         table = self.histories[source][run.at].table
-        member = target.members[table]
+        member = _member(target, table)
         passed = target._replace(members=_put(target.members, table, member._replace(passed=member.passed + 1)))
         behind = self._at(target.sources[source], run, run.at + 1)
         following = run._replace(at=run.at + 1, phase="")
@@ -362,6 +380,17 @@ class ShardModel:
             yield passed, following  # the checkpoint follows some time
         else:
             yield _with(passed, source, behind), following
+
+    def _create(self, target: Target, source: int, run: Run) -> tuple[Target, Run]:
+        """A shard joins with the structure of the others, or is early."""
+        event = self.histories[source][run.at]
+        executed = target.executed
+        if event.made == executed or self.without == "early":
+            member, phase = Member(executed, executed), "created"
+        else:
+            ready = executed + (self.without != "early is ready")
+            member, phase = Member(executed, ready, early=True), "to hold"
+        return target._replace(members=_put(target.members, event.table, member)), run._replace(phase=phase)
 
     def _hold(self, target: Target, source: int, run: Run) -> Iterator[tuple[Target, Run | None]]:
         table = self.histories[source][run.at].table
@@ -405,6 +434,11 @@ class ShardModel:
         if not run.second:
             return stored._replace(at=place)
         return stored if stored.second is None else stored._replace(second=stored.second._replace(at=place))
+
+
+def _member(target: Target, table: int) -> Member:
+    member = target.members[table]
+    return Member() if member is None else member
 
 
 def _with(target: Target, source: int, stored: Source) -> Target:

@@ -12,18 +12,31 @@ PIECES: Final = ("pq", "r")
 
 
 class Event(NamedTuple):
-    """A row of a table, or a DDL of it."""
+    """A row of a table, a DDL of it, or its CREATE TABLE."""
 
     table: int
     ddl: bool = False
+    made: int = -1  # of a CREATE TABLE: how many DDLs its structure is behind
 
 
 History = tuple[Event, ...]
 
 
 def history(text: str) -> History:
-    """Events from words: `a` is a row of shard a, `A` a DDL of it; `u` is a row of an unrelated table."""
-    return tuple(Event("abcu".index(word.lower()), word.isupper()) for word in text.split())
+    """Events from words: `a` is a row of shard a, `A` a DDL of it; `u` is a row of an unrelated table.
+
+    `b:1` creates b with the structure behind one DDL; without such a word a table is there from the start.
+    """
+    found = []
+    for word in text.split():
+        name, _, made = word.partition(":")
+        found.append(Event("abcu".index(name.lower()), name.isupper(), int(made) if made else -1))
+    return tuple(found)
+
+
+def begins_behind(histories: tuple[History, ...], table: int) -> int:
+    """How many DDLs a table's first structure is behind; -1 for one that is there from the start."""
+    return max((event.made for events in histories for event in events if event.table == table), default=-1)
 
 
 class Member(NamedTuple):
@@ -31,6 +44,7 @@ class Member(NamedTuple):
 
     passed: int = 0
     ready: int = 0
+    early: bool = False  # others have to execute what its structure is behind
 
 
 class Pass(NamedTuple):
@@ -66,12 +80,14 @@ class Target(NamedTuple):
     structure: str
     executed: int  # DDLs
     intent: Intent | None
-    members: tuple[Member, ...]
+    members: tuple[Member | None, ...]  # None: not created yet
     sources: tuple[Source, ...]
     late: tuple[int, str] | None = None  # the source and the piece of a session whose process is gone
 
 
-Phase = Literal["", "passed", "arrived", "to hold", "turn", "announced", "to begin", "to return"]
+Phase = Literal[
+    "", "passed", "arrived", "to create", "created", "to hold", "turn", "announced", "to begin", "to return"
+]
 
 
 class Run(NamedTuple):

@@ -30,6 +30,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.config.syncer import SyncerConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.relaylog.hold import Hold
 from dm.syncer.sharded import sync_unit
 from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
@@ -103,11 +104,13 @@ class RunningSync:
         relay_directory: Path | None,
         work_directory: Path | None = None,
         until: Until | None = None,
+        hold: Hold | None = None,
     ) -> None:
         unit = sync_unit(
             subtask,
             relay_directory=relay_directory,
             work_directory=work_directory or work_directory_of(subtask),
+            hold=hold,
             until=until,
         )
         self.unit = cast("SyncUnit", unit)  # a unit that merges shards is asked for its status only
@@ -149,10 +152,13 @@ class RunningSync:
 
 @contextmanager
 def running_sync(
-    subtask: SubtaskConfig, relay_directory: Path | None = None, work_directory: Path | None = None
+    subtask: SubtaskConfig,
+    relay_directory: Path | None = None,
+    work_directory: Path | None = None,
+    hold: Hold | None = None,
 ) -> Iterator[RunningSync]:
     """Run a sync unit; stops it in the end and raises its error."""
-    running = RunningSync(subtask, relay_directory, work_directory)
+    running = RunningSync(subtask, relay_directory, work_directory, hold=hold)
     try:
         yield running
     finally:

@@ -135,25 +135,31 @@ class DdlBarrier:
         intent = self._stand_still(end)
         self._progress.write()
         before = set(self._tracker.tables())
-        planned = gate.without_removals(planned)
+        planned = gate.of_one_shard(planned)
         ddl = gate.ddl(planned)
         standing = None if ddl is None else gate.arrive(ddl)
         if ddl is not None and standing in (Standing.OTHERS_MISSING, Standing.OWN_MISSING):
-            self._hold(gate, ddl, planned, before, point)
+            nothing = replace(planned, steps=(), online={})
+            self._hold(gate, ddl.shard.table, nothing, before, point)
             return
         if ddl is None:
             self._run_steps(planned, end, intent)
+            early = gate.early(planned)
+            if early is not None:
+                self._hold(gate, early.table, planned, before, point)
+                return
         else:
             self._run_group_ddl(gate, ddl, planned, end)
         self._go_on(planned, planned.followed, before, point, beside=gate.beside(ddl, planned))
         self.settle()
 
-    def _hold(self, gate: ShardGate, ddl: GroupDdl, planned: DdlPlan, before: set[TableName], point: Position) -> None:
+    def _hold(
+        self, gate: ShardGate, table: TableName, planned: DdlPlan, before: set[TableName], point: Position
+    ) -> None:
         """The stream goes on without the table; its event is read again by a second pass."""
-        table, held = ddl.shard.table, gate.hold(ddl)
+        held = gate.hold(table)
         self._points.pop(table, None)
-        nothing = replace(planned, steps=(), online={})
-        self._go_on(nothing, {table}, before, point, beside=held)
+        self._go_on(planned, {table}, before, point, beside=held)
         self.settle()
         faults.hit("shard.held")
 
@@ -171,7 +177,7 @@ class DdlBarrier:
 
     def _run_steps(self, planned: DdlPlan, end: Position, intent: Intent | None, *, follow: bool = False) -> None:
         """The steps one by one; those to be followed only are not executed."""
-        intent, done = (None, False) if follow else self._executed_whole(planned, end, intent)
+        intent, done = (None, True) if follow else self._executed_whole(planned, end, intent)
         number = 0
         for step in planned.steps:
             if isinstance(step, CutOver):

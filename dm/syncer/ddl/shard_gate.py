@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Final
 
 from dm import faults
@@ -22,13 +23,14 @@ from dm.progress.lane_rows import LaneClaim
 from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
 from dm.progress.shard_holds import HeldTable, put_held
 from dm.rules.owned_tables import OwnedTables
+from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import CreateTable
-from dm.sql.token import Token, tokenize
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.session import DdlSession
+from dm.syncer.ddl.shard_form import form_of
 from dm.syncer.ddl.step import CutOver, Execute, Forget, Step, TrackOnly
 
 WAIT_SECONDS: Final = 5.0  # for other sources, before a table is held
@@ -96,15 +98,25 @@ class ShardGate:
 
     # -- What a plan is about
 
-    def without_removals(self, planned: DdlPlan) -> DdlPlan:
-        """The plan without the execution of what removes rows or a table: of one shard, not of all."""
+    def of_one_shard(self, planned: DdlPlan) -> DdlPlan:
+        """The plan without the execution of what is about one shard and not about all: it goes, or a new one comes."""
         steps = tuple(self._milder(step) for step in planned.steps)
         return replace(planned, steps=steps)
 
     def _milder(self, step: Step) -> Step:
-        if isinstance(step, Execute) and step.piece.verb in _REMOVING:
-            return TrackOnly(step.piece, step.track)
-        return step
+        if not isinstance(step, Execute):
+            return step
+        operation = step.piece.operation
+        joins = isinstance(operation, CreateTable) and self._has_others(operation.table)
+        return TrackOnly(step.piece, step.track) if joins or step.piece.verb in _REMOVING else step
+
+    def _has_others(self, table: TableName) -> bool:
+        """Whether the target's table has other shards: then it is there, and as they are."""
+        if not self._rules.wanted(table):
+            return False
+        groups, target = self.reading.groups, self._rules.route(table)
+        members = self._progress.ask(lambda connection: groups.group(connection, target)).members
+        return any((each.source_id, each.table) != (groups.key.source_id, table) for each in members)
 
     def ddl(self, planned: DdlPlan) -> GroupDdl | None:
         """The group's DDL that an event is, if it is one; raises DMError where nobody can tell."""
@@ -121,8 +133,7 @@ class ShardGate:
         if planned.online or any(isinstance(step, CutOver) for step in planned.steps):
             raise _unsupported(gated[0], "an online DDL tool made it")
         pieces = [step.piece.route(self._rules.route) for step in gated]
-        form = "; ".join(" ".join(map(_form, tokenize(piece.text, piece.context))) for piece in pieces)
-        return GroupDdl(shards.pop(), form, tuple(piece.text for piece in pieces))
+        return GroupDdl(shards.pop(), form_of(pieces), tuple(piece.text for piece in pieces))
 
     # -- The way through
 
@@ -155,9 +166,14 @@ class ShardGate:
             if self._look(shard) is Standing.EXECUTED:
                 yield False, None
                 return
+            if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
+                self.store(lambda connection: groups.executed(connection, shard, None))
+                yield False, None
+                return
             yield True, self._progress.ask(lambda connection: groups.announced(connection, shard, end))
             faults.hit("shard.after_execute")
-            self.store(lambda connection: groups.executed(connection, shard))
+            schema = self._tracker.get(shard.table)
+            self.store(lambda connection: groups.executed(connection, shard, schema))
             faults.hit("shard.executed")
         finally:
             self._session.end_turn()
@@ -166,11 +182,21 @@ class ShardGate:
         """Where the execution stores its intents."""
         return GroupAnnouncements(self, ddl.shard)
 
+    def early(self, planned: DdlPlan) -> Shard | None:
+        """A new shard whose structure the group has not come to yet: it is to be held. Raises DMError."""
+        groups, early = self.reading.groups, list[Shard]()
+        made = self._made(planned)
+        self._ensure([shard.target for shard in made])
+        for shard in made:
+            schema, found = self._tracker.get(shard.table), list[bool]()
+            self.store(partial(_created, groups, shard, schema, found))
+            early += [] if found[0] else [shard]
+        return early[0] if early else None
+
     # -- What commits with L
 
-    def hold(self, ddl: GroupDdl) -> Callable[[TargetConnection], None]:
+    def hold(self, table: TableName) -> Callable[[TargetConnection], None]:
         """The table is held from here on; gives what is to be stored with the L behind the event."""
-        table = ddl.shard.table
         held = HeldTable(table, self._progress.stored, self._tracker.get(table))
         self.reading.held[table] = held
         self._rules.hold(table)
@@ -184,36 +210,39 @@ class ShardGate:
         groups = self.reading.groups
         if ddl is not None:
             return lambda connection: self._claimed(connection, lambda one: groups.passed(one, ddl.shard))
-        made, gone = self._changed(planned)
-        if not (made or gone):
+        gone = [
+            Shard(table, self._rules.route(table))
+            for step in planned.steps
+            if not isinstance(step, CutOver | Forget) and step.piece.verb == "DROP TABLE"
+            for table in step.piece.tables
+            if self._rules.wanted(table)
+        ]
+        if not gone:
             return None
-        self._ensure([shard.target for shard in (*made, *gone)])
+        self._ensure([shard.target for shard in gone])
 
-        def changed(connection: TargetConnection) -> None:
-            for shard in made:
-                groups.enter(connection, shard)
+        def left(connection: TargetConnection) -> None:
             for shard in gone:
                 groups.leave(connection, shard)
 
-        return lambda connection: self._claimed(connection, changed)
+        return lambda connection: self._claimed(connection, left)
 
-    def _changed(self, planned: DdlPlan) -> tuple[list[Shard], list[Shard]]:
-        """Shards that an event makes and drops."""
-        made, gone = list[Shard](), list[Shard]()
+    def _made(self, planned: DdlPlan) -> list[Shard]:
+        """Shards that an event makes."""
+        made = list[Shard]()
         for step in planned.steps:
-            if isinstance(step, CutOver):
+            if isinstance(step, CutOver) or not isinstance(step.piece.operation, CreateTable):
                 continue
-            piece = step.piece
-            if isinstance(piece.operation, CreateTable) and self._rules.wanted(piece.operation.table):
-                made.append(Shard(piece.operation.table, self._rules.route(piece.operation.table)))
-            elif piece.verb == "DROP TABLE" and not isinstance(step, Forget):
-                gone += [Shard(table, self._rules.route(table)) for table in piece.tables if self._rules.wanted(table)]
-        return made, gone
+            table = step.piece.operation.table
+            if self._rules.wanted(table):
+                made.append(Shard(table, self._rules.route(table)))
+        return made
 
 
-def _form(token: Token) -> str:
-    """Equal for keywords and names that differ in quotes and case only."""
-    return token.text.lower() if token.kind in ("word", "name", "symbol") else repr(token.text)
+def _created(
+    groups: ShardGroups, shard: Shard, schema: TableSchema | None, found: list[bool], connection: TargetConnection
+) -> None:
+    found.append(groups.created(connection, shard, schema))
 
 
 def _unsupported(step: Execute, why: str) -> DMError:

@@ -20,6 +20,7 @@ from dm.task.precheck.listed import SourceNames, entries_without_tables
 from dm.task.precheck.not_migrated import not_migrated
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.server import Server, open_server
+from dm.task.precheck.shards import SourceShards, merged_shards, shards_of
 from dm.task.precheck.target_rows import rows_there_already
 from dm.task.subtask import UNITS_OF_MODE
 
@@ -77,14 +78,17 @@ def prechecks(task: TaskConfig, sources: Sequence[str], *, anew: bool = False) -
     """Everything found about a task on these sources, to go on or to begin anew; failures are results, not errors."""
     if "all" in task.ignore_checking_items:
         return []
-    seen: list[SourceNames] = []
-    results = [result for source in sources for result in _subtask(task.subtask(source), seen, anew)]
+    seen, shards = list[SourceNames](), list[SourceShards]()
+    results = [result for source in sources for result in _subtask(task.subtask(source), (seen, shards), anew)]
+    results += merged_shards(task.merges, task.ignore_checking_items, shards)
     if seen and LISTS not in task.ignore_checking_items:
         results += entries_without_tables(task, seen)
     return results
 
 
-def _subtask(config: SubtaskConfig, seen: list[SourceNames], anew: bool) -> Iterator[CheckResult]:
+def _subtask(
+    config: SubtaskConfig, across: tuple[list[SourceNames], list[SourceShards]], anew: bool
+) -> Iterator[CheckResult]:
     with ExitStack() as stack:
         source = _reach(stack, config.source.endpoint, f"source {config.source_id}")
         standby = config.source.standby
@@ -103,8 +107,10 @@ def _subtask(config: SubtaskConfig, seen: list[SourceNames], anew: bool) -> Iter
             if _applies(item, context):
                 yield from _run(item, context)
         if context.dumps or context.syncs:
+            seen, shards = across
             try:
                 seen.append(_names(context))
+                shards += [shards_of(context)] if config.shard_mode else []
             except DMError as error:
                 yield _failed(Answers(LISTS, source.role), error)
         if context.syncs and standby is not None:

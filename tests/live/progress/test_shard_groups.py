@@ -17,9 +17,11 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
 from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second
+from dm.progress.shard_locks import read_locks, unlock
 from dm.progress.shard_sources import expect_sources, remove_source
 from dm.progress.shard_tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
+from dm.schema.table import Column, TableSchema
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 
@@ -61,7 +63,7 @@ class Side:
     def join(self, *shards: Shard) -> None:
         """Say which shards there are."""
         with claimed(self.connection, self.claim):
-            self.groups.join(self.connection, shards)
+            self.groups.join(self.connection, shards, lambda _: None)
 
     def arrive(self, one: GroupDdl) -> Standing:
         """A shard is at its next DDL."""
@@ -76,7 +78,7 @@ class Side:
     def executes(self, shard: Shard) -> None:
         """All of the DDL is done."""
         with claimed(self.connection, self.claim):
-            self.groups.executed(self.connection, shard)
+            self.groups.executed(self.connection, shard, None)
 
 
 @contextmanager
@@ -245,3 +247,81 @@ def test_rows_that_a_source_holds_do_not_go_with_it_unless_somebody_says_so(
         assert read_held(one.connection, two.key) == ()
         assert read_checkpoint(one.connection, two.key.second) is None
         assert [member.table for member in one.groups.group(one.connection, T).members] == [A.table]
+
+
+def test_nobody_waits_for_a_shard_that_a_person_has_waived(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A, B)
+        two.join(C)
+        one.arrive(ddl(A))
+        (lock,) = read_locks(one.connection, one.key)
+        assert (lock.id, lock.owner, lock.synced, lock.unsynced) == (f"{one.key.task}-`db`.`t`", "s1", (), ("s1", "s2"))
+        unlock(one.connection, one.key, T, lambda member: member.source_id == "s2", skip=False)
+        assert one.groups.look(one.connection, A) is Standing.OWN_MISSING
+        # With other words it can't execute what the others wait for.
+        assert two.arrive(ddl(C, "alter drop x")) is Standing.OTHERS_MISSING
+        assert one.arrive(ddl(B)) is Standing.COMPLETE
+        assert two.groups.look(two.connection, C) is Standing.OTHERS_MISSING
+        one.executes(B)
+        assert two.arrive(ddl(C, "alter drop x")) is Standing.EXECUTED
+        two.passes(C)
+        assert read_locks(one.connection, one.key) == []
+        with pytest.raises(DMError) as caught:
+            unlock(one.connection, one.key, T, lambda _: True, skip=False)
+        assert caught.value.name == "shard-lock-not-found"
+
+
+def test_a_ddl_that_is_being_executed_can_not_be_skipped(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join()
+        one.arrive(ddl(A))
+        assert not one.groups.skipped(one.connection, A)
+        with claimed(one.connection, one.claim):
+            one.groups.announce(one.connection, A, Intent(END, 0, "ALTER TABLE t ADD x INT", 17, {T: None}, {T: None}))
+        with pytest.raises(DMError) as caught:
+            unlock(one.connection, one.key, T, lambda _: True, skip=True)
+        assert caught.value.name == "shard-lock-resolving"
+        with claimed(one.connection, one.claim):
+            one.groups.refused(one.connection, A)
+        unlock(one.connection, one.key, T, lambda _: True, skip=True)
+        assert one.groups.skipped(one.connection, A)
+
+
+def table(shard: Shard, *columns: str) -> TableSchema:
+    """The structure of a shard."""
+    return TableSchema(shard.table, tuple(Column(name, "int") for name in columns))
+
+
+def test_a_shard_that_is_not_like_the_others_does_not_join(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        first = {A.table: table(A, "id", "v")}
+        with claimed(one.connection, one.claim):
+            one.groups.join(one.connection, [A], first.get)
+        with pytest.raises(DMError) as caught, claimed(two.connection, two.claim):
+            two.groups.join(two.connection, [C], {C.table: table(C, "v", "id", "w")}.get)
+        assert caught.value.name == "shard-structures-differ"
+        assert "db.c of source s2" in str(caught.value)
+        assert "column w is here only" in str(caught.value)
+        with claimed(two.connection, two.claim):
+            two.groups.join(two.connection, [C], {C.table: table(C, "v", "id")}.get)  # in another order
+        assert one.groups.group(one.connection, T).joined
+
+
+def test_a_table_created_with_a_structure_to_come_is_early(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        with claimed(one.connection, one.claim):
+            one.groups.join(one.connection, [A], {A.table: table(A, "id")}.get)
+        two.join()
+        with claimed(two.connection, two.claim):
+            assert not two.groups.created(two.connection, C, table(C, "id", "x"))
+        assert two.groups.look(two.connection, C) is Standing.OTHERS_MISSING
+        assert one.arrive(ddl(A)) is Standing.COMPLETE  # it is there already
+        with claimed(one.connection, one.claim):
+            one.groups.executed(one.connection, A, table(A, "id", "x"))
+        assert two.groups.look(two.connection, C) is Standing.EXECUTED
+        with claimed(two.connection, two.claim):
+            assert two.groups.created(two.connection, C, table(C, "id", "x"))  # its CREATE TABLE is read again
+        one.passes(A)
+        assert one.arrive(ddl(A, "alter add y")) is Standing.OTHERS_MISSING
+        assert two.arrive(ddl(C, "alter add y")) is Standing.COMPLETE

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import pytest
 
@@ -11,6 +12,8 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Server, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
 from dm.ident import TableName
+from dm.task.shard_locks import Decision, decide, locks
+from dm.unit import JSON
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
 
@@ -97,8 +100,10 @@ def test_a_second_ddl_may_come_before_the_first_is_executed(
                 f"INSERT INTO {name}.{table} VALUES ({number}1, 2, 2)",
                 f"ALTER TABLE {name}.{table} DROP COLUMN w",
                 f"INSERT INTO {name}.{table} VALUES ({number}2, 2)",
-                f"ALTER TABLE {name}.{table} ADD COLUMN w INT DEFAULT 8, ADD INDEX (v)",
-                f"INSERT INTO {name}.{table} VALUES ({number}3, 2, 3)",
+                # The second shard must not execute it again: it would be refused.
+                f"ALTER TABLE {name}.{table} ADD COLUMN w INT NOT NULL DEFAULT 8 AFTER id, ADD INDEX (v),"
+                " DROP PRIMARY KEY, ADD PRIMARY KEY (id, w)",
+                f"INSERT INTO {name}.{table} VALUES ({number}3, 3, 2)",
             )
         wait_for_rows(target, name, 8, sync)
         sync.wait_synced()
@@ -127,3 +132,89 @@ def test_shards_of_two_sources(
         one.wait_synced()
         two.wait_synced()
     merged(upstreams, target, name)
+
+
+def held(sync: RunningSync) -> list[dict[str, JSON]]:
+    """The groups that wait, once there are any."""
+
+    def waits() -> bool:
+        if sync.error is not None:
+            raise sync.error
+        return bool(sync.unit.status().get("unresolvedGroups"))
+
+    wait_until(waits, "a group waits")
+    return cast("list[dict[str, JSON]]", sync.unit.status()["unresolvedGroups"])
+
+
+def test_a_table_created_with_the_structure_to_come_waits_for_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"CREATE TABLE {name}.s3 ({KEYED})",
+            f"INSERT INTO {name}.s3 VALUES (1, 1)",
+            f"CREATE TABLE {name}.s4 ({KEYED}, w INT DEFAULT 7)",
+            f"INSERT INTO {name}.s4 VALUES (2, 2, 2)",
+        )
+        wait_for_rows(target, name, 1, sync)
+        (group,) = held(sync)
+        assert group["DDLs"] == []  # nobody has come to a DDL yet
+        for shard in ("s1", "s2", "s3"):
+            upstream.execute(f"ALTER TABLE {name}.{shard} ADD COLUMN w INT DEFAULT 7")
+        wait_for_rows(target, name, 2, sync)
+        upstream.execute(f"INSERT INTO {name}.s4 VALUES (3, 3, 3)")
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+def test_what_waits_is_shown_and_a_person_may_go_on_without_a_shard(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.s1 ADD COLUMN w INT", f"INSERT INTO {name}.s1 VALUES (1, 1, 1)")
+        (group,) = held(sync)
+        ddl = f"ALTER TABLE `{name}`.`t` ADD COLUMN w INT"
+        assert group["target"] == f"`{name}`.`t`"
+        assert group["DDLs"] == [ddl]
+        assert (group["synced"], group["unsynced"]) == ([f"`{name}`.`s1`"], [f"`{name}`.`s2`"])
+        lock = f"{name}-`{name}`.`t`"
+        status = sync.unit.status()
+        assert (status["blockingDDLs"], status["unresolvedDDLLockID"]) == ([ddl], lock)
+        (shown,) = cast("list[dict[str, JSON]]", locks(subtask))
+        assert (shown["ID"], shown["owner"], shown["DDLs"]) == (lock, "source-0", [ddl])
+        assert (shown["synced"], shown["unsynced"]) == ([], ["source-0"])
+        assert decide(subtask, Decision(lock)) == ""
+        wait_for_rows(target, name, 1, sync)
+        assert locks(subtask) == []
+        upstream.execute(
+            f"INSERT INTO {name}.s2 VALUES (11, 1)",  # the target takes it as it is
+            f"ALTER TABLE {name}.s2 ADD COLUMN w INT",
+            f"INSERT INTO {name}.s2 VALUES (12, 1, 1)",
+        )
+        wait_for_rows(target, name, 3, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+def test_a_ddl_is_left_out_where_a_person_says_so(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.s1 ADD INDEX j (v)", f"INSERT INTO {name}.s1 VALUES (1, 1)")
+        held(sync)
+        assert decide(subtask, Decision(f"{name}-`{name}`.`t`", skip=True)) == ""
+        wait_for_rows(target, name, 1, sync)
+        upstream.execute(f"ALTER TABLE {name}.s2 ADD INDEX j (v)", f"INSERT INTO {name}.s2 VALUES (2, 2)")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    assert "KEY `j`" not in str(target.query(f"SHOW CREATE TABLE {name}.t"))

@@ -27,6 +27,8 @@ BAD_USAGE = 2
         ("operate-schema", "set shop -d db -t tbl --from-source", "binlog-schema update shop db tbl --from-source"),
         ("operate-schema", "remove shop --database db --table tbl", "binlog-schema delete shop db tbl"),
         ("get-config", "task shop --file f.yaml", "config task shop --path f.yaml"),
+        ("show-ddl-locks", "shop", "shard-ddl-lock list shop"),
+        ("unlock-ddl-lock", "id -o one", "shard-ddl-lock unlock id -o one"),
         ("get-task-config", "shop", "config task shop"),
     ],
 )

@@ -141,6 +141,19 @@ def test_a_running_ddl_is_shown_with_its_age(capsys: pytest.CaptureFixture[str])
     assert line not in _status(capsys, stage="Paused", result=PAUSED_BY_USER, sync=SYNC | running)[1]
 
 
+def test_shards_that_wait_say_for_whom_and_since_when(capsys: pytest.CaptureFixture[str]) -> None:
+    group = {
+        "target": "`shop`.`orders`", "DDLs": ["ALTER TABLE `shop`.`orders` ADD a INT"], "since": "10:00",
+        "firstLocation": "(b.000001, 4)", "synced": ["`shop`.`o1`"], "unsynced": ["`shop`.`o2`"],
+        "othersUnsynced": ["two `shop`.`o3`"], "executed": False,
+    }  # fmt: skip
+    waiting = {"synced": False, "unresolvedGroups": [group], "blockingDDLs": group["DDLs"]}
+    assert _status(capsys, sync=SYNC | waiting)[1] == [
+        "shop on one: shards of `shop`.`orders` wait since 10:00 for `shop`.`o2`, two `shop`.`o3`: ALTER TABLE"
+        " `shop`.`orders` ADD a INT; their rows from (b.000001, 4) on come then"
+    ]
+
+
 def test_a_long_ddl_is_shortened(capsys: pytest.CaptureFixture[str]) -> None:
     running = {"blockingDDLs": ["CREATE TABLE t (" + "column_name INT, " * 30], "blockingDDLSeconds": 1}
     line = _status(capsys, sync=SYNC | {"synced": False} | running)[1][0]

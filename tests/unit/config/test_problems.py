@@ -213,6 +213,26 @@ def test_files_are_only_left_out_where_a_copy_can_go_on(mode: str, section: str,
     assert hint is None or hint in str(problems[0])
 
 
+@pytest.mark.parametrize("mode", ["shard-mode: pessimistic", "is-sharding: true"])
+@pytest.mark.parametrize(
+    ("other", "key"),
+    [
+        ("    syncer: {atomic-transactions: true}\n", "atomic-transactions: true"),
+        ("    syncer: {atomic-transactions: false}\n", ""),
+    ],
+)
+def test_shards_are_not_merged_in_whole_transactions(mode: str, other: str, key: str) -> None:
+    problems = [problem for problem in task_problems(f"{TASK}{other}{mode}\n") if problem.code == 20946]
+    assert [(problem.path, key in str(problem)) for problem in problems] == ([("shard-mode", True)] if key else [])
+
+
+def test_shards_are_not_merged_where_the_target_checks_foreign_keys() -> None:
+    text = TASK.replace("  password: secret\n", "  password: secret\n  session: {foreign_key_checks: 1}\n")
+    problems = task_problems(f"{text}shard-mode: pessimistic\n")
+    assert [(problem.path, problem.code) for problem in problems] == [("shard-mode", 20946)]
+    assert "foreign_key_checks: 1" in str(problems[0])
+
+
 SECTION_CASES = [
     ("mydumper: {threads: -1}", "mydumper.threads", 20912),
     ("mydumper: {chunk-filesize: big}", "mydumper.chunk-filesize", 20047),

@@ -20,6 +20,7 @@ from dm.syncer.stream.operators import EventPlace, Request
 from dm.syncer.stream.until import Until, UntilPosition, UntilTime
 from dm.task.final_place import FinalPlace
 from dm.task.precheck.result import CheckResult
+from dm.task.shard_locks import Decision, ShardLocks
 from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.tracked_structure import StructureRequest
@@ -112,10 +113,29 @@ def operate_structure(config: SubtaskConfig, request: StructureRequest) -> str:
     return f"CREATE TABLE {request.table.sql} ({request.text})"
 
 
+def locks(config: SubtaskConfig) -> list[JSON]:
+    shards: list[JSON] = [
+        {"source": "one", "table": "`a`.`t1`", "arrived": True, "waived": False, "since": "2026-01-01 10:00:00+00:00"},
+        {"source": "two", "table": "`a`.`t2`", "arrived": False, "waived": False, "since": "2026-01-01 09:00:00+00:00"},
+    ]
+    lock: JSON = {
+        "ID": f"{config.task}-`a`.`t`", "task": config.task, "mode": "pessimistic", "owner": "one",
+        "DDLs": ["ALTER TABLE `a`.`t` ADD c INT"], "synced": ["one"], "unsynced": ["two"],
+        "since": "2026-01-01 10:00:00+00:00", "shards": shards, "sourcesMissing": ["three"],
+    }  # fmt: skip
+    return [] if "no_lock" in answers() else [lock]
+
+
+def decide(config: SubtaskConfig, decision: Decision) -> str:
+    (Path(os.environ["DM_HOME"]) / f"decided-{config.task}").write_text(repr(decision))
+    return ""
+
+
 if __name__ == "__main__":
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
-        verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable
-    )
+        verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
+        ShardLocks(locks, decide),
+    )  # fmt: skip
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

@@ -1,0 +1,167 @@
+"""What waits in the groups of a task that merges shards, and what a person decides about it.
+
+DM calls a DDL that is not executed yet a lock. A decision is one transaction under the group's latch: it says that
+nobody waits for some shards at this DDL (`waived`), or that nobody executes it (`skipped`). What the shards do then is
+their own business: whoever is there executes, whoever comes late finds it executed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.position import Position
+from dm.progress.shard_groups import Group, Member, ShardGroups
+from dm.progress.shard_sources import remove_source, waiting_tables
+from dm.progress.shard_tables import ShardTables, lock_id
+from dm.progress.tables import SubtaskKey
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A shard of a lock."""
+
+    member: Member
+    arrived: bool
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """A DDL of a target table that is not executed yet."""
+
+    task: str
+    target: TableName
+    number: int
+    statements: tuple[str, ...]
+    owner: str  # the source that came first
+    since: datetime
+    shards: tuple[Waiting, ...]
+    absent: tuple[str, ...]  # sources that have not said yet which shards they have
+
+    @property
+    def id(self) -> str:
+        """As DM names it."""
+        return lock_id(self.task, self.target)
+
+    @property
+    def synced(self) -> tuple[str, ...]:
+        """The sources of which all shards have arrived."""
+        return tuple(sorted({each.member.source_id for each in self.shards} - set(self.unsynced)))
+
+    @property
+    def unsynced(self) -> tuple[str, ...]:
+        """The other sources."""
+        missing = {each.member.source_id for each in self.shards if not each.arrived}
+        return tuple(sorted(missing | set(self.absent)))
+
+
+def read_locks(connection: TargetConnection, key: SubtaskKey) -> list[Lock]:
+    """All locks of a task; raises DMError."""
+    tables = ShardTables.of(key)
+    rows = connection.query(
+        "SELECT d.t_schema, d.t_table, d.number, d.statements, d.owner, UNIX_TIMESTAMP(d.create_time)"
+        f" FROM {tables.ddl.sql} d JOIN {tables.group.sql} g ON g.t_schema = d.t_schema AND g.t_table = d.t_table"
+        " WHERE d.number > g.executed ORDER BY d.t_schema, d.t_table"
+    )
+    absent = tuple(
+        str(row[0]) for row in connection.query(f"SELECT id FROM {tables.source.sql} WHERE NOT joined ORDER BY id")
+    )
+    locks = []
+    for schema, table, number, statements, owner, since in rows:
+        target = TableName(str(schema), str(table))
+        group, moments = ShardGroups(key).group(connection, target), _moments(connection, tables, target)
+        shards = [
+            Waiting(each, each.ready >= int(number), moments[each.source_id, each.table])
+            for each in group.members
+            if (each.source_id, each.table) in moments
+        ]
+        locks.append(
+            Lock(
+                key.task, target, int(number), tuple(json.loads(str(statements))), str(owner).partition(" ")[0],
+                _moment(since), tuple(shards), absent,
+            )
+        )  # fmt: skip
+    return locks
+
+
+def _moments(
+    connection: TargetConnection, tables: ShardTables, target: TableName
+) -> dict[tuple[str, TableName], datetime]:
+    rows = connection.query(
+        f"SELECT id, s_schema, s_table, UNIX_TIMESTAMP(since) FROM {tables.table.sql}"
+        " WHERE t_schema = %s AND t_table = %s",
+        tuple(target),
+    )
+    return {(str(row[0]), TableName(str(row[1]), str(row[2]))): _moment(row[3]) for row in rows}
+
+
+def _moment(seconds: object) -> datetime:
+    return datetime.fromtimestamp(float(str(seconds)), UTC)
+
+
+def find_target(connection: TargetConnection, key: SubtaskKey, wanted: str) -> TableName | None:
+    """The target table of a lock's ID, whether anything waits there or not."""
+    rows = connection.query(f"SELECT t_schema, t_table FROM {ShardTables.of(key).group.sql}")
+    targets = (TableName(str(row[0]), str(row[1])) for row in rows)
+    return next((target for target in targets if lock_id(key.task, target) == wanted), None)
+
+
+def unlock(
+    connection: TargetConnection, key: SubtaskKey, target: TableName, chosen: Callable[[Member], bool], *, skip: bool
+) -> Group:
+    """Wait for these shards no more at the DDL that is open, and do not execute it with `skip`; raises DMError.
+
+    Gives the group as it is then.
+    """
+    tables, groups = ShardTables.of(key), ShardGroups(key)
+    with _transaction(connection):
+        executed = groups.latched(connection, target)
+        number = executed + 1
+        rows = connection.query(
+            f"SELECT state FROM {tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*target, number),
+        )
+        if not rows:
+            raise DMError("shard-lock-not-found", lock=lock_id(key.task, target))
+        if skip and str(rows[0][0]) == "executing":
+            raise DMError("shard-lock-resolving", lock=lock_id(key.task, target))
+        for member in groups.group(connection, target, executed).missing(number):
+            if chosen(member):
+                connection.execute(
+                    f"UPDATE {tables.table.sql} SET waived = %s, since = since"
+                    " WHERE id = %s AND s_schema = %s AND s_table = %s",
+                    (number, member.source_id, *member.table),
+                )
+        if skip:
+            connection.execute(
+                f"UPDATE {tables.ddl.sql} SET skipped = 1 WHERE t_schema = %s AND t_table = %s AND number = %s",
+                (*target, number),
+            )
+        return groups.group(connection, target, executed)
+
+
+def give_up_source(connection: TargetConnection, key: SubtaskKey) -> list[tuple[TableName, Position]]:
+    """Take a source out of all groups; gives the tables whose waiting rows go with it, and from where on."""
+    with _transaction(connection):
+        lost = waiting_tables(connection, key)
+        remove_source(connection, key)
+        return lost
+
+
+@contextmanager
+def _transaction(connection: TargetConnection) -> Iterator[None]:
+    """Rolled back if something fails."""
+    try:
+        connection.begin()
+        yield
+        connection.commit()
+    except DMError:
+        connection.rollback()
+        raise
