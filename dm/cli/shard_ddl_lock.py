@@ -64,7 +64,11 @@ def unlock(
     owner: Annotated[str, typer.Option("--owner", "-o", help="no effect: whoever comes last executes the DDL")] = "",
     force_remove: Annotated[
         bool,
-        typer.Option("--force-remove", "-f", help="with --source: give its shards up, with the rows that wait there"),
+        typer.Option(
+            "--force-remove",
+            "-f",
+            help="with --source: give up its shards, or the one table, with the rows that wait there",
+        ),
     ] = False,
     output: Annotated[printer.Format | None, typer.Option("--output", help="table (default) or json")] = None,
     addr: AddrOption = None,

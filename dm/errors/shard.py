@@ -11,7 +11,8 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "shards of {target} are altered in different ways: {owner} comes with {first}; where {other} has {second}",
         "all shards must be altered by the same statements in the same order; `dmctl binlog replace` gives this event"
-        " the words of the other one, `dmctl binlog skip` leaves it out",
+        " the words of the other one, `dmctl binlog skip` leaves it out; `dmctl shard-ddl-lock unlock <lock-id>` lets"
+        " the others go on, and this statement is not executed",
     ),
     ErrorKind(
         "shard-ddl-out-of-turn",
@@ -43,7 +44,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "table {table} of source {source} can't be merged into {target}: it is not like {other}, another shard:"
         " {difference}",
         "give all shards one structure before the task begins (`ALTER TABLE` at the source, then `start-task` with"
-        " `--remove-meta`); or leave this table out by `block-allow-list` or another route",
+        " `--remove-meta`); or leave this table out by `block-allow-list` or another route; or, where the others"
+        " come to this structure by a DDL that waits for this source, `dmctl shard-ddl-lock unlock '{lock}' --source"
+        " {source} --force-remove`, and `dmctl resume-task` once it is executed",
     ),
     ErrorKind(
         "shard-lock-not-found",

@@ -35,7 +35,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
-from dm.progress.shard_tables import ShardTables
+from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.schema.alike import alike, differences
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -298,7 +298,7 @@ class ShardGroups:
             (self.key.source_id, *shard.table),
         )
         statements = tuple(json.loads(str(rows[0][0]))) if rows else ()
-        moment = datetime.fromtimestamp(float(str(since[0][0])), UTC)
+        moment = datetime.fromtimestamp(float(str(since[0][0])) if since else 0.0, UTC)
         return statements, moment, self.group(connection, shard.target)
 
     def latched(self, connection: TargetConnection, target: TableName) -> int:
@@ -346,6 +346,7 @@ class ShardGroups:
             target=shard.target,
             other=known.name,
             difference="; ".join(differences(schema, known)),
+            lock=lock_id(self.key.task, shard.target),
         )
 
     def _number(self, connection: TargetConnection, shard: Shard) -> int:
@@ -353,7 +354,8 @@ class ShardGroups:
             f"SELECT passed FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
             (self.key.source_id, *shard.table),
         )
-        return int(found[0][0]) + 1
+        # A shard that a person has given up is no member; its run finds that it is ended when it stores something.
+        return int(found[0][0]) + 1 if found else 1
 
     def _unexecuted(self, connection: TargetConnection, shard: Shard) -> int:
         """The shard's next number, which nobody has executed: the turn is ours."""

@@ -18,7 +18,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.shard_groups import Group, Member, ShardGroups
-from dm.progress.shard_sources import remove_source, waiting_tables
+from dm.progress.shard_sources import remove_source, remove_table, waiting_tables
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
 
@@ -147,12 +147,17 @@ def unlock(
         return groups.group(connection, target, executed)
 
 
-def give_up_source(connection: TargetConnection, key: SubtaskKey) -> list[tuple[TableName, Position]]:
-    """Take a source out of all groups; gives the tables whose waiting rows go with it, and from where on."""
+def give_up(
+    connection: TargetConnection, key: SubtaskKey, table: TableName | None = None
+) -> list[tuple[TableName, Position]]:
+    """Take a source out of all groups, or one of its tables; gives which waiting rows go with that, and from where."""
     with _transaction(connection):
         lost = waiting_tables(connection, key)
-        remove_source(connection, key)
-        return lost
+        if table is None:
+            remove_source(connection, key)
+        else:
+            remove_table(connection, key, table)
+        return [each for each in lost if table in (None, each[0])]
 
 
 @contextmanager

@@ -61,6 +61,23 @@ def remove_source(connection: TargetConnection, key: SubtaskKey) -> None:
     connection.execute(f"DELETE FROM {key.checkpoint.sql} WHERE id = %s", (key.second.source_id,))
 
 
+def remove_table(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
+    """The same for one shard of a source; its later rows are those of a new shard."""
+    _end_run(connection, key)
+    groups = ShardGroups(key)
+    for shard in groups.shards(connection):
+        if shard.table == table:
+            groups.leave(connection, shard)
+    connection.execute(
+        f"DELETE FROM {ShardTables.of(key).held.sql} WHERE id = %s AND s_schema = %s AND s_table = %s",
+        (key.source_id, *table),
+    )
+    connection.execute(
+        f"DELETE FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s",
+        (key.second.source_id, *table),
+    )
+
+
 def forget_source(connection: TargetConnection, key: SubtaskKey) -> None:
     """Its shards are waited for no more."""
     tables, groups = ShardTables.of(key), ShardGroups(key)

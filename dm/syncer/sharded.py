@@ -9,7 +9,6 @@ from pathlib import Path
 
 from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
-from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.syncer.shard_run import ShardRun
 from dm.syncer.stream.until import Until, UntilPosition
@@ -75,8 +74,6 @@ class ShardedSync:
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
         """What the present reading is asked; raises DMError."""
-        if self._run.second:
-            raise DMError("unit-not-there", question=question)
         return self._unit.ask(question, arguments)
 
     def run(self, stop: threading.Event) -> None:

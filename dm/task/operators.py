@@ -14,10 +14,10 @@ from dm.errors import DMError
 from dm.progress.checkpoint import read_checkpoint
 from dm.progress.operators import change_operators, read_operators
 from dm.progress.restart import no_other_run
-from dm.progress.tables import create_tables
+from dm.progress.tables import SubtaskKey, create_tables
 from dm.sql.context import SourceContext
 from dm.syncer.stream.operators import Change, EventPlace, Request, checked, decide, report
-from dm.task.progress import key_of
+from dm.task.progress import key_of, reading_key
 from dm.unit import JSON
 from dm.upstream.connection import connect
 from dm.upstream.facts import read_facts
@@ -29,20 +29,20 @@ def operate(config: SubtaskConfig, request: Request, failing: EventPlace | None)
         statements = checked(request.statements, plain_context(config.source), config.task)
         request = replace(request, statements=statements)
     with closing(TargetConnection(config.target)) as connection:
-        key = key_of(config)
-        create_tables(connection, key)
+        create_tables(connection, key_of(config))
         if request.verb == "list":
-            return report(_decided(config, connection, request, failing), request.task)
-        with no_other_run(connection, key):
-            change = _decided(config, connection, request, failing)
+            key = reading_key(connection, config)
+            return report(_decided(config, connection, key, request, failing), request.task)
+        key = reading_key(connection, config)
+        with no_other_run(connection, key_of(config)), no_other_run(connection, key):
+            change = _decided(config, connection, key, request, failing)
             change_operators(connection, key, put=change.put, remove=change.remove)
         return report(change, request.task)
 
 
 def _decided(
-    config: SubtaskConfig, connection: TargetConnection, request: Request, failing: EventPlace | None
+    config: SubtaskConfig, connection: TargetConnection, key: SubtaskKey, request: Request, failing: EventPlace | None
 ) -> Change:
-    key = key_of(config)
     checkpoint = read_checkpoint(connection, key)
     if checkpoint is None:
         raise DMError("no-failing-event", source=config.source_id, task=config.task)

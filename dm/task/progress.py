@@ -39,6 +39,12 @@ def first_unit(config: SubtaskConfig) -> UnitName | None:
         connection.close()
 
 
+def reading_key(connection: TargetConnection, config: SubtaskConfig) -> SubtaskKey:
+    """Whose progress moves next: a second pass's, where a merge of shards has one to finish."""
+    key = key_of(config)
+    return key.second if config.shard_mode and has_checkpoint(connection, key.second) else key
+
+
 def stored_checkpoint(config: SubtaskConfig) -> Checkpoint | None:
     """The subtask's checkpoint; None where it never had one."""
     with closing(TargetConnection(config.target)) as connection:

@@ -14,7 +14,7 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.shard_groups import Member
-from dm.progress.shard_locks import Lock, find_target, give_up_source, read_locks, unlock
+from dm.progress.shard_locks import Lock, find_target, give_up, read_locks, unlock
 from dm.progress.shard_tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.task.progress import key_of
@@ -77,7 +77,7 @@ def decide(config: SubtaskConfig, decision: Decision) -> str:
         if target is None:
             raise DMError("shard-lock-not-found", lock=decision.lock)
         if decision.force_remove and decision.sources:
-            return "; ".join(_given_up(connection, key, source) for source in decision.sources)
+            return "; ".join(_given_up(connection, key, source, decision.table) for source in decision.sources)
         group = unlock(connection, key, target, decision.means, skip=decision.skip)
         missing = group.missing(group.executed + 1)
         words = [f"{each.source_id} {each.table.sql}" for each in missing]
@@ -85,10 +85,11 @@ def decide(config: SubtaskConfig, decision: Decision) -> str:
         return f"still waited for: {', '.join(words)}" if words else ""
 
 
-def _given_up(connection: TargetConnection, key: SubtaskKey, source: str) -> str:
-    lost = give_up_source(connection, SubtaskKey(key.meta_schema, key.task, source))
-    places = ", ".join(f"{table.sql} from {place}" for table, place in lost)
-    return f"source {source} is no member any more" + (f"; rows are given up: {places}" if places else "")
+def _given_up(connection: TargetConnection, key: SubtaskKey, source: str, table: TableName | None) -> str:
+    lost = give_up(connection, SubtaskKey(key.meta_schema, key.task, source), table)
+    places = ", ".join(f"{each.sql} from {place}" for each, place in lost)
+    who = f"source {source}" if table is None else f"{table.sql} of source {source}"
+    return f"{who} is no member any more" + (f"; rows are given up: {places}" if places else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,13 +18,13 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.checkpoint import Checkpoint, TablePoint, forget_table, read_checkpoint, store_table
 from dm.progress.restart import no_other_run
-from dm.progress.tables import create_tables
+from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.show import create_table
 from dm.schema.table import TableSchema
 from dm.task.operators import plain_context
-from dm.task.progress import key_of
+from dm.task.progress import key_of, reading_key
 from dm.upstream.connection import connect
 from dm.upstream.facts import read_structure
 
@@ -47,19 +47,20 @@ def operate(config: SubtaskConfig, request: StructureRequest) -> str:
     if request.verb == "list":
         with closing(TargetConnection(config.target)) as connection:
             create_tables(connection, key_of(config))
-            return create_table(_tracked(config, read_checkpoint(connection, key_of(config)), request.table))
+            key = _key_of(connection, config, request.table)
+            return create_table(_tracked(config, read_checkpoint(connection, key), request.table))
     new = None if request.verb == "delete" else _wanted(config, request)
-    with _progress(config, request.table) as (connection, checkpoint):
+    with _progress(config, request.table) as (connection, key, checkpoint):
         known = checkpoint.tables.get(request.table)
         if new is not None:
-            store_table(connection, key_of(config), request.table, TablePoint(new, known.point if known else None))
+            store_table(connection, key, request.table, TablePoint(new, known.point if known else None))
             return create_table(new)
         _tracked(config, checkpoint, request.table)
         assert known is not None
         if known.point is None:
-            forget_table(connection, key_of(config), request.table)
+            forget_table(connection, key, request.table)
         else:  # where its rows begin to count is no part of its structure
-            store_table(connection, key_of(config), request.table, TablePoint(None, known.point))
+            store_table(connection, key, request.table, TablePoint(None, known.point))
         return ""
 
 
@@ -70,17 +71,24 @@ def _tracked(config: SubtaskConfig, checkpoint: Checkpoint | None, table: TableN
     return known.schema
 
 
+def _key_of(connection: TargetConnection, config: SubtaskConfig, table: TableName) -> SubtaskKey:
+    """Whose table it is: the second pass's of a merge of shards, or the source's stream's."""
+    key = reading_key(connection, config)
+    checkpoint = read_checkpoint(connection, key)
+    return key if checkpoint is not None and table in checkpoint.tables else key_of(config)
+
+
 @contextmanager
-def _progress(config: SubtaskConfig, table: TableName) -> Iterator[tuple[TargetConnection, Checkpoint]]:
-    """The stored checkpoint, and nobody else who changes it."""
+def _progress(config: SubtaskConfig, table: TableName) -> Iterator[tuple[TargetConnection, SubtaskKey, Checkpoint]]:
+    """The stored checkpoint that has the table, and nobody else who changes it."""
     with closing(TargetConnection(config.target)) as connection:
-        key = key_of(config)
-        create_tables(connection, key)
-        with no_other_run(connection, key):
+        create_tables(connection, key_of(config))
+        key = _key_of(connection, config, table)
+        with no_other_run(connection, key_of(config)), no_other_run(connection, key):
             checkpoint = read_checkpoint(connection, key)
             if checkpoint is None:
                 raise DMError("tracked-structure-missing", table=table, source=config.source_id, task=config.task)
-            yield connection, checkpoint
+            yield connection, key, checkpoint
 
 
 def _wanted(config: SubtaskConfig, request: StructureRequest) -> TableSchema:

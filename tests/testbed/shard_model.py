@@ -385,12 +385,10 @@ class ShardModel:
         """A shard joins with the structure of the others, or is early."""
         event = self.histories[source][run.at]
         executed = target.executed
-        if event.made == executed or self.without == "early":
-            member, phase = Member(executed, executed), "created"
-        else:
-            ready = executed + (self.without != "early is ready")
-            member, phase = Member(executed, ready, early=True), "to hold"
-        return target._replace(members=_put(target.members, event.table, member)), run._replace(phase=phase)
+        early = event.made != executed and self.without != "early"
+        ready = executed + (early and self.without != "early is ready")
+        members = _put(target.members, event.table, Member(executed, ready, early))
+        return target._replace(members=members), run._replace(phase="to hold" if early else "created")
 
     def _hold(self, target: Target, source: int, run: Run) -> Iterator[tuple[Target, Run | None]]:
         table = self.histories[source][run.at].table

@@ -275,7 +275,10 @@ class ShardWorkload:
         """A new table with the structure of another one of its source."""
         if len(self._shards) > 12:
             return
-        new = _Shard(like.source, f"s{len(self._shards) + 10}", like.passed)
+        gone = [each for each in self._shards if each.left and each.source == like.source]
+        name = gone[0].name if gone and self._chance.random() < 0.5 else f"s{len(self._shards) + 10}"
+        self._shards = [each for each in self._shards if (each.source, each.name) != (like.source, name)]
+        new = _Shard(like.source, name, like.passed)
         text = str(self._server(like.source).query(f"SHOW CREATE TABLE {self._table(like)}")[0][1])
         self._execute(like.source, text.replace(f"`{like.name}`", self._table(new), 1))
         self._shards.append(new)

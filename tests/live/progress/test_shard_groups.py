@@ -17,7 +17,7 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
 from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second
-from dm.progress.shard_locks import read_locks, unlock
+from dm.progress.shard_locks import give_up, read_locks, unlock
 from dm.progress.shard_sources import expect_sources, remove_source
 from dm.progress.shard_tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
@@ -247,6 +247,23 @@ def test_rows_that_a_source_holds_do_not_go_with_it_unless_somebody_says_so(
         assert read_held(one.connection, two.key) == ()
         assert read_checkpoint(one.connection, two.key.second) is None
         assert [member.table for member in one.groups.group(one.connection, T).members] == [A.table]
+
+
+def test_one_shard_is_given_up(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    place = Position("uuid", "bin.000001", 400)
+    with sides(target, schema) as (one, two):
+        one.join(A, B)
+        two.join(C)
+        one.arrive(ddl(A))
+        with claimed(one.connection, one.claim):
+            for shard in (A, B):
+                put_held(one.connection, one.key, HeldTable(shard.table, place, None))
+        assert give_up(two.connection, one.key, A.table) == [(A.table, place)]
+        assert [held.table for held in read_held(one.connection, one.key)] == [B.table]
+        assert [member.table for member in one.groups.group(one.connection, T).members] == [B.table, C.table]
+        with pytest.raises(DMError) as caught:
+            one.arrive(ddl(B))
+        assert caught.value.name == "fenced"
 
 
 def test_nobody_waits_for_a_shard_that_a_person_has_waived(target: ThrowawayServer, schema: SchemaFactory) -> None:

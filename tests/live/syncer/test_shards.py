@@ -11,7 +11,10 @@ from dm.config.route import RouteRule
 from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import Server, compare, pair_tables
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from dm.ident import TableName
+from dm.syncer.stream.operators import EventPlace, Request
+from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.unit import JSON
 from tests.testbed.fixtures import SchemaFactory
@@ -218,3 +221,33 @@ def test_a_ddl_is_left_out_where_a_person_says_so(
         wait_for_rows(target, name, 2, sync)
         sync.wait_synced()
     assert "KEY `j`" not in str(target.query(f"SHOW CREATE TABLE {name}.t"))
+
+
+def test_a_conflict_is_settled_by_an_operator_in_a_second_pass_as_well(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    for number, table in enumerate(("s1", "s2")):
+        upstream.execute(
+            f"ALTER TABLE {name}.{table} ADD COLUMN w INT",
+            f"INSERT INTO {name}.{table} VALUES ({number}1, 1, 1)",
+            f"ALTER TABLE {name}.{table} ADD INDEX of_{table} (v)",
+            f"INSERT INTO {name}.{table} VALUES ({number}2, 1, 1)",
+        )
+    # The stream holds the second shard at its index, mostly before the pass brings the first one to its own.
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "shard-ddl-conflict"
+    failing, other = ("s1", "s2") if f"{name}.s1 has ALTER" in str(error) else ("s2", "s1")
+    words = f"ALTER TABLE {name}.{failing} ADD INDEX of_{other} (v)"
+    assert error.place is not None
+    operate(subtask, Request("replace", name, "source-0", "", (words,)), EventPlace.from_json(error.place))
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 4, sync)
+        sync.wait_synced()
+    created = str(target.query(f"SHOW CREATE TABLE {name}.t"))
+    assert f"of_{other}" in created
+    assert f"of_{failing}" not in created
