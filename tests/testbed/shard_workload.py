@@ -56,6 +56,7 @@ class _Shard:
     passed: int = 0
     ids: list[int] = field(default_factory=list)  # of a table without a key, some of them twice
     left: bool = False
+    odd: bool = False  # its last statement was not the others'
 
 
 @dataclass
@@ -190,9 +191,9 @@ class ShardWorkload:
         drawn = chance.random()
         if drawn < 0.25 and shard.passed < len(self._ddls):
             self._alter(shard)
-        elif drawn < 0.28:
+        elif drawn < 0.28 and not shard.odd:
             self._remove(shard)
-        elif drawn < 0.31:
+        elif drawn < 0.31 and not shard.odd:
             self._add_shard(shard)
         else:
             self._execute(shard.source, *self._rows(shard))
@@ -209,7 +210,7 @@ class ShardWorkload:
     def _alter(self, shard: _Shard) -> None:
         statement = self._ddls[shard.passed]
         if self._conflict and shard.passed == len(self._ddls) - 1:
-            statement, self._conflict = "ALTER TABLE {t} ADD COLUMN other INT", False
+            statement, self._conflict, shard.odd = "ALTER TABLE {t} ADD COLUMN other INT", False, True
             self.result.counts["conflicting DDL"] += 1
         shard.passed += 1
         self.result.counts["DDL"] += 1
@@ -217,7 +218,7 @@ class ShardWorkload:
 
     def _rows(self, shard: _Shard) -> list[str]:
         """A transaction of some changes."""
-        shape, table, chance = self._shapes[shard.passed], self._table(shard), self._chance
+        shape, table, chance = self._shapes[shard.passed - shard.odd], self._table(shard), self._chance
         statements = list[str]()
         for _ in range(chance.randint(1, 4)):
             drawn = chance.random()
