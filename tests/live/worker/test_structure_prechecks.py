@@ -192,3 +192,23 @@ def test_an_incremental_task_whose_target_has_no_table(migration: Migration) -> 
     finding = migration.only("table_schema")
     assert finding.state == "warning"
     assert f"the target does not have {migration.schema}.a" in finding.message
+
+
+def test_shards_that_differ_or_count_their_keys(migration: Migration) -> None:
+    name = migration.schema
+    migration.upstream.execute(
+        f"CREATE TABLE {name}.s1 (id INT AUTO_INCREMENT PRIMARY KEY, v INT)",
+        f"CREATE TABLE {name}.s2 (id INT AUTO_INCREMENT PRIMARY KEY, v BIGINT)",
+    )
+    migration.meta = "    route-rules: [r]\n"
+    routes = f"routes: {{r: {{schema-pattern: {name}, table-pattern: 's*', target-schema: {name}, target-table: t}}}}\n"
+    migration.task_lines = routes
+    assert not {"schema_of_shard_tables", "auto_increment_ID"} & set(migration.check())
+    migration.task_lines = f"{routes}shard-mode: pessimistic\n"
+    found = migration.check()
+    (unlike,), (counted,) = found["schema_of_shard_tables"], found["auto_increment_ID"]
+    assert unlike.state == "failure"
+    assert f"{name}.s2 of one is not like {name}.s1 of one: column v is bigint here and int there" in unlike.message
+    assert counted.state == "warning"
+    migration.task_lines += "ignore-checking-items: [schema_of_shard_tables, auto_increment_ID]\n"
+    assert not {"schema_of_shard_tables", "auto_increment_ID"} & set(migration.check())
