@@ -12,6 +12,7 @@ import typer
 from dm.cli import output as printer
 from dm.cli.client import Client, read_config_file
 from dm.cli.invocation import AddrOption, OutputOption, TaskArgument, as_json, client_of, is_file
+from dm.plural import counted
 
 STATUSES = {"equal": 0, "different": 1, "not compared": 2}
 _SECONDS = 0.5
@@ -94,22 +95,23 @@ def lines(answer: Answer) -> list[str]:
         found += [f"  structure: {line}" for line in table["structure"]]
         found += [f"  {line}" for row in table["rows"] for line in _row(row)]
         if table["differingRows"] > len(table["rows"]):
-            found.append(f"  {table['differingRows'] - len(table['rows'])} more rows")
+            found.append("  " + counted(table["differingRows"] - len(table["rows"]), "more row"))
         if table["unsettledRows"]:
-            found.append(f"  {table['unsettledRows']} rows changed each time they were looked at")
+            found.append(f"  {counted(table['unsettledRows'], 'row')} changed each time they were looked at")
         found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
         if table["fixSql"]:
             found.append(f"  fix: {table['fixSql']}")
-    return [*found, f"{answer['verdict']}: {len(answer['report'])} tables in {answer['seconds']:.1f} s"]
+    return [*found, f"{answer['verdict']}: {counted(len(answer['report']), 'table')} in {answer['seconds']:.1f} s"]
 
 
 def _verdict(table: Answer) -> str:
     if table["notCompared"]:
         return f"not compared: {table['notCompared']}"
-    counted = f"{table['sourceRows']} rows at the source, {table['targetRows']} at the target"
+    there = f"{counted(int(table['sourceRows']), 'row')} at the source, {table['targetRows']} at the target"
     if table["verdict"] == "different" and table["differingRows"]:
-        return f"different, {table['differingRows']} rows differ, {counted}"
-    return f"{table['verdict']}, {counted}"
+        differing = int(table["differingRows"])
+        return f"different, {counted(differing, 'row')} {'differs' if differing == 1 else 'differ'}, {there}"
+    return f"{table['verdict']}, {there}"
 
 
 def _row(row: Answer) -> list[str]:
