@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dm.cli import output as printer
-from dm.cli.client import Client, read_config_file
+from dm.cli.client import read_config_file
+from dm.cli.errand import wait_for
 from dm.cli.invocation import AddrOption, OutputOption, TaskArgument, as_json, client_of, is_file
 from dm.plural import counted
 
 STATUSES = {"equal": 0, "different": 1, "not compared": 2}
-_SECONDS = 0.5
 
 Answer = dict[str, Any]
 
@@ -34,6 +32,9 @@ def diff(
     ] = "",
     rows: Annotated[int, typer.Option("--rows", min=1, help="rows of a chunk")] = 100_000,
     threads: Annotated[int, typer.Option("--threads", min=1, help="chunks that are compared at a time")] = 4,
+    max_load: Annotated[
+        int, typer.Option("--max-load", min=0, help="wait while more threads run at a server; 0 for never")
+    ] = 0,
     shown: Annotated[int, typer.Option("--shown", min=0, help="differing rows shown of each table")] = 20,
     resume: Annotated[
         bool, typer.Option("--resume", help="leave out what an unfinished comparison found equal")
@@ -45,12 +46,12 @@ def diff(
     client = client_of(addr)
     body: Answer = {
         "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
-        "threads": threads, "shown": shown, "resume": resume,
+        "threads": threads, "max_load": max_load, "shown": shown, "resume": resume,
         "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
     }  # fmt: skip
     body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}
     address = f"/api/v1/diffs/{client.post('/api/v1/diffs', body)['number']}"
-    answer = _wait(client, address, quiet=as_json(output))
+    answer = wait_for(client, address, "comparison", None if as_json(output) else progress)
     if as_json(output):
         printer.print_json(answer)
     else:
@@ -58,24 +59,6 @@ def diff(
             printer.print_line(line)
     if status := STATUSES[answer["verdict"]]:
         raise typer.Exit(status)
-
-
-def _wait(client: Client, address: str, *, quiet: bool) -> Answer:
-    """Until it is over; who gives up ends the comparison."""
-    told = ""
-    try:
-        while True:
-            answer = client.get(address)
-            if answer["ended"]:
-                return answer
-            if not quiet and (words := progress(answer)) != told:
-                printer.say(words)
-                told = words
-            time.sleep(_SECONDS)
-    except KeyboardInterrupt:
-        client.post(f"{address}/stop")
-        printer.say("the comparison is ended")
-        sys.exit(2)
 
 
 def progress(answer: Answer) -> str:
