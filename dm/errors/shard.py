@@ -36,7 +36,7 @@ KINDS: tuple[ErrorKind, ...] = (
         " --force-remove`, and `dmctl resume-task`",
     ),
     ErrorKind(
-        "shard-structures-differ",
+        "shard-not-alike",
         36947,
         "sync-unit",
         "internal",

@@ -340,7 +340,7 @@ class ShardGroups:
         assert known is not None
         assert schema is not None
         return DMError(
-            "shard-structures-differ",
+            "shard-not-alike",
             source=self.key.source_id,
             table=shard.table,
             target=shard.target,
