@@ -40,6 +40,11 @@ class OwnedTables(TableRules):
         self._held.add(table)
 
     @property
+    def of_pass(self) -> frozenset[TableName]:
+        """The tables that a second pass has yet."""
+        return frozenset() if self._only is None else self._only - self._held
+
+    @property
     def left(self) -> bool:
-        """Whether a second pass has a table yet."""
-        return self._only is None or bool(self._only - self._held)
+        """Whether there is a table yet: main always has one to come."""
+        return self._only is None or bool(self.of_pass)

@@ -56,7 +56,7 @@ def _settle(parts: Parts) -> None:
 
 def _demand_cut(parts: Parts) -> None:
     """Raise DMError where the run is at the end that was asked for, and an earlier one has gone further."""
-    if not parts.reader.queue.finished:
+    if not parts.reader.queue.exhausted:
         return
     place = parts.completions.mark.position
     bound = parts.safe_mode.bound_behind(place)

@@ -181,7 +181,7 @@ class ShardRun:
             if not self.rules.left:
                 self._finish()
             run()
-            if parts.reader.queue.finished and parts.completions.under_way == 0:
+            if parts.reader.queue.exhausted and parts.completions.under_way == 0:
                 self._return(control, state.claims[CONTROL])
             return
 

@@ -57,9 +57,9 @@ def operate(config: SubtaskConfig, request: StructureRequest) -> str:
             return create_table(new)
         _tracked(config, checkpoint, request.table)
         assert known is not None
-        if known.point is None:
+        if known.point is None and key == key_of(config):
             forget_table(connection, key, request.table)
-        else:  # where its rows begin to count is no part of its structure
+        else:  # where its rows begin to count is no part of its structure, nor whose they are
             store_table(connection, key, request.table, TablePoint(None, known.point))
         return ""
 

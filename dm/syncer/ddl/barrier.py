@@ -259,6 +259,10 @@ class DdlBarrier:
         tables = {table: TablePoint(schema, self._points.get(table)) for table, schema in changed.items()}
         # As long as points are asked about, also those of names that are no longer there.
         tables |= {table: TablePoint(None, self._points[table]) for table in gone & self._points.keys()}
+        if self._around.gate is not None:
+            # A second pass knows its tables by their rows: the next run would leave out one without.
+            rest = self._around.gate.reading.rules.of_pass
+            tables |= {table: TablePoint(None, self._points.get(table)) for table in gone & rest}
         gone = gone - tables.keys()
         self._progress.hold(StatementEnd(point, tables, frozenset(gone), injected, planned.online, beside))
         self._unsettled = True

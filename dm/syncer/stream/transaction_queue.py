@@ -89,6 +89,12 @@ class TransactionQueue:
         """Whether all that the run is to apply was put here."""
         return self._finished
 
+    @property
+    def exhausted(self) -> bool:
+        """Whether all of that was taken as well: a run may be stopped before."""
+        with self._changed:
+            return self._finished and not self._waiting
+
     def close(self) -> None:
         """Wake all threads, including those that wait for memory; the queue is closed."""
         self._quota.close()

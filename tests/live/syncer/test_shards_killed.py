@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import threading
+from pathlib import Path
+from typing import cast
+
 import pytest
 
+from dm import faults
+from dm.config.start_point import StartPoint
 from dm.demo.servers import ThrowawayServer
+from dm.syncer.sharded import ShardedSync
+from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import SyncProcess, running_sync, wait_until
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -58,6 +66,71 @@ def test_the_next_run_goes_on(
         wait_for_rows(target, name, 6, sync)
         sync.wait_synced()
     merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_pass_that_died_goes_on_with_tables_whose_structure_nobody_knows(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=3)
+    file, offset = place(upstream).split(":")
+    subtask = subtask.model_copy(update={"meta": StartPoint(binlog_name=file, binlog_pos=int(offset))})
+    for column, shards in (("w", ("s1", "s2", "s3")), ("x", ("s1", "s2"))):  # no rows before
+        upstream.execute(*(f"ALTER TABLE {name}.{shard} ADD COLUMN {column} INT" for shard in shards))
+    upstream.execute(f"INSERT INTO {name}.s2 VALUES (2, 2, 2, 2)")
+    process = SyncProcess(subtask, faults="shard.held=kill@3")  # the first shard again, at its second DDL
+    try:
+        assert process.wait_killed(), process.errors()
+    finally:
+        process.close()
+    upstream.execute(f"ALTER TABLE {name}.s3 ADD COLUMN x INT", f"INSERT INTO {name}.s3 VALUES (3, 3, 3, 3)")
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_pass_that_is_stopped_is_not_over(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target, shards=3)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    for column, shards in (("w", ("s1", "s2", "s3")), ("x", ("s1", "s2"))):
+        upstream.execute(*(f"ALTER TABLE {name}.{shard} ADD COLUMN {column} INT" for shard in shards))
+    upstream.execute(f"INSERT INTO {name}.s2 VALUES (2, 2, 2, 2)")
+    struck, goes_on = tmp_path / "struck", tmp_path / "goes-on"
+    monkeypatch.setenv("DM_FAULTS_LOG", str(struck))
+    faults.arm(f"shard.held=hang:{goes_on}@3")  # in the pass; its reader has come to the end
+    try:
+        running = RunningSync(subtask, None)
+        wait_until(struck.exists, "the first shard is held again")
+        stopping = threading.Thread(target=running.stop)
+        stopping.start()
+        wait_until(lambda: closed(running), "the stop has arrived")
+        goes_on.touch()
+        stopping.join()
+    finally:
+        faults.arm("")
+    assert running.error is None
+    upstream.execute(f"ALTER TABLE {name}.s3 ADD COLUMN x INT", f"INSERT INTO {name}.s3 VALUES (3, 3, 3, 3)")
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+def closed(running: RunningSync) -> bool:
+    """Whether the reading that is under way takes nothing more."""
+    parts = cast("ShardedSync", running.unit)._unit._parts
+    return parts is not None and parts.reader.queue.closed
 
 
 OF_LAST = [point for point in POINTS if point not in ("shard.joined", "shard.after_execute")]

@@ -91,6 +91,16 @@ def test_what_is_there_when_it_is_finished_is_taken_and_nothing_comes_behind_it(
     assert (queue.finished, queue.closed) == (True, False)
 
 
+def test_a_run_that_is_stopped_before_the_end_is_not_at_it() -> None:
+    queue = TransactionQueue(MemoryQuota(1000))
+    queue.put(TRANSACTION)
+    queue.finish()
+    queue.close()
+    assert queue.take(never) is None
+    assert queue.finished
+    assert not queue.exhausted
+
+
 def test_a_taker_that_waits_is_woken_by_the_end() -> None:
     queue = TransactionQueue(MemoryQuota(1000))
     taken: list[object] = []
