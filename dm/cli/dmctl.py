@@ -136,7 +136,12 @@ def stop_sources(
         answers.append(client.post("/api/v1/sources/stop-by-file", _files(files)))
     if ids:
         answers.append(client.post("/api/v1/sources/stop", {"sources": ids}))
-    _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, output)
+    answer = {**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}
+    if as_json(output):
+        _print_sources(answer, output)
+        return
+    for one in answer["sources"]:
+        printer.print_line(f"source {one['source']} is forgotten")
 
 
 @sources_app.command("show")

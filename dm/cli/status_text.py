@@ -218,7 +218,8 @@ def _catching_up(subject: str, subtask: Answer) -> list[str]:
         parts = ", ".join(f"{what} {100 * float(shares.get(name, 0)):.0f} %" for name, what in _BUSY.items())
         size = int(sync.get("queuedBytes", 0)) / (1 << 20)
         lines.append(
-            f"{subject}: queued: {sync['queuedTransactions']} transactions, {sync['queuedRows']} rows,"
+            f"{subject}: queued: {counted(int(sync['queuedTransactions']), 'transaction')},"
+            f" {counted(int(sync['queuedRows']), 'row')},"
             f" {size:.1f} MB; busy: {parts}"
         )
     return lines

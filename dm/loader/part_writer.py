@@ -18,7 +18,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
-from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally, most_rows
+from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
 from dm.progress.chunks import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
 
@@ -98,7 +98,7 @@ class PartWriter:
             (*(column.name for column in destination.columns), *(column.name for column, _ in destination.same)),
             destination.computed,
         )
-        most = most_rows(len(destination.computed), errors) if destination.computed else None
+        most = tally.most_rows
         local = destination.local_data and documents is None and errors < MOST_WARNINGS and (most is None or most > 0)
         if not (local and self.on_duplicate != "ignore" and self._send(rows, tally, most)):
             self._insert(rows, documents, tally, most)

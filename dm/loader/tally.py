@@ -12,7 +12,9 @@ it shows) must be of this kind and of these columns.
 A column that the target generates may lose digits of its expression in each row (`price * 0.19` in a DECIMAL), as it
 did at the source, and each time a server leaves a note. Such notes say nothing about a value that was sent. Where a
 table has generated columns, the session keeps as many warnings as the server counts, and no statement has more rows
-than that: so each note is seen, and only those are passed over that name such a column and none that is loaded.
+than that: so each note is seen, and only those are passed over that name such a column and none that is loaded. MySQL
+lets an account without SESSION_VARIABLES_ADMIN keep as many as the server's default says (1024); then statements have
+as few rows.
 
 Nothing is committed before all statements of a part have been looked at.
 """
@@ -57,10 +59,24 @@ class Tally:
     rows: int = 0
     warnings: int = 0
     duplicates: Duplicates = NO_DUPLICATES
+    _kept: int = MOST_WARNINGS  # of the warnings of a statement, those that can be looked at
+    _refused: DMError | None = None  # why they are not more
 
     def __post_init__(self) -> None:
-        if self.computed:
+        if not self.computed:
+            return
+        try:
             self.connection.execute(f"SET SESSION max_error_count = {MOST_WARNINGS}")
+        except DMError as error:
+            if error.name != "privilege-missing":
+                raise
+            self._refused = error
+            self._kept = int(self.connection.query("SELECT @@max_error_count")[0][0])
+
+    @property
+    def most_rows(self) -> int | None:
+        """How many rows a statement may have whose notes about computed columns are all to be seen; None: any."""
+        return (self._kept - 1 - self.error_values) // len(self.computed) if self.computed else None
 
     def insert(self, statement: bytes, rows: int | None = None) -> None:
         """Execute an INSERT or REPLACE; `rows` where it is known how many it has."""
@@ -123,6 +139,8 @@ class Tally:
         admitted = [text for code, text in harmful if code == _TRUNCATED and self._names_an_enum(text)]
         self.warnings += max(0, warnings - len(shown)) + len(harmful)
         if warnings >= MOST_WARNINGS or self.warnings > self.error_values or len(admitted) < len(harmful):
+            if self._refused is not None and not harmful:
+                raise self._refused  # a statement of a dump file is as long as it is
             raise DMError(
                 "load-values-changed",
                 table=self.target,
@@ -150,11 +168,6 @@ class Tally:
             others=others + (" and more" if len(loaded) > _TABLES_SHOWN else ""),
             cause=cause,
         )
-
-
-def most_rows(computed: int, error_values: int) -> int:
-    """How many rows a statement may have whose notes about so many computed columns are all to be seen."""
-    return (MOST_WARNINGS - 1 - error_values) // computed
 
 
 def _text(value: str | bytes) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gzip
+import secrets
 from collections.abc import Iterator
 from contextlib import closing
 
 import pyarrow
 import pytest
+from pydantic import SecretStr
 
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
@@ -119,6 +121,22 @@ def test_a_note_about_a_value_that_was_sent_counts(lone: Lone) -> None:
             tally.insert(head + b"(3, 1.01, 'a'), (4, 1.005, 'a')", 2)
     assert caught.value.name == "load-values-changed"
     assert "'price'" in (caught.value.cause or "")
+
+
+def test_an_account_that_may_keep_few_notes_only_loads_in_shorter_statements(way: str, lone: Lone) -> None:
+    name = f"few_{secrets.token_hex(4)}"
+    lone.target.create_user(name, "canary-0a77", f"SELECT, INSERT, DELETE ON `{lone.table.schema}`.*")
+    few = endpoint(lone.target).model_copy(update={"user": name, "password": SecretStr("canary-0a77")})
+    columns = {"id": range(COUNT), "price": ["1.01"] * COUNT, "e": "a" * COUNT}
+    arrays = [pyarrow.array([str(one).encode() for one in values], pyarrow.binary()) for values in columns.values()]
+    batch = pyarrow.record_batch(arrays, names=list(columns))
+    with closing(TargetConnection(few, local_data=True)) as connection:
+        connection.begin()
+        writer = PartWriter(connection, lone.run, "replace", lone.table, lone.destination, few)
+        tally = writer.write(lambda names: [batch.select(list(names))], typed=False)
+        connection.commit()
+        limit = int(connection.query("SELECT @@max_error_count")[0][0])
+    assert (way, tally.rows, limit) == (way, COUNT, 1024 if lone.target.flavor == "mysql" else MOST_WARNINGS)
 
 
 def test_more_rows_than_a_server_counts_notes(way: str, lone: Lone) -> None:

@@ -43,7 +43,13 @@ def dump(context: Context, answers: Answers) -> Iterator[CheckResult]:
         statements += [one.grant(source.account) for one in concealed]
     unlockable = [schema for schema in context.schemas if not source.grants.on_schema("LOCK TABLES", schema)]
     if unlockable:
-        advised.append(f"LOCK TABLES on {some(unlockable)} (for tables without a key)")
+        needed = dict.fromkeys(table.schema for table in context.keyless if table.schema in unlockable)
+        spared = [schema for schema in unlockable if schema not in needed]
+        if needed:
+            tables = some(table for table in context.keyless if table.schema in needed)
+            missing.append(f"LOCK TABLES on {some(needed)} (for tables without a key: {tables})")
+        if spared:
+            advised.append(f"LOCK TABLES on {some(spared)} (for tables without a key)")
         statements += [_on_schema(("LOCK TABLES",), schema, source) for schema in unlockable]
     locked_for = _global_lock(context)
     if locked_for and not _may_flush(source):

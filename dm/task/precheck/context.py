@@ -57,6 +57,19 @@ class Context:
         return tuple(table for table in self.all_tables if self.rules.wanted(table))
 
     @cached_property
+    def keyless(self) -> tuple[TableName, ...]:
+        """Those of them that have no primary key and no unique key that is NOT NULL."""
+        rows = self.source.of_schemas(
+            "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES') FROM information_schema.statistics"
+            " WHERE non_unique = 0",
+            "table_schema",
+            self.schemas,
+            " GROUP BY table_schema, table_name, index_name",
+        )
+        keyed = {TableName(str(row[0]), str(row[1])) for row in rows if not row[3]}
+        return tuple(table for table in self.tables if table not in keyed)
+
+    @cached_property
     def structures(self) -> Mapping[TableName, str]:
         """The CREATE TABLE texts of these tables, but for those that the account can't read."""
         texts: dict[TableName, str] = {}

@@ -45,15 +45,7 @@ def _none(context: Context, answers: Answers) -> Iterator[CheckResult]:
 
 def _keys(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """Rows of a table without a key are found by all their columns, one after the other: exact, but slow."""
-    rows = context.source.of_schemas(
-        "SELECT table_schema, table_name, index_name, MAX(nullable = 'YES') FROM information_schema.statistics"
-        " WHERE non_unique = 0",
-        "table_schema",
-        context.schemas,
-        " GROUP BY table_schema, table_name, index_name",
-    )
-    keyed = {TableName(str(row[0]), str(row[1])) for row in rows if not row[3]}
-    without = [table for table in context.tables if table not in keyed]
+    without = context.keyless
     if without:
         yield answers.warning(
             f"without a primary key or a unique key that is NOT NULL: {some(without)}; they are copied by one task"

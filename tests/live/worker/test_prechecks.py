@@ -90,6 +90,18 @@ def test_missing_privileges_to_dump(migration: Migration) -> None:
     assert migration.only("dump_privilege").state == "success"
 
 
+def test_a_table_without_a_key_needs_its_lock(migration: Migration) -> None:
+    more = ", XA_RECOVER_ADMIN" if migration.upstream.flavor == "mysql" else ""
+    privileges = f"SELECT, RELOAD, REPLICATION SLAVE, REPLICATION CLIENT{more} ON *.*"
+    migration.source_user = migration.user(migration.upstream, privileges)
+    assert migration.only("dump_privilege").state == "warning", "a table without a key may come"
+    migration.upstream.execute(f"CREATE TABLE {migration.schema}.keyless (v INT)")
+    finding = migration.only("dump_privilege")
+    assert (finding.state, f"{migration.schema}.keyless" in finding.message) == ("failure", True)
+    put_right(migration.upstream, finding.instruction)
+    assert migration.only("dump_privilege").state == "success"
+
+
 def test_a_dump_of_one_moment_needs_the_lock_of_the_whole_server(migration: Migration) -> None:
     lock = f"SELECT, LOCK TABLES ON `{migration.schema}`.*"
     xa = ["XA_RECOVER_ADMIN ON *.*"] if migration.upstream.flavor == "mysql" else []

@@ -193,7 +193,7 @@ def test_keys_of_a_source_without_effect_are_said(one: TestHome) -> None:
     assert "warning: warned.yaml:9:1: enable: `enable` has no effect here" in done.err
     answer = one.ok("operate-source", "update", "warned.yaml")
     assert ["`enable` has no effect here" in warning for warning in answer["warnings"]] == [True]
-    one.ok("operate-source", "stop", "warned")
+    assert one.said("operate-source", "stop", "warned").out == "source warned is forgotten\n"
 
 
 def test_sources_are_created_all_or_none(one: TestHome) -> None:
