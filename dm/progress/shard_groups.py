@@ -70,6 +70,7 @@ class Member:
     table: TableName
     passed: int
     ready: int
+    known: bool = False  # its structure; the optimistic mode asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +85,19 @@ class Group:
         """What a shard that has arrived at this DDL may do."""
         if self.executed >= number:
             return Standing.EXECUTED
+        if any(self._is(each, source_id, table) and each.ready < number for each in self.members):
+            # Held before anything could be decided (`dm.progress.shard_structures`, O6).
+            decidable = self.joined and all(each.known for each in self.members)
+            return Standing.COMPLETE if decidable else Standing.OTHERS_MISSING
         missing = [each for each in self.members if each.ready < number]
         if self.joined and not missing:
             return Standing.COMPLETE
         own = any(each.source_id == source_id and each.table != table for each in missing)
         return Standing.OWN_MISSING if own else Standing.OTHERS_MISSING
+
+    @staticmethod
+    def _is(member: Member, source_id: str, table: TableName) -> bool:
+        return member.source_id == source_id and member.table == table
 
 
 class ShardGroups:
@@ -223,11 +232,14 @@ class ShardGroups:
             )
             executed = int(found[0][0]) if found else 0
         rows = connection.query(
-            f"SELECT id, s_schema, s_table, passed, ready FROM {self._tables.table.sql}"
+            f"SELECT id, s_schema, s_table, passed, ready, structure IS NOT NULL FROM {self._tables.table.sql}"
             " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
             tuple(target),
         )
-        members = [Member(str(row[0]), TableName(str(row[1]), str(row[2])), int(row[3]), int(row[4])) for row in rows]
+        members = [
+            Member(str(row[0]), TableName(str(row[1]), str(row[2])), int(row[3]), int(row[4]), bool(row[5]))
+            for row in rows
+        ]
         late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
         return Group(executed, tuple(members), int(late[0][0]) == 0)
 

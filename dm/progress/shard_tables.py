@@ -5,6 +5,9 @@ shard_group    one row per target table: how many DDLs were executed; the latch 
 shard_table    one row per shard: how many DDLs its rows are behind, and the one that it has arrived at
 shard_ddl      one row per DDL that not all shards have passed, with the intent of the piece under way
 shard_held     shards whose rows wait, and the places in the binlog where they begin
+
+The columns `revision`, `loose`, `structure`, `structure_after` and `kept` belong to the optimistic mode
+(`shard_structures.py`).
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ _GROUP = """CREATE TABLE IF NOT EXISTS {table} (
     t_schema VARCHAR(128) NOT NULL,
     t_table VARCHAR(128) NOT NULL,
     executed INT UNSIGNED NOT NULL DEFAULT 0,
+    revision INT UNSIGNED NOT NULL DEFAULT 0,
+    loose LONGTEXT,
     PRIMARY KEY (t_schema, t_table)
 ) ENGINE=InnoDB {charset}"""
 
@@ -36,6 +41,9 @@ _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
     t_table VARCHAR(128) NOT NULL,
     passed INT UNSIGNED NOT NULL DEFAULT 0,
     ready INT UNSIGNED NOT NULL DEFAULT 0,
+    structure LONGTEXT,
+    structure_after LONGTEXT,
+    kept LONGTEXT,
     since TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
     PRIMARY KEY (id, s_schema, s_table),
     KEY by_target (t_schema, t_table)
