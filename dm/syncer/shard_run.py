@@ -49,9 +49,11 @@ class Unresolved:
     def to_json(self) -> dict[str, JSON]:
         """As DM shows it; the shards of all sources."""
         number = next((each.ready for each in self.group.members if each.table == self.table), 0)
-        there, missing = list[JSON](), list[JSON]()
+        there, missing, unknown = list[JSON](), list[JSON](), list[JSON]()
         for each in self.group.members:
             (there if each.ready >= number else missing).append(f"{each.source_id} {each.table.sql}")
+            if not (self.statements or each.known):
+                unknown.append(f"{each.source_id} {each.table.sql}")
         return {
             "target": self.target.sql,
             "DDLs": list[JSON](self.statements),
@@ -59,6 +61,7 @@ class Unresolved:
             "synced": there,
             "unsynced": missing,
             "sourcesMissing": not self.group.joined,
+            **({"structuresUnknown": unknown} if unknown else {}),
         }
 
 
@@ -87,6 +90,11 @@ class ShardRun:
     def second(self) -> bool:
         """Whether this is a second pass."""
         return self._main is not None
+
+    @property
+    def optimistic(self) -> bool:
+        """Whether structures are stored."""
+        return self._structures is not None
 
     def create_tables(self, connection: TargetConnection) -> None:
         """Create the tables of shard merge."""

@@ -251,7 +251,7 @@ class Wiring:
     def _found(self, schema: TableSchema) -> None:
         """A structure that the reader has found is stored before the rows that showed it are applied."""
         self._progress.write_found(schema.name, TablePoint(schema, self._points.get(schema.name)))
-        if self._shards is not None:
+        if self._shards is not None and self._shards.optimistic:
             self._progress.beside(self._shards.learning(schema))
 
     def _plan_options(self) -> PlanOptions:

@@ -170,7 +170,8 @@ class OptimisticGate:
             OtherShard(other.name, other.schema, other.kept) for other in survey.others if other.schema is not None
         )
         left = frozenset(self._state.tracker.kept_columns(shard.table))
-        return Surrounding(target, others, survey.loose, survey.kept, left)
+        extracted = frozenset(each.column.lower() for each in self._state.rules.extracted(shard.table))
+        return Surrounding(target, others, survey.loose, survey.kept, left, extracted)
 
     def _database(self, schema: str) -> Collated:
         return self._state.tracker.database_charset(schema)

@@ -63,6 +63,7 @@ class Surrounding:
     loose: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()  # of the shard at hand
     left: frozenset[str] = frozenset()  # of it, too: columns whose DROP a filter or a person kept from the target
+    extracted: frozenset[str] = frozenset()  # columns of the target that hold parts of names
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,16 +310,20 @@ class _Joining:
             shown = ((str(created.name), column), ("the target", there))
             if there is None or not fits(column, there) or (column.nullable and not there.nullable):
                 raise self.conflict("the target's table does not take the rows of the new shard", *shown)
-        keys = [sorted(map(repr, _key_forms(schema))) for schema in (created, self.target)]
-        if keys[0] != keys[1]:
+        if _keys(created) != _keys(self.target, without=self.around.extracted):
             raise self.conflict("the new shard has other keys than the target's table")
         for there in self.target.columns:
-            if created.column(there.name) is None:
+            if created.column(there.name) is None and there.name.lower() not in self.around.extracted:
                 yield from self._optional(there)
 
 
-def _key_forms(schema: TableSchema) -> list[tuple[object, ...]]:
-    return [index_form(index, schema) for index in schema.unique_indexes]
+def _keys(schema: TableSchema, without: frozenset[str] = frozenset()) -> list[str]:
+    """The keys in a form that compares, perhaps without some columns."""
+    found = []
+    for index in schema.unique_indexes:
+        parts = tuple(part for part in index.parts if (part.column or "").lower() not in without)
+        found.append(repr(index_form(replace(index, parts=parts), schema)))
+    return sorted(found)
 
 
 def _has_index(schema: TableSchema, name: str, form: tuple[object, ...]) -> bool:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Sequence
+from contextlib import suppress
 
 import pytest
 
@@ -207,3 +209,58 @@ def test_a_run_that_was_killed_is_continued(
         wait_for_rows(target, name, 2 * len(STATEMENTS) * 3, sync)
         sync.wait_synced()
     merged([upstream], target, name)
+
+
+POINTS = (
+    "shard.decided",
+    "shard.widened",
+    "shard.structure_stored",
+    "shard.ready",
+    "shard.held",
+    "shard.executed",
+    "shard.pass_begun",
+    "syncer.before_ddl",
+    "syncer.after_ddl",
+    "syncer.after_commit",
+    "syncer.after_checkpoint",
+)
+
+
+@_CHAOS
+@pytest.mark.parametrize("seed", range(10))
+def test_two_sources_killed_again_and_again(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, seed: int
+) -> None:
+    name, drawn = schema(*upstreams, target), random.Random(seed)
+    subtasks = optimistic(name, upstreams, target)
+    for subtask in subtasks:
+        with running_sync(subtask) as sync:
+            sync.wait_synced()
+    key = 0
+    for server in upstreams:
+        shards = [f"{name}.s{number}" for number in (1, 2)]
+        left = {table: list(enumerate(STATEMENTS)) for table in shards}
+        while left:
+            table = drawn.choice(list(left))
+            stage, statement = left[table].pop(0)
+            server.execute(*changes(table, key, stage), statement.format(table), *changes(table, key + 10, stage + 1))
+            key += 20
+            if not left[table]:
+                del left[table]
+    struck = 0
+    for _ in range(12):
+        faults = [f"{drawn.choice(POINTS)}=kill@{drawn.randint(1, 4)}" for _ in subtasks]
+        processes = [SyncProcess(subtask, faults=fault) for subtask, fault in zip(subtasks, faults, strict=True)]
+        try:
+            for process in processes:
+                with suppress(subprocess.TimeoutExpired):  # it did not come to its point
+                    struck += process.wait_killed(20)
+        finally:
+            for process in processes:
+                process.close(kill=True)
+    assert struck > len(subtasks)
+    with running_sync(subtasks[0]) as one, running_sync(subtasks[1]) as two:
+        wait_for_rows(target, name, 3 * key // 10, one, two)
+        one.wait_synced()
+        two.wait_synced()
+    merged(upstreams, target, name)
