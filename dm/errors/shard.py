@@ -72,4 +72,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "set the structure that it had before the statement with `dmctl binlog-schema update {task}`, and `dmctl"
         " resume-task`",
     ),
+    ErrorKind(
+        "shard-column-kept",
+        36986,
+        "sync-unit",
+        "internal",
+        "high",
+        "shard {shard} adds column {column} again, and the target still has it for other shards, with the old values of"
+        " this one: {statement}",
+        "drop the column in the other shards, and `dmctl resume-task` when the target has it no more; or write the"
+        " source's values into this shard's rows at the target, and `dmctl binlog skip` the statement",
+    ),
 )

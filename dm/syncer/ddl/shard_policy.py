@@ -192,9 +192,7 @@ class _Joining:
         name, there = column.name.lower(), self.target.column(column.name)
         if there is not None:
             if name in self.kept | self.around.left:
-                raise DMError(
-                    "ddl-column-kept", column=column.name, target=self.shard.name, statement=piece.text, position=""
-                )
+                raise DMError("shard-column-kept", shard=self.shard.name, column=column.name, statement=piece.text)
             self._demand_same(column, there)
             return []
         holder = next(iter(self._holders(name)), None)

@@ -145,7 +145,7 @@ def test_what_all_shards_have_to_come_to_holds_the_early_ones(
     ("strict", "columns", "statements", "error"),
     [
         (False, COLUMNS, ("s1 ADD COLUMN w INT DEFAULT 1", "s2 ADD COLUMN w INT DEFAULT 2"), "shard-structures-differ"),
-        (False, COLUMNS, ("s1 DROP COLUMN v", "s1 ADD COLUMN v INT"), "ddl-column-kept"),
+        (False, COLUMNS, ("s1 DROP COLUMN v", "s1 ADD COLUMN v INT"), "shard-column-kept"),
         (True, COLUMNS, ("s1 ADD COLUMN w INT", "s1 ADD UNIQUE INDEX by_w (w)"), "shard-ddl-strict"),
         (True, KEYLESS, ("s1 ADD COLUMN w INT",), "shard-ddl-strict"),
     ],

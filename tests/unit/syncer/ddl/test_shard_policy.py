@@ -219,7 +219,7 @@ def test_whatever_shards_do_the_target_has_their_rows_or_it_waits_or_pauses(seed
             seen.add(error.name)
         merge.check()
     assert "passes" in seen
-    assert seen <= {"passes", "gate", "shard-structures-differ", "ddl-column-kept"}
+    assert seen <= {"passes", "gate", "shard-structures-differ", "shard-column-kept"}
 
 
 def verdict_of(text: str, *others: str, target: str | None = None, own: str = FIRST) -> Verdict:
@@ -308,7 +308,7 @@ def test_a_column_that_some_have_dropped_comes_back_only_when_all_have() -> None
     merge.run("a", "ALTER TABLE @ DROP COLUMN n")
     with pytest.raises(DMError) as caught:
         merge.run("a", "ALTER TABLE @ ADD COLUMN n INT")
-    assert caught.value.name == "ddl-column-kept"
+    assert caught.value.name == "shard-column-kept"
     merge.run("b", "ALTER TABLE @ DROP COLUMN n")
     merge.run("b", "ALTER TABLE @ ADD COLUMN n INT DEFAULT 4")
     merge.run("a", "ALTER TABLE @ ADD COLUMN n INT DEFAULT 4")
