@@ -317,7 +317,7 @@ def test_a_shard_that_is_not_like_the_others_does_not_join(target: ThrowawayServ
             one.groups.join(one.connection, [A], first.get)
         with pytest.raises(DMError) as caught, claimed(two.connection, two.claim):
             two.groups.join(two.connection, [C], {C.table: table(C, "v", "id", "w")}.get)
-        assert caught.value.name == "shard-structures-differ"
+        assert caught.value.name == "shard-not-alike"
         assert "db.c of source s2" in str(caught.value)
         assert "column w is here only" in str(caught.value)
         with claimed(two.connection, two.claim):
