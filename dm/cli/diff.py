@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-import time
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from dm.cli import output as printer
-from dm.cli.client import Client, read_config_file
+from dm.cli.client import read_config_file
+from dm.cli.errand import wait_for
 from dm.cli.invocation import AddrOption, OutputOption, TaskArgument, as_json, client_of, is_file
+from dm.plural import counted
 
 STATUSES = {"equal": 0, "different": 1, "not compared": 2}
-_SECONDS = 0.5
 
 Answer = dict[str, Any]
 
@@ -33,6 +32,9 @@ def diff(
     ] = "",
     rows: Annotated[int, typer.Option("--rows", min=1, help="rows of a chunk")] = 100_000,
     threads: Annotated[int, typer.Option("--threads", min=1, help="chunks that are compared at a time")] = 4,
+    max_load: Annotated[
+        int, typer.Option("--max-load", min=0, help="wait while more threads run at a server; 0 for never")
+    ] = 0,
     shown: Annotated[int, typer.Option("--shown", min=0, help="differing rows shown of each table")] = 20,
     resume: Annotated[
         bool, typer.Option("--resume", help="leave out what an unfinished comparison found equal")
@@ -44,12 +46,12 @@ def diff(
     client = client_of(addr)
     body: Answer = {
         "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
-        "threads": threads, "shown": shown, "resume": resume,
+        "threads": threads, "max_load": max_load, "shown": shown, "resume": resume,
         "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
     }  # fmt: skip
     body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}
     address = f"/api/v1/diffs/{client.post('/api/v1/diffs', body)['number']}"
-    answer = _wait(client, address, quiet=as_json(output))
+    answer = wait_for(client, address, "comparison", None if as_json(output) else progress)
     if as_json(output):
         printer.print_json(answer)
     else:
@@ -57,24 +59,6 @@ def diff(
             printer.print_line(line)
     if status := STATUSES[answer["verdict"]]:
         raise typer.Exit(status)
-
-
-def _wait(client: Client, address: str, *, quiet: bool) -> Answer:
-    """Until it is over; who gives up ends the comparison."""
-    told = ""
-    try:
-        while True:
-            answer = client.get(address)
-            if answer["ended"]:
-                return answer
-            if not quiet and (words := progress(answer)) != told:
-                printer.say(words)
-                told = words
-            time.sleep(_SECONDS)
-    except KeyboardInterrupt:
-        client.post(f"{address}/stop")
-        printer.say("the comparison is ended")
-        sys.exit(2)
 
 
 def progress(answer: Answer) -> str:
@@ -94,22 +78,23 @@ def lines(answer: Answer) -> list[str]:
         found += [f"  structure: {line}" for line in table["structure"]]
         found += [f"  {line}" for row in table["rows"] for line in _row(row)]
         if table["differingRows"] > len(table["rows"]):
-            found.append(f"  {table['differingRows'] - len(table['rows'])} more rows")
+            found.append("  " + counted(table["differingRows"] - len(table["rows"]), "more row"))
         if table["unsettledRows"]:
-            found.append(f"  {table['unsettledRows']} rows changed each time they were looked at")
+            found.append(f"  {counted(table['unsettledRows'], 'row')} changed each time they were looked at")
         found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
         if table["fixSql"]:
             found.append(f"  fix: {table['fixSql']}")
-    return [*found, f"{answer['verdict']}: {len(answer['report'])} tables in {answer['seconds']:.1f} s"]
+    return [*found, f"{answer['verdict']}: {counted(len(answer['report']), 'table')} in {answer['seconds']:.1f} s"]
 
 
 def _verdict(table: Answer) -> str:
     if table["notCompared"]:
         return f"not compared: {table['notCompared']}"
-    counted = f"{table['sourceRows']} rows at the source, {table['targetRows']} at the target"
+    there = f"{counted(int(table['sourceRows']), 'row')} at the source, {table['targetRows']} at the target"
     if table["verdict"] == "different" and table["differingRows"]:
-        return f"different, {table['differingRows']} rows differ, {counted}"
-    return f"{table['verdict']}, {counted}"
+        differing = int(table["differingRows"])
+        return f"different, {counted(differing, 'row')} {'differs' if differing == 1 else 'differ'}, {there}"
+    return f"{table['verdict']}, {there}"
 
 
 def _row(row: Answer) -> list[str]:

@@ -20,6 +20,7 @@ from dm.cli.completion import be_ready, completion
 from dm.cli.config_verbs import config_app
 from dm.cli.diff import diff
 from dm.cli.encrypt import encrypt
+from dm.cli.flashback import flashback
 from dm.cli.invocation import (
     AddrOption,
     OutputOption,
@@ -66,6 +67,7 @@ app.add_typer(structure_app, name="binlog-schema")
 app.add_typer(locks_app, name="shard-ddl-lock")
 app.command("encrypt")(encrypt)
 app.command("diff")(diff)
+app.command("flashback")(flashback)
 app.add_typer(config_app, name="config")
 
 FileArgument = Annotated[str, typer.Argument(help="the task file")]

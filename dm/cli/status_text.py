@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from dm.plural import counted
+
 Answer = Mapping[str, Any]
 
 _LONGEST_STATEMENT = 160  # that a line shows of a DDL
@@ -152,7 +154,7 @@ def progress_cells(subtask: Answer) -> tuple[str, str, str, str, str]:
     sync = subtask.get("sync")
     if sync is not None:
         return (
-            f"{sync.get('totalRows', sync.get('totalEvents', 0))} rows",
+            counted(int(sync.get("totalRows", sync.get("totalEvents", 0))), "row"),
             str(sync.get("syncerBinlog", "")),
             str(sync.get("recentRps", sync.get("recentTps", ""))) if live else "-",
             "-" if over else _seconds(sync.get("secondsBehindMaster")) or "-",

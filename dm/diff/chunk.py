@@ -20,6 +20,7 @@ from typing import Any
 
 from dm.config.endpoint import Endpoint
 from dm.diff.fix import Fix, fix_of
+from dm.diff.pace import wait_for_rest
 from dm.diff.table import TARGET, ComparedTable, TableAt
 from dm.dumpfiles.text_rows import Limits, read_batches
 from dm.equality.checksum import Checksum
@@ -97,12 +98,15 @@ class ChunkComparer:
     endpoints: dict[int, Endpoint]
     tables: tuple[ComparedTable, ...]
     where: str = ""
+    max_load: int = 0  # threads that run at a server; more let a chunk wait, and 0 is any number
 
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
         """One after the other, over one session of each server."""
         found = []
         with closing(_Sessions(self.endpoints)) as sessions:
             for chunk in chunks:
+                if self.max_load:
+                    wait_for_rest(map(sessions.at, self.endpoints), self.max_load)
                 try:
                     found.append(_Comparison(self.tables[chunk.table], chunk, self.where, sessions).outcome())
                 except DMError as error:

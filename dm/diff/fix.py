@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from dataclasses import dataclass
-from typing import Final
 
 from dm.binlog.value import Value
 from dm.diff.table import ComparedTable, TableAt, quoted_columns
@@ -25,11 +24,6 @@ from dm.sql.literal import encode
 from dm.type_family import FLOATS, INTEGERS
 
 Values = tuple[bytes | None, ...]
-
-HEADER: Final = (
-    b"SET NAMES utf8mb4;\nSET SESSION time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 1,\n"
-    b"  sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,STRICT_ALL_TABLES';\n"
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ class DiffOptions:
     fix_sql: str = ""  # a directory for statements that make the target equal; "" for none
     rows: int = 100_000  # of a chunk
     threads: int = 4
+    max_load: int = 0  # threads that may run at a server before a chunk waits; 0 for any number
     shown: int = 20  # rows that are shown of each table
     resume: bool = False  # whether chunks that an unfinished comparison found equal are left out
     follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile

@@ -19,11 +19,12 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk, ChunkComparer, ChunkOutcome, Difference
 from dm.diff.done_chunks import DoneChunks, chunk_name
-from dm.diff.fix import HEADER, Fix
+from dm.diff.fix import Fix
 from dm.diff.options import DiffOptions
 from dm.diff.planner import PlannedTable, Planner
 from dm.diff.report import Report, TableReport
 from dm.diff.target_progress import TargetProgress
+from dm.downstream.session import CLIENT_HEAD
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.spark.job import run_tasks
@@ -123,7 +124,7 @@ class DiffUnit:
         tables = tuple(each.compared for each in planned if each.compared is not None)
         with_rows = [each for each in planned if each.compared is not None]
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
-        comparer = ChunkComparer(planner.endpoints, tables, self._options.where)
+        comparer = ChunkComparer(planner.endpoints, tables, self._options.where, self._options.max_load)
         names = [each.name for each in with_rows]
 
         def count(outcome: ChunkOutcome) -> None:
@@ -236,7 +237,7 @@ class DiffUnit:
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with path.open("ab" if report.fix_file else "wb") as file:
-                file.write((b"" if report.fix_file else HEADER) + b"".join(each + b";\n" for each in statements))
+                file.write((b"" if report.fix_file else CLIENT_HEAD) + b"".join(each + b";\n" for each in statements))
         except OSError as error:
             raise DMError("diff-fix-unwritable", file=path, cause=error.strerror or str(error)) from error
         report.fix_file = str(path)

@@ -50,6 +50,12 @@ FIXED: Final = frozenset(
 )
 """Variables a `session` block can't change; what it says of them is left aside."""
 
+CLIENT_HEAD: Final = (
+    b"SET NAMES utf8mb4;\nSET SESSION time_zone = '+00:00', foreign_key_checks = 0, unique_checks = 1,\n"
+    b"  sql_mode = 'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES,STRICT_ALL_TABLES';\n"
+)
+"""What begins a file of statements for the `mysql` client, so that they mean there what they mean here."""
+
 RECORDED: Final = (
     *("sql_mode", "time_zone", "transaction_isolation", "tx_isolation", "autocommit", "unique_checks"),
     *("foreign_key_checks", "character_set_client", "collation_connection", "lock_wait_timeout", "version"),

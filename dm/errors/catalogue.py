@@ -11,6 +11,7 @@ from dm.errors import (
     ddl,
     demo,
     diff,
+    flashback,
     full,
     general,
     online,
@@ -58,4 +59,5 @@ CATALOGUE = _collect(
     worker.KINDS,
     demo.KINDS,
     diff.KINDS,
+    flashback.KINDS,
 )

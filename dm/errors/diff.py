@@ -20,7 +20,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "diff-unknown", 48943, "dmctl", "internal", "medium",
-        "there is no comparison with the number {number}",
+        "there is no comparison or flashback with the number {number}",
         "start it again: a daemon that was started anew knows none of those before",
     ),
 )  # fmt: skip

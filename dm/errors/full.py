@@ -11,13 +11,13 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "spark-start-failed", 32901, "dump-unit", "internal", "high",
         "Spark does not start with master {master}",
-        "RawCause has Spark's last words; check `spark:` in the task file and the memory of this host",
+        "the cause has Spark's last words; check `spark:` in the task file and the memory of this host",
         retryable=True,
     ),
     ErrorKind(
         "spark-job-failed", 32902, "dump-unit", "internal", "high",
         "the Spark job `{what}` failed",
-        "the task tries again by itself and continues after the finished chunks; if it keeps failing, see RawCause",
+        "the task tries again by itself and continues after the finished chunks; if it keeps failing, see the cause",
         retryable=True,
     ),
     ErrorKind(
@@ -60,7 +60,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-where-refused", 32917, "dump-unit", "upstream", "high",
         "the source can't read {table} with `where: {where}`",
-        "RawCause has the server's words. `where` in `mydumpers` applies to every dumped table: stop the task, "
+        "the cause has the server's words. `where` in `mydumpers` applies to every dumped table: stop the task, "
         "correct it, or exclude the table with `block-allow-list`, and start the task again",
     ),
     ErrorKind(
@@ -98,7 +98,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "dump-directory-unusable", 32911, "dump-unit", "internal", "high",
         "the dump directory {directory} can't be used",
-        "RawCause has the system's words; make the directory writable for the user of dm, or set another one in "
+        "the cause has the system's words; make the directory writable for the user of dm, or set another one in "
         "`loaders.dir`, then resume the task",
     ),
     ErrorKind(
@@ -210,14 +210,14 @@ KINDS: tuple[ErrorKind, ...] = (
         "the target can't create table {table}: it does not know a collation of it",
         "name a collation that the target knows under `collation-map` in the task file (`dmctl check-task` prints the "
         "line to add), then stop the task and start it again; or create {target_table} at the target by hand, with "
-        "the same character set and a collation that the target knows, then resume the task; RawCause has the "
+        "the same character set and a collation that the target knows, then resume the task; the cause has the "
         "target's words",
     ),
     ErrorKind(
         "load-structure-unknown", 34932, "load-unit", "downstream", "high",
         "the target can't create table {table}: it does not know a type, a function or an option of it",
         "create {target_table} at the target by hand, with the same columns in words that the target knows, then "
-        "resume the task; or exclude the table with `block-allow-list`; RawCause has the target's words",
+        "resume the task; or exclude the table with `block-allow-list`; the cause has the target's words",
     ),
     ErrorKind(
         "load-values-changed", 34907, "load-unit", "downstream", "high",
@@ -246,7 +246,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "load-duplicate", 34922, "load-unit", "downstream", "high",
-        "a row of {source_table} of {source} has a key that {table} already has (RawCause names key and value); "
+        "a row of {source_table} of {source} has a key that {table} already has (the cause names key and value); "
         "{table} has rows of: {others}",
         "set `on-duplicate-logical` in `loaders` (`replace`: the later row wins, `ignore`: the earlier one); or "
         "route the tables to different targets. If only this table is named, the row was there before the load, or "
@@ -269,7 +269,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "load-structure-differs", 34924, "load-unit", "downstream", "high",
         "table {table} got its indexes and foreign keys after its rows, and one of them differs from before the "
-        "load (RawCause shows the table)",
+        "load (the cause shows the table)",
         "compare them with the source's table, alter what differs, then resume the task; the rows are complete",
     ),
     ErrorKind(
@@ -297,7 +297,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "the target would give TIMESTAMP column {column} of {table} a default and ON UPDATE, which the source's "
         "column lacks",
         "turn `explicit_defaults_for_timestamp` on at the target, or allow the target's user to set it for a "
-        "session (RawCause has the target's words), or create the table by hand; then resume the task",
+        "session (the cause has the target's words), or create the table by hand; then resume the task",
     ),
     ErrorKind(
         "load-key-demanded", 34929, "load-unit", "downstream", "high",

@@ -23,7 +23,7 @@ KINDS = (
     ErrorKind(
         "access-denied", 10900, "database", "not-set", "high",
         "{role} {address} refuses user {user}",
-        "check user and password in the configuration file; RawCause has the server's words",
+        "check user and password in the configuration file; the cause has the server's words",
     ),
     ErrorKind(
         "privilege-missing", 10901, "database", "not-set", "high",
@@ -40,12 +40,12 @@ KINDS = (
     ErrorKind(
         "query-failed", 10005, "database", "not-set", "high",
         "{role} refused a query: {statement}",
-        "RawCause has the server's words",
+        "the cause has the server's words",
     ),
     ErrorKind(
         "statement-failed", 10006, "database", "not-set", "high",
         "{role} refused a statement: {statement}",
-        "RawCause has the server's words",
+        "the cause has the server's words",
     ),
     ErrorKind(
         "internal-error", 11900, "functional", "internal", "high",

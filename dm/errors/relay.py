@@ -29,7 +29,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "upstream",
         "high",
         "the source refused to send its binlog from {wanted} on (error {number})",
-        "RawCause has the server's words",
+        "the cause has the server's words",
     ),
     ErrorKind(
         "dump-stream-garbled",

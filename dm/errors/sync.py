@@ -78,7 +78,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "high",
         "the target already has a row with a key of this change: {statement}",
-        "RawCause names key and value. Two sources that write one key need different tables or keys; delete a row "
+        "the cause names key and value. Two sources that write one key need different tables or keys; delete a row "
         "that somebody else wrote; `insert-mode: replace` in `syncers` lets the later row win; then resume the task",
     ),
     ErrorKind(
@@ -108,7 +108,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "downstream",
         "medium",
         "target {address} accepts no writes now: {reason}",
-        "the task tries again by itself; RawCause tells whether the server is read-only, full or shutting down",
+        "the task tries again by itself; the cause tells whether the server is read-only, full or shutting down",
         retryable=True,
     ),
     ErrorKind(

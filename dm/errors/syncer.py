@@ -212,6 +212,16 @@ KINDS: tuple[ErrorKind, ...] = (
         "correct the target's structure and `dmctl resume-task`; or " + OTHERWISE,
     ),
     ErrorKind(
+        "ddl-collation-unknown",
+        36955,
+        "sync-unit",
+        "downstream",
+        "high",
+        "the target does not know a collation or character set of a DDL statement: {statement}",
+        "name one that the target knows under `collation-map` in the task file, as `collation-map: "
+        "{{utf8mb4_ja_0900_as_cs: utf8mb4_unicode_520_ci}}`; " + WITH_NEW_FILE + ". Or " + OTHERWISE,
+    ),
+    ErrorKind(
         "ddl-values-differ",
         36937,
         "sync-unit",

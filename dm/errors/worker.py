@@ -102,13 +102,13 @@ KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
         "registry-unusable", 40912, "dm-worker", "internal", "high",
         "the registry {path} can't be used",
-        "see RawCause. On a full disk, free space: a verb that failed has changed nothing, and dm-worker tries "
+        "see the cause. On a full disk, free space: a verb that failed has changed nothing, and dm-worker tries "
         "again by itself. Without the file dm-worker starts empty; the tasks' progress is still at their targets",
     ),
     ErrorKind(
         "unit-unavailable", 40913, "dm-worker", "internal", "high",
         "the unit {unit} can't be loaded",
-        "see RawCause; reinstall dm with all its dependencies",
+        "see the cause; reinstall dm with all its dependencies",
     ),
     ErrorKind(
         "task-busy", 40914, "dm-worker", "internal", "medium",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dm.config import SubtaskConfig
-from dm.task.payload import DiffPayload, RelayPayload, UnitPayload
+from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, UnitPayload
 from dm.unit import JSON, Factory, Unit
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ class Factories:
         """The factories by the unit's name, and what is to be done when all units rest."""
         return {
             "Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync, "Diff": self.diff,
+            "Flashback": self.flashback,
         }, self.close  # fmt: skip
 
     def relay(self, wire: Mapping[str, JSON]) -> Unit:
@@ -77,6 +78,14 @@ class Factories:
         config = payload.subtasks[0]
         spark = self._provider(config, payload.scratch)
         return DiffUnit(payload.subtasks, payload.options, spark, directory=payload.directory)
+
+    def flashback(self, wire: Mapping[str, JSON]) -> Unit:
+        """The statements that take back a stretch of a task's relays."""
+        from dm.flashback.unit import FlashbackUnit
+        from dm.task.until import place_of_text
+
+        payload = FlashbackPayload.from_wire(wire)
+        return FlashbackUnit(payload.sources, payload.request, place_of_text, payload.scratch)
 
     def close(self) -> None:
         """End Spark, if it ever began."""

@@ -9,6 +9,7 @@ from typing import cast
 
 from dm.config import SourceConfig, SubtaskConfig
 from dm.diff.options import DiffOptions
+from dm.flashback.request import FlashbackRequest, RelayedSubtask
 from dm.relaylog.hold import Hold
 from dm.syncer.stream.until import Until, until_from_json, until_to_json
 from dm.unit import JSON
@@ -129,4 +130,32 @@ class DiffPayload:
             DiffOptions.from_wire(options),
             Path(str(wire["scratch"])),
             Path(str(wire["directory"])),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FlashbackPayload:
+    """What a flashback of a task needs."""
+
+    sources: tuple[RelayedSubtask, ...]
+    request: FlashbackRequest
+    scratch: Path  # where it puts the statements in order
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        return {
+            "sources": [source.to_wire() for source in self.sources],
+            "request": self.request.to_wire(),
+            "scratch": str(self.scratch),
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> FlashbackPayload:
+        """The inverse of `to_wire`."""
+        sources = cast("list[dict[str, JSON]]", wire["sources"])
+        request = cast("dict[str, JSON]", wire["request"])
+        return cls(
+            tuple(map(RelayedSubtask.from_wire, sources)),
+            FlashbackRequest.from_wire(request),
+            Path(str(wire["scratch"])),
         )

@@ -66,6 +66,12 @@ def until_of(config: SubtaskConfig, asked: AskedEnd, relay_directory: Path) -> U
     return until
 
 
+def place_of_text(config: SubtaskConfig, text: str) -> Until:
+    """What a person's place means at a source; raises DMError."""
+    with closing(connect(config.source.endpoint)) as connection:
+        return _parsed(text.strip(), connection, read_facts(connection))
+
+
 def _parsed(text: str, connection: Connection, facts: ServerFacts) -> Until:
     place = _PLACE.fullmatch(text)
     if place is not None:

@@ -143,7 +143,10 @@ class DumpStream:
             meant = server_error(error, role=self._role, host=host, port=port, user=user, statement="register")
             if meant.name in ("access-denied", "privilege-missing"):
                 statement = grant(("REPLICATION SLAVE", "REPLICATION CLIENT"), "*.*", grantee(raw).account)
-                raise DMError("replication-denied", user=user, address=f"{host}:{port}", grant=statement) from error
+                where = f"{host}:{port}"
+                raise DMError(
+                    "replication-denied", user=user, address=where, grant=statement, cause=meant.cause
+                ) from error
             raise meant from error
 
     def _command(self, raw: Any, packet: bytes) -> None:

@@ -23,6 +23,7 @@ from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from dm.diff.options import DiffOptions
 from dm.errors import DMError
+from dm.flashback.request import FlashbackRequest
 from dm.ident import TableName
 from dm.syncer.stream.operators import Verb
 from dm.task.shard_locks import Decision
@@ -140,8 +141,20 @@ class Diff(_Body):
     fix_sql: str = ""
     rows: int = Field(default=100_000, ge=1)
     threads: int = Field(default=4, ge=1)
+    max_load: int = Field(default=0, ge=0)
     shown: int = Field(default=20, ge=0)
     resume: bool = False
+
+
+class Flashback(_Body):
+    """What is to be taken back of a task."""
+
+    task: str
+    sources: list[str] = []
+    begin: str
+    end: str = ""
+    tables: list[str] = []
+    directory: str
 
 
 class WorkerSettings(_Body):
@@ -173,7 +186,7 @@ def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], 
     _sources(app, operations)
     _tasks(app, operations)
     _config(app, operations)
-    _diffs(app, operations)
+    _errands(app, operations)
     _locks(app, operations)
     _metrics(app, metrics)
     return app
@@ -231,7 +244,7 @@ def _metrics(app: FastAPI, metrics: Metrics) -> None:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
 
-def _diffs(app: FastAPI, operations: Operations) -> None:
+def _errands(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/diffs", response_model=None)
     def begin(body: Diff) -> Answer:
         options = DiffOptions.from_wire(body.model_dump(exclude={"task", "file"}))
@@ -239,11 +252,24 @@ def _diffs(app: FastAPI, operations: Operations) -> None:
 
     @app.get("/api/v1/diffs/{number}", response_model=None)
     def status(number: int) -> Answer:
-        return operations.diffs.status(number)
+        return operations.errands.status(number)
 
     @app.post("/api/v1/diffs/{number}/stop", response_model=None)
     def stop(number: int) -> Answer:
-        return operations.diffs.stop(number)
+        return operations.errands.stop(number)
+
+    @app.post("/api/v1/flashbacks", response_model=None)
+    def take_back(body: Flashback) -> Answer:
+        request = FlashbackRequest(body.begin, body.end, tuple(body.tables), body.directory)
+        return operations.begin_flashback(body.task, body.sources, request)
+
+    @app.get("/api/v1/flashbacks/{number}", response_model=None)
+    def written(number: int) -> Answer:
+        return operations.errands.status(number)
+
+    @app.post("/api/v1/flashbacks/{number}/stop", response_model=None)
+    def stop_writing(number: int) -> Answer:
+        return operations.errands.stop(number)
 
 
 def _locks(app: FastAPI, operations: Operations) -> None:

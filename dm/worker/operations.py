@@ -20,10 +20,12 @@ import structlog
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.diff.options import DiffOptions
 from dm.errors import DMError
+from dm.flashback.request import FlashbackRequest, RelayedSubtask
 from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
 from dm.syncer.stream.until import Until
 from dm.task.final_place import FinalPlace
+from dm.task.payload import DiffPayload, FlashbackPayload
 from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.shard_locks import ShardLocks
 from dm.task.start_time import StartTime, before_all_binlogs
@@ -33,8 +35,8 @@ from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
 from dm.worker.configuration import ConfigReader
-from dm.worker.diffs import Diffs
 from dm.worker.directory import directories
+from dm.worker.errands import Errands
 from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
@@ -101,7 +103,7 @@ class Operations:
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
         self.config = ConfigVerbs(loop, supervisor)
         self.shards = ShardVerbs(loop, supervisor, servers.locks)
-        self.diffs = Diffs(loop, supervisor.home.log_of)
+        self.errands = Errands(loop, supervisor.home.log_of)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
@@ -347,7 +349,37 @@ class Operations:
 
         config, sources, follows = self._loop.call(configured)
         subtasks = [config.subtask(source, sources) for source in config.source_ids]
-        number = self.diffs.begin(subtasks, replace(options, follows=follows), self._supervisor.home.work)
+        number, work = self.errands.number(), self._supervisor.home.work / config.name
+        # A source can't be called like these directories.
+        payload = DiffPayload(
+            tuple(subtasks), replace(options, follows=follows), work / f".diff-{number}", work / ".diff"
+        )
+        self.errands.begin(number, config.name, "Diff", payload.to_wire())
+        return {"result": True, "msg": "", "number": number, "task": config.name}
+
+    def begin_flashback(self, task: str, sources: Sequence[str], request: FlashbackRequest) -> Answer:
+        """`flashback`: write the SQL that takes back what a stretch of the relay has done."""
+
+        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], dict[str, Path]]:
+            supervisor = self._supervisor
+            config = supervisor.task(task).config
+            if isinstance(config, DMError):
+                raise config
+            relays = {source: supervisor.relay_directory(source) for source in _sources_of(config, sources)}
+            return config, supervisor.source_configs(), relays
+
+        config, known, relays = self._loop.call(configured)
+        if not _syncs(config):
+            raise DMError("flashback-without-sync", task=config.name, mode=config.task_mode)
+        if len(relays) > 1 and not all(is_time(text) for text in (request.begin, request.end) if text):
+            raise DMError("flashback-of-several-sources", task=config.name, sources=", ".join(relays))
+        number = self.errands.number()
+        payload = FlashbackPayload(
+            tuple(RelayedSubtask(config.subtask(source, known), relay) for source, relay in relays.items()),
+            request,
+            self._supervisor.home.work / config.name / f".flashback-{number}",
+        )
+        self.errands.begin(number, config.name, "Flashback", payload.to_wire())
         return {"result": True, "msg": "", "number": number, "task": config.name}
 
     def processes(self) -> dict[str, int]:

@@ -26,7 +26,7 @@ from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.changed_rows import SourceViews
 from dm.syncer.ddl.cut_over import prove
 from dm.syncer.ddl.defect import pausing
-from dm.syncer.ddl.execution import DdlExecution
+from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.known import Known, StatementEvent
 from dm.syncer.ddl.optimistic_gate import NoAnnouncements, Passage, Way
 from dm.syncer.ddl.plan import DdlPlan
@@ -239,12 +239,12 @@ class DdlBarrier:
             self.execution.run(step, number, end, intent)
         except DMError as error:
             whole = step.as_a_whole
-            if number > 0 or whole is None or error.name != "ddl-failed" or error.server_errno == _DUPLICATE:
+            if number > 0 or whole is None or error.name not in REFUSED_DDL or error.server_errno == _DUPLICATE:
                 raise
             try:
                 self.execution.run(whole, len(planned.pieces), end, None)
             except DMError as second:
-                if second.name == "ddl-failed":
+                if second.name in REFUSED_DDL:
                     raise error from second
                 raise
             return True

@@ -33,7 +33,9 @@ from dm.syncer.ddl.checks.names import creates_shard
 from dm.syncer.ddl.constraint_names import with_own_names
 from dm.syncer.ddl.step import Execute
 
+REFUSED_DDL = ("ddl-failed", "ddl-collation-unknown")
 _REFUSED = ("statement-failed", "duplicate-key", "privilege-missing")
+_UNKNOWN_COLLATION = (1273, 1115)  # ER_UNKNOWN_COLLATION, ER_UNKNOWN_CHARACTER_SET
 
 Structures = Mapping[TableName, TableSchema | None]
 
@@ -200,7 +202,8 @@ class DdlExecution:
             if error.name == "privilege-missing":
                 error.position = str(end)
                 raise
-            failed = DMError("ddl-failed", statement=target_piece.text, position=end, cause=error.cause)
+            kind = "ddl-collation-unknown" if error.server_errno in _UNKNOWN_COLLATION else "ddl-failed"
+            failed = DMError(kind, statement=target_piece.text, position=end, cause=error.cause)
             raise failed.numbered(error.server_errno) from error
         self.executed += 1
         faults.hit("syncer.after_ddl")

@@ -230,7 +230,8 @@ def _refused(
                 ):
                     refusals.setdefault((error.cause or error.message, _way_out(error)), []).extend(names)
     for (why, way_out), names in refusals.items():
-        yield answers.failure(f"the target does not make {some(sorted(names), _ALL)} as they are: {why}", way_out)
+        as_is = "as it is" if len(names) == 1 else "as they are"
+        yield answers.failure(f"the target does not make {some(sorted(names), _ALL)} {as_is}: {why}", way_out)
 
 
 def _trials(

@@ -1,7 +1,7 @@
 """Rows that are in the target's tables before a load fills them: they stay, beside the source's or in their place.
 
 A merge into a table that is in use wants just that; mostly they are left over from a trial. Rows that a load of this
-task has brought before are none of them.
+task has brought before are none of them, and a task that goes on from its checkpoint loads nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALL: Final = 200
 def rows_there_already(context: Context, answers: Answers) -> Iterator[CheckResult]:
     """A warning with the rows of each table; their number is exact where it is small."""
     wanted = {context.destination(table) for table in context.tables}
-    there = _base_tables(context, wanted) if context.loads else {}
+    there = _base_tables(context, wanted) if context.loads and not context.follows_from_checkpoint else {}
     if there:
         with TargetConnection(context.config.target) as connection:
             own = tables_filled_by(connection, context.config.meta_schema, context.config.task)

@@ -48,7 +48,8 @@ class Reader:
             ports = {"3306": self.source.port, "3307": self.target.port}
             self.files[name] = re.sub(r"port: (\d+)", lambda found: f"port: {ports[found[1]]}", block.text)
         elif block.language == "sql":
-            self.source.execute(*[line for line in block.text.splitlines() if not line.startswith("--")])
+            server = self.target if block.text.startswith("-- at the target") else self.source
+            server.execute(*[line for line in block.text.splitlines() if not line.startswith("--")])
         else:
             for part in re.split(r"^\$ dmctl ", block.text, flags=re.MULTILINE)[1:]:
                 command, _, shown = part.partition("\n")

@@ -1,4 +1,4 @@
-"""docs/validate.md, typed as it stands: a comparison, its statements, and the comparison after them."""
+"""docs/validate.md, typed as it stands: a comparison and its statements, a mistake that is taken back."""
 
 from __future__ import annotations
 
@@ -22,10 +22,21 @@ TABLES = (
 )
 
 
-def alike(text: str, fixes: Path) -> list[str]:
+VARIES = (
+    (r"in [\d.]+ s$", "in S s"),
+    (r"\(binlog\.\d+, \d+\)", "(PLACE)"),
+    (r"GTID( set)? [-\d,]+\d", r"GTID\1 G"),
+    (r"127\.0\.0\.1:\d+", "HOST"),
+)
+
+
+def alike(text: str, directories: Path) -> list[str]:
     """Lines without what another run has differently."""
-    text = text.replace(str(fixes), "FIXES")
-    return [re.sub(r"in [\d.]+ s$", "in S s", line) for line in text.splitlines() if line.strip()]
+    for name in ("fixes", "back"):
+        text = text.replace(str(directories / name), name.upper())
+    for pattern, same in VARIES:
+        text = re.sub(pattern, same, text, flags=re.MULTILINE)
+    return [line for line in text.splitlines() if line.strip()]
 
 
 def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Path) -> None:
@@ -40,15 +51,16 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
         "mysql-instances: [{source-id: mysql-01, block-allow-list: shop, syncer-config-name: often}]\n"
         "block-allow-list: {shop: {do-dbs: [shop]}}\nsyncers: {often: {checkpoint-flush-interval: 1}}\n"
     )
-    fixes = tmp_path / "fixes"
+    page = PAGE.read_text(encoding="utf-8")
     shown = [
         part.partition("\n")
-        for block in blocks(PAGE.read_text(encoding="utf-8"))
+        for block in blocks(page)
         for part in re.split(r"^\$ dmctl ", block.text, flags=re.MULTILINE)[1:]
     ]
-    assert [command for command, _, _ in shown] == ["diff shop --fix-sql fixes", "diff shop"]
+    assert [" ".join(command.split()[:2]) for command, _, _ in shown] == ["diff shop", "diff shop", "flashback shop"]
     with Daemon(tmp_path, {}) as daemon:
         daemon.must("operate-source", "create", "source.yaml")
+        daemon.must("start-relay", "-s", "mysql-01")
         daemon.must("start-task", "shop.yaml")
         daemon.must("wait", "shop", "--synced", "--timeout", "120")
         source.execute(
@@ -61,10 +73,24 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
             "DELETE FROM shop.orders WHERE id = 3",
             "INSERT INTO shop.orders VALUES (7, 1, 'nobody''s')",
         )
-        (command, _, expected), (again, _, equal) = shown
-        said = daemon.said(*command.replace("fixes", str(fixes)).split())
-        assert (said.status, alike(said.out, fixes)) == (1, alike(expected, fixes)), str(said)
-        text = (fixes / "shop.orders.sql").read_text(encoding="utf-8")
+        (command, _, expected), (again, _, equal), (undo, _, undone) = shown
+        said = daemon.said(*command.replace("fixes", str(tmp_path / "fixes")).split())
+        assert (said.status, alike(said.out, tmp_path)) == (1, alike(expected, tmp_path)), str(said)
+        text = (tmp_path / "fixes" / "shop.orders.sql").read_text(encoding="utf-8")
         target.execute(*filter(None, text.split(";\n")))
         said = daemon.said(*again.split())
-        assert (said.status, alike(said.out, fixes)) == (0, alike(equal, fixes)), str(said)
+        assert (said.status, alike(said.out, tmp_path)) == (0, alike(equal, tmp_path)), str(said)
+
+        file, offset = source.query("SHOW MASTER STATUS")[0][:2]
+        source.execute("UPDATE shop.orders SET price = 0")
+        daemon.must("wait", "shop", "--synced", "--timeout", "120")
+        daemon.must("pause-task", "shop")
+        place = re.compile(r"binlog\.\d+:\d+")
+        undo = place.sub(f"{file}:{offset}", undo).replace("--sql back", f"--sql {tmp_path / 'back'}")
+        said = daemon.said(*undo.split())
+        assert (said.status, alike(said.out, tmp_path)) == (0, alike(undone, tmp_path)), str(said)
+        text = (tmp_path / "back" / "flashback.mysql-01.sql").read_text(encoding="utf-8")
+        (written,) = (block.text for block in blocks(page) if block.language == "sql")
+        assert alike(text, tmp_path) == alike(written, tmp_path)
+        target.execute(*filter(None, text.split(";\n")))
+        assert target.query("SELECT price FROM shop.orders ORDER BY id") == ((1.5,), (2.5,), (0.5,))

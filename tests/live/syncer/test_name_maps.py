@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import running_sync, subtask_for
+from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
 pytestmark = pytest.mark.live
 
@@ -38,3 +39,26 @@ def test_ddl_gets_the_names_of_the_maps(
     engines = f"SELECT DISTINCT ENGINE FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{name}'"
     assert mariadb.query(engines) == (("InnoDB",),)
     assert mariadb.query(f"SELECT id, t, u FROM {name}.silent ORDER BY id") == ((1, "ä", "ö"), (2, "A", "B"))
+
+
+def test_a_collation_that_the_target_lacks_leads_to_the_map(
+    mysql: ThrowawayServer, mariadb: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql, mariadb)
+    subtask = subtask_for(mysql, mariadb, name, task=name)
+    sync = RunningSync(subtask, None)
+    try:
+        sync.wait_synced()
+        mysql.execute(
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v CHAR(9) COLLATE utf8mb4_ja_0900_as_cs)",
+            f"INSERT INTO {name}.t VALUES (1, 'a')",
+        )
+        error = sync.wait_ended()
+    finally:
+        sync.stop()
+    assert isinstance(error, DMError)
+    assert (error.name, "`collation-map`" in error.workaround) == ("ddl-collation-unknown", True)
+    mapped = subtask.model_copy(update={"collation_map": {"utf8mb4_ja_0900_as_cs": "utf8mb4_unicode_520_ci"}})
+    with running_sync(mapped) as resumed:
+        resumed.wait_synced()
+    assert mariadb.query(f"SELECT id, v FROM {name}.t") == ((1, "a"),)

@@ -379,6 +379,8 @@ def test_tables_that_a_checkpoint_of_a_full_load_does_not_know(migration: Migrat
         create_tables(connection, key)
         write_new(connection, key, Checkpoint(position, tables=tables))
     assert migration.only("not_migrated").state == "success"
+    migration.target.execute(text, f"INSERT INTO {schema}.a VALUES (1, 1)")
+    assert migration.only("downstream_table_empty").state == "success", "nothing is loaded any more"
     migration.upstream.execute(f"CREATE TABLE {schema}.added (id INT PRIMARY KEY)")
     warning, _ = migration.check()["not_migrated"]
     assert warning.state == "warning"

@@ -17,7 +17,7 @@ def told(verdict: str, **table: Any) -> list[str]:
 def test_equal_tables() -> None:
     assert told("equal") == [
         "s.t: equal, 3 rows at the source, 3 at the target",
-        "equal: 1 tables in 1.2 s",
+        "equal: 1 table in 1.2 s",
     ]
 
 
@@ -37,6 +37,14 @@ def test_rows_with_both_sides() -> None:
         "  id=2: only at the target: id=2",
         "  2 more rows",
         "  fix: /fix/s.t.sql",
+    ]
+
+
+def test_one_is_no_plural() -> None:
+    assert told("different", sourceRows=1, targetRows=0, differingRows=1) == [
+        "s.t: different, 1 row differs, 1 row at the source, 0 at the target",
+        "  1 more row",
+        "different: 1 table in 1.2 s",
     ]
 
 

@@ -113,3 +113,8 @@ def test_who_watches_a_task_watches_it_beyond_the_moment_when_it_has_caught_up()
     states = iter([synced, synced, answer("Paused", "Sync", {"isCanceled": True, "errors": [], "detail": ""})])
     assert not follow(lambda: next(states), lambda _: None, over=ended)
     assert next(states, None) is None
+
+
+@pytest.mark.parametrize(("rows", "told"), [("0", "0 rows"), ("1", "1 row"), ("2", "2 rows")])
+def test_one_row_is_no_plural(rows: str, told: str) -> None:
+    assert progress_lines(answer(unit="Sync", sync={"totalRows": rows})) == [f"shop on one: Running Sync, {told}"]

@@ -159,7 +159,7 @@ def test_a_task_that_is_refused_by_its_source(one: TestHome) -> None:
     one.script("refused", Sync=denied)
     error = (
         "Error 10900: upstream 127.0.0.1:3306 refuses user dm\n"
-        "  workaround: check user and password in the configuration file; RawCause has the server's words\n"
+        "  workaround: check user and password in the configuration file; the cause has the server's words\n"
     )
     for words in (("start-task", one.task("refused")), ("resume-task", "refused")):
         done = one.said(*words)

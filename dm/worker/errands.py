@@ -1,7 +1,7 @@
-"""The comparisons that `dmctl diff` asks for: each in a unit host of its own, which ends with the daemon.
+"""Runs that a person waits for (`dmctl diff`, `dmctl flashback`): each in a unit host of its own.
 
-They are kept in memory only. A daemon that is started anew knows nothing of them: a comparison changes nothing, and is
-simply asked for again.
+A host ends with the daemon, and what it found is kept in memory only: a daemon that is started anew knows nothing of
+it. Such a run changes nothing at any server, and is simply asked for again.
 """
 
 from __future__ import annotations
@@ -13,24 +13,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-from dm.config import SubtaskConfig
-from dm.diff.options import DiffOptions
 from dm.errors import DMError, ErrorReport
 from dm.task.host_process import HOST_COMMAND, HostEnded, HostProcess
 from dm.task.message import Event, StartUnit, StopUnit, UnitFailed, UnitFinished, UnitStatus, UnitStopped
-from dm.task.payload import DiffPayload
-from dm.unit import JSON
+from dm.unit import JSON, UnitName
 from dm.worker.loop import Loop
 
-_KEPT: Final = 20  # comparisons that are over
+_KEPT: Final = 20  # that are over
 _RUN: Final = 1
 
 
 @dataclass
-class _Comparison:
+class _Errand:
     """One of them, as its process tells it."""
 
     task: str
+    what: str
     process: HostProcess | None = None
     status: Mapping[str, JSON] = field(default_factory=dict)
     error: ErrorReport | None = None
@@ -48,7 +46,7 @@ class _Comparison:
                 self._end()
             case HostEnded():
                 if not self.over and self.error is None:
-                    self.error = DMError("host-died", host=f"the comparison of {self.task}", how=event.how).report()
+                    self.error = DMError("host-died", host=f"the {self.what} of {self.task}", how=event.how).report()
                 self.over = True
 
     def _end(self) -> None:
@@ -63,7 +61,7 @@ class _Comparison:
             self.process.close()
 
 
-class Diffs:
+class Errands:
     """All of them."""
 
     def __init__(self, loop: Loop, log_of: Callable[[str], Path], command: Sequence[str] = HOST_COMMAND) -> None:
@@ -71,53 +69,54 @@ class Diffs:
         self._log_of = log_of
         self._command = command
         self._lock = threading.Lock()
-        self._all: dict[int, _Comparison] = {}
+        self._all: dict[int, _Errand] = {}
         self._numbers = iter(range(1, 1 << 62))
 
-    def begin(self, subtasks: Sequence[SubtaskConfig], options: DiffOptions, work: Path) -> int:
-        """Start one; gives its number. `work` is where the work directories of tasks are."""
-        task = subtasks[0].task
-        comparison = _Comparison(task)
+    def number(self) -> int:
+        """A number that no other has."""
         with self._lock:
-            number = next(self._numbers)
+            return next(self._numbers)
+
+    def begin(self, number: int, task: str, unit: UnitName, payload: Mapping[str, JSON]) -> None:
+        """Start a run of a unit for a task."""
+        what = unit.lower()
+        errand = _Errand(task, what)
+        with self._lock:
             for old in [key for key, each in self._all.items() if each.over][:-_KEPT]:
                 del self._all[old]
-            self._all[number] = comparison
-        scratch = work / task / f".diff-{number}"  # a source can't be called like it
-        payload = DiffPayload(tuple(subtasks), options, scratch, work / task / ".diff").to_wire()
-        name = f"diff:{task}:{number}"
+            self._all[number] = errand
+        name = f"{what}:{task}:{number}"
         # From the loop's thread, which lives as long as the daemon: the kernel ends the process with that thread.
         events: queue.SimpleQueue[Event | HostEnded] = queue.SimpleQueue()
-        comparison.process = self._loop.call(
-            lambda: HostProcess(name, self._log_of(f"diff:{task}"), events.put, self._command)
+        errand.process = self._loop.call(
+            lambda: HostProcess(name, self._log_of(f"{what}:{task}"), events.put, self._command)
         )
-        threading.Thread(target=_hear, args=(comparison, events), name=name, daemon=True).start()
-        comparison.process.send(StartUnit(_RUN, "Diff", payload))
-        return number
+        threading.Thread(target=_hear, args=(errand, events), name=name, daemon=True).start()
+        errand.process.send(StartUnit(_RUN, unit, payload))
 
     def status(self, number: int) -> dict[str, JSON]:
         """How far one is, and at its end what it has found."""
-        comparison = self._get(number)
-        if comparison.over and comparison.error is not None:
-            report = cast("JSON", comparison.error)
-            return {"result": False, "msg": comparison.error["Message"], "error": report}
-        return {"result": True, "msg": "", "task": comparison.task, "ended": comparison.over, **comparison.status}
+        errand = self._get(number)
+        if errand.over and errand.error is not None:
+            report = cast("JSON", errand.error)
+            return {"result": False, "msg": errand.error["Message"], "error": report}
+        return {"result": True, "msg": "", "task": errand.task, "ended": errand.over, **errand.status}
 
     def stop(self, number: int) -> dict[str, JSON]:
         """End one."""
         self._get(number).stop()
         return {"result": True, "msg": ""}
 
-    def _get(self, number: int) -> _Comparison:
+    def _get(self, number: int) -> _Errand:
         with self._lock:
             if number not in self._all:
                 raise DMError("diff-unknown", number=number)
             return self._all[number]
 
 
-def _hear(comparison: _Comparison, events: queue.SimpleQueue[Event | HostEnded]) -> None:
+def _hear(errand: _Errand, events: queue.SimpleQueue[Event | HostEnded]) -> None:
     while True:
         event = events.get()
-        comparison.hear(event)
+        errand.hear(event)
         if isinstance(event, HostEnded):
             return

@@ -1,0 +1,1 @@
+"""Live tests of dm.diff, without Spark."""

@@ -1,0 +1,163 @@
+"""What a stretch of the relay has done is taken back by the statements that are written for it, and by nothing less."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pymysql
+import pytest
+from pymysql.cursors import Cursor
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.flavor import Flavor
+from tests.live.flashback.scene import Scene
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.random_rows import RandomRows
+from tests.testbed.random_table import Table, draw_table
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
+
+TABLES = 4
+TRANSACTIONS = 40
+
+
+@pytest.fixture
+def scene(upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path) -> Scene:
+    return Scene(upstream, target, schema(upstream), tmp_path)
+
+
+@contextmanager
+def session(server: ThrowawayServer, schema: str) -> Iterator[Cursor]:
+    connection = server.connect(autocommit=True, database=schema)
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_mode = ''")
+            yield cursor
+    finally:
+        connection.close()
+
+
+def accepted(cursor: Cursor, statement: str) -> bool:
+    try:
+        cursor.execute(statement)
+    except pymysql.err.Error:
+        return False
+    return True
+
+
+def drawn_tables(cursor: Cursor, schema: str, flavor: Flavor, chance: random.Random, count: int) -> list[Table]:
+    found: list[Table] = []
+    while len(found) < count:
+        table = draw_table(f"t{len(found)}", flavor, chance)
+        if accepted(cursor, table.create(schema)):
+            found.append(table)
+    return found
+
+
+def draw_changes(cursor: Cursor, rows: RandomRows, chance: random.Random, count: int) -> None:
+    for _ in range(count):
+        cursor.execute("BEGIN")
+        for statement in rows.transaction():
+            accepted(cursor, statement)
+        cursor.execute(chance.choice(("COMMIT",) * 9 + ("ROLLBACK",)))
+
+
+def drawn_stretch_is_taken_back(scene: Scene, flavor: Flavor, seed: int, transactions: int, tables: int) -> None:
+    chance = random.Random(seed)
+    with session(scene.upstream, scene.name) as cursor:
+        with scene.following():
+            drawn = drawn_tables(cursor, scene.name, flavor, chance, tables)
+            rows = RandomRows(scene.name, drawn, chance)
+            draw_changes(cursor, rows, chance, transactions // 2)
+        before, begin = scene.sums(), scene.place
+        with scene.following():
+            draw_changes(cursor, rows, chance, transactions)
+    assert scene.sums() != before
+    report, statements = scene.take_back(begin)
+    assert report.statements.total() == statements.count(b";\n") - 2 - 2 * report.transactions
+    scene.execute(statements)
+    after = scene.sums()
+    assert {name: total for name, total in after.items() if total != before[name]} == {}, f"seed {seed}"
+
+
+def test_drawn_changes_are_taken_back(scene: Scene, flavor: Flavor) -> None:
+    drawn_stretch_is_taken_back(scene, flavor, 2306, TRANSACTIONS, TABLES)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("seed", range(12))
+def test_many_drawn_changes_are_taken_back(scene: Scene, flavor: Flavor, seed: int) -> None:
+    drawn_stretch_is_taken_back(scene, flavor, seed, 300, 12)
+
+
+def refused(scene: Scene, begin: str, end: str = "", *tables: str) -> DMError:
+    with pytest.raises(DMError) as raised:
+        scene.take_back(begin, end, *tables)
+    return raised.value
+
+
+def gtids(server: ThrowawayServer) -> str:
+    variable = "gtid_executed" if server.flavor == "mysql" else "gtid_binlog_pos"
+    return str(server.query(f"SELECT @@GLOBAL.{variable}")[0][0])
+
+
+def test_stretches_meet_and_what_stands_in_the_way_is_said(scene: Scene, flavor: Flavor) -> None:
+    k, keyless = f"{scene.there}.k", f"{scene.there}.l"
+    with session(scene.upstream, scene.name) as cursor, scene.following():
+        for statement in (
+            "CREATE TABLE k (id INT PRIMARY KEY, v VARCHAR(40), j JSON, g INT AS (id + 1) STORED, u INT UNIQUE)",
+            "CREATE TABLE l (v INT)",
+            "INSERT INTO k (id, v, j, u) VALUES (1, 'one', '{\"a\": [1, 2]}', 1), (2, 'two', NULL, 2), (3, '', '3', 3)",
+            "INSERT INTO l VALUES (1), (1), (2)",
+        ):
+            cursor.execute(statement)
+        first, first_gtids = scene.place, gtids(scene.upstream)
+        if flavor == "mysql":
+            cursor.execute("SET SESSION binlog_row_value_options = PARTIAL_JSON")
+        cursor.execute("BEGIN")
+        cursor.execute("UPDATE k SET u = NULL WHERE id = 1")
+        cursor.execute("UPDATE k SET u = 1, id = 20 WHERE id = 2")
+        cursor.execute("UPDATE k SET u = 2, j = JSON_SET(j, '$.a[1]', 'x') WHERE id = 1")
+        cursor.execute("COMMIT")
+        cursor.execute("ALTER TABLE k ADD INDEX by_v (v)")
+        cursor.execute("DELETE FROM k WHERE id = 3")
+        cursor.execute("INSERT INTO l VALUES (1)")
+        middle = scene.place
+        cursor.execute("INSERT INTO k (id, v) VALUES (4, '; \\n-- it''s \\\\')")
+        cursor.execute("UPDATE k SET v = 'later' WHERE id = 20")
+        cursor.execute("UPDATE l SET v = 7 WHERE v = 1 LIMIT 2")
+        last = scene.place
+        cursor.execute("ALTER TABLE l ADD COLUMN w INT")
+        cursor.execute("SET SESSION binlog_row_image = MINIMAL")
+        cursor.execute("UPDATE k SET v = 'minimal' WHERE id = 1")
+        cursor.execute("INSERT INTO l VALUES (9, 9)")
+    blocked = refused(scene, first)
+    assert (blocked.name, blocked.message.count("ALTER TABLE l ADD COLUMN w INT")) == ("flashback-ddl", 1)
+    assert f"{scene.name}.l" in blocked.message
+    assert f"{scene.name}.k" not in blocked.message
+    assert refused(scene, first, last).name == "flashback-ddl", (
+        "it lies behind the stretch, and before the target's state"
+    )
+    assert refused(scene, last, "", k).name == "flashback-partial-image"
+    file, _, offset = last.partition(":")
+    assert refused(scene, first, f"{file}:{int(offset) + 100_000}", k).name == "flashback-ahead"
+
+    scene.target.execute(f"UPDATE {k} SET v = 'one' WHERE id = 1")  # by hand
+    newer, statements = scene.take_back(middle, last, k)
+    assert (newer.transactions, dict(newer.statements), newer.ddl) == (2, {k: 2}, [])
+    scene.execute(statements.replace(b"; \n-- it", b"; \\n-- it"))
+    older, statements = scene.take_back(first, middle, k)
+    assert (older.transactions, dict(older.statements)) == (2, {k: 4})
+    assert [each.text for each in older.ddl] == ["ALTER TABLE k ADD INDEX by_v (v)"]
+    assert b"ADD INDEX by_v" in statements
+    scene.execute(statements)
+    rows = scene.target.query(f"SELECT id, v, JSON_EXTRACT(j, '$.a[1]'), g, u FROM {k} ORDER BY id")
+    assert [tuple(row) for row in rows] == [(1, "one", "2", 2, 1), (2, "two", None, 3, 2), (3, "", None, 4, 3)]
+    by_gtids, others = scene.take_back(first_gtids, middle, k)
+    assert (by_gtids.transactions, others.split(b"START", 1)[1]) == (2, statements.split(b"START", 1)[1])
+    report, _ = scene.take_back(last, "", keyless)
+    assert (dict(report.statements), report.file != "") == ({keyless: 1}, True)

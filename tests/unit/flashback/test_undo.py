@@ -1,0 +1,63 @@
+"""The statement that takes back a change, and where its images do not say enough."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.binlog.value import ABSENT, Row
+from dm.changes.plan import PlanOptions, TablePlan, build_plan
+from dm.changes.target_table import TargetTable
+from dm.errors import DMError
+from dm.flashback.undo import undo
+from dm.schema.parse import parse_create_table
+from dm.sql.context import SourceContext
+
+CONTEXT = SourceContext("mysql", 80400, "s")
+
+
+def plan(columns: str) -> TablePlan:
+    schema = parse_create_table(f"CREATE TABLE s.t ({columns})", CONTEXT)
+    return build_plan(schema, schema.columns, TargetTable(schema), PlanOptions("mysql"))
+
+
+KEYED = plan("id INT NOT NULL PRIMARY KEY, v INT, d INT AS (v + 1)")
+KEYLESS = plan("id INT, v INT")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "statement"),
+    [
+        (None, (1, 2, 3), "DELETE FROM `s`.`t` WHERE `id`=1 LIMIT 1"),
+        ((1, 2, 3), None, "INSERT INTO `s`.`t` (`id`,`v`) VALUES (1,2)"),
+        ((1, 2, 3), (7, 5, 6), "UPDATE `s`.`t` SET `id`=1,`v`=2 WHERE `id`=7 LIMIT 1"),
+        ((1, 2, 3), (ABSENT, 5, ABSENT), "UPDATE `s`.`t` SET `v`=2 WHERE `id`=1 LIMIT 1"),
+        (None, (1, ABSENT, ABSENT), "DELETE FROM `s`.`t` WHERE `id`=1 LIMIT 1"),
+    ],
+)
+def test_a_change_is_taken_back(before: Row | None, after: Row | None, statement: str) -> None:
+    assert undo(KEYED, before, after).decode() == statement
+
+
+def test_without_a_key_one_row_with_all_values_goes() -> None:
+    assert undo(KEYLESS, None, (1, None)).endswith(b" LIMIT 1")
+    assert undo(KEYLESS, (1, 2), (ABSENT, 3)).startswith(b"UPDATE `s`.`t` SET `v`=2 WHERE `id`")
+
+
+@pytest.mark.parametrize(
+    ("which", "before", "after", "column"),
+    [
+        (KEYED, (1, ABSENT, ABSENT), (ABSENT, 5, ABSENT), "v"),
+        (KEYED, (1, ABSENT, ABSENT), None, "v"),
+        (KEYED, None, (ABSENT, 5, 6), "id"),
+        (KEYLESS, None, (1, ABSENT), "v"),
+        (KEYLESS, (1, ABSENT), (ABSENT, 3), "v"),
+        (KEYLESS, (ABSENT, 2), (ABSENT, 3), "id"),
+    ],
+)
+def test_what_no_image_tells_is_not_guessed(
+    which: TablePlan, before: Row | None, after: Row | None, column: str
+) -> None:
+    with pytest.raises(DMError) as raised:
+        undo(which, before, after)
+    assert raised.value.name == "flashback-partial-image"
+    assert f" {column} of s.t " in raised.value.message
