@@ -165,10 +165,10 @@ CHAPTERS: Final = (
             "task-mode": "`full`: dump and load; `incremental`: follow the binlog; `all`: both; `dump`; `load`;"
             " `load&sync`",
             "is-sharding": "deprecated in DM; `true` is `shard-mode: pessimistic`",
-            "shard-mode": "`pessimistic`: a DDL of shards is executed once, when all have it"
-            " ([sharding.md](sharding.md)). Empty: a DDL that is in effect at the target counts as done. `optimistic`"
-            " is refused",
-            "strict-optimistic-shard-mode": "refused unless `false`",
+            "shard-mode": "`pessimistic`: a DDL of shards is executed once, when all have it; `optimistic`: the target"
+            " accepts the rows of all shards as they are ([sharding.md](sharding.md)). Empty: a DDL that is in effect"
+            " at the target counts as done",
+            "strict-optimistic-shard-mode": "with `shard-mode: optimistic`: pause where a shard would wait for others",
             "meta-schema": "schema of the progress tables at the target",
             "timezone": "the zone of what the target computes itself (a DATETIME of its own with `DEFAULT"
             " CURRENT_TIMESTAMP`; empty: its global `time_zone`), of texts that expression filters compare with a"

@@ -37,7 +37,6 @@ REASONS: Final[Mapping[str, frozenset[tuple[int, str]]]] = {
     ),
     "a dump goes to directories of this machine, not to object storage": frozenset({(20913, "dir")}),
     "DM refuses it as well: `-T` needs the schema of each table": frozenset({(20921, "extra-args")}),
-    "the optimistic mode of shard merge is not there": frozenset({(20913, "shard-mode")}),
 }  # fmt: skip
 
 _TEXT: Final = f"""# DM's files
@@ -53,10 +52,10 @@ Each key of DM's task and source files was tried with its default and with the v
 
 
 _END: Final = """\
-Besides shard modes and physical import, one thing of DM's is left: a dump directory in object storage. Dump files are
-written and read through paths of this machine, each made whole by a rename, and no object store renames. What a store
-is for, a load without room for its files on this machine, `dump-files: none` in `spark` does: no rows are written to
-files at all. Where a dump is to be kept in a store, the finished directory can be copied there.
+Besides physical import, one thing of DM's is left: a dump directory in object storage. Dump files are written and read
+through paths of this machine, each made whole by a rename, and no object store renames. What a store is for, a load
+without room for its files on this machine, `dump-files: none` in `spark` does: no rows are written to files at all.
+Where a dump is to be kept in a store, the finished directory can be copied there.
 
 `-B`, `-T` and `-f` in `extra-args` are taken in every mode, with all that dumpling's table filter has but rules from a
 file (`@file`). In a task that loads and follows, `check-task` compares them with the lists, table by table of the

@@ -48,6 +48,7 @@ class SubtaskConfig(BaseModel):
     shadow_table_rules: tuple[str, ...] = ()
     trash_table_rules: tuple[str, ...] = ()
     shard_mode: ShardMode = ""
+    strict_optimistic: bool = False  # no shard waits for others
     shard_sources: tuple[str, ...] = ()  # all sources of the task, where it merges shards
     collation_compatible: Collation = "loose"
     collation_map: dict[str, str] = {}

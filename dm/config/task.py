@@ -197,9 +197,7 @@ class TaskConfig(Section):
             yield Issue(
                 "config-deprecated-key", "is-sharding", "", "use `shard-mode`", True, details={"key": "is-sharding"}
             )
-        if self.shard_mode == "optimistic":
-            yield Issue("config-refused-value", "shard-mode", "`pessimistic`", details={"value": "'optimistic'"})
-        if self.merges == "pessimistic":
+        if self.merges:
             for instance in self.mysql_instances:
                 if self.syncer_of(instance).atomic_transactions:
                     yield Issue("config-shard-mode-with", "shard-mode", details={"key": "atomic-transactions: true"})
@@ -318,6 +316,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         shadow_table_rules=task.shadow_table_rules or SHADOW_TABLES,
         trash_table_rules=task.trash_table_rules or TRASH_TABLES,
         shard_mode=task.merges,
+        strict_optimistic=task.strict_optimistic_shard_mode,
         shard_sources=task.source_ids if task.merges else (),
         collation_compatible=task.collation_compatible,
         collation_map=task.collation_map,

@@ -20,7 +20,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "sync-unit",
         "internal",
         "high",
-        "DDL {number} of {target} was executed by another subtask meanwhile",
+        "DDL {number} of {target} was executed or decided by another subtask meanwhile",
         "`dmctl resume-task`",
     ),
     ErrorKind(
@@ -84,5 +84,47 @@ KINDS: tuple[ErrorKind, ...] = (
         "high",
         "with `shard-mode` this statement can't be followed ({why}): {statement}",
         "`dmctl binlog skip` leaves it out, `dmctl binlog replace` executes others instead",
+    ),
+    ErrorKind(
+        "shard-structures-differ",
+        36983,
+        "sync-unit",
+        "internal",
+        "high",
+        "the structure of shard {shard} can't be joined with that of the others: {why}: {structures}",
+        "make the target accept both, or alter the other shards first, and `dmctl resume-task`; `dmctl binlog replace`"
+        " executes another statement in place of this one, `dmctl binlog skip` none",
+    ),
+    ErrorKind(
+        "shard-ddl-strict",
+        36984,
+        "sync-unit",
+        "internal",
+        "high",
+        "with `strict-optimistic-shard-mode` no shard waits for others, and this statement is one that all shards have"
+        " to come to ({why}): {statement}",
+        "leave `strict-optimistic-shard-mode` out of the task file and start the task again, so that its rows wait; or"
+        " `dmctl binlog skip` leaves the statement out, `dmctl binlog replace` executes others instead",
+    ),
+    ErrorKind(
+        "shard-structure-unknown",
+        36985,
+        "sync-unit",
+        "internal",
+        "high",
+        "shard {table} is altered before it had rows, and its structure here in the binlog is not known: {statement}",
+        "set the structure that it had before the statement with `dmctl binlog-schema update {task}`, and `dmctl"
+        " resume-task`",
+    ),
+    ErrorKind(
+        "shard-column-kept",
+        36986,
+        "sync-unit",
+        "internal",
+        "high",
+        "shard {shard} adds column {column} again, and the target still has it for other shards, with the old values of"
+        " this one: {statement}",
+        "drop the column in the other shards, and `dmctl resume-task` when the target has it no more; or write the"
+        " source's values into this shard's rows at the target, and `dmctl binlog skip` the statement",
     ),
 )

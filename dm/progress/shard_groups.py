@@ -80,6 +80,7 @@ class Member:
     ready: int
     early: bool = False  # others have to execute what it waits for
     waived: int = 0  # up to which DDL nobody waits for it
+    known: bool = False  # its structure; the optimistic mode asks
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,10 @@ class Group:
         """What a shard that has arrived at this DDL may do."""
         if self.executed >= number:
             return Standing.EXECUTED
+        if any(self._is(each, source_id, table) and each.ready < number for each in self.members):
+            # Held before anything could be decided (`dm.progress.shard_structures`, O6).
+            decidable = self.joined and all(each.known for each in self.members)
+            return Standing.COMPLETE if decidable else Standing.OTHERS_MISSING
         missing = self.missing(number)
         if self.joined and not missing:
             return Standing.COMPLETE
@@ -103,6 +108,10 @@ class Group:
     def missing(self, number: int) -> list[Member]:
         """The shards that a DDL waits for."""
         return [each for each in self.members if max(each.ready, each.waived) < number]
+
+    @staticmethod
+    def _is(member: Member, source_id: str, table: TableName) -> bool:
+        return member.source_id == source_id and member.table == table
 
 
 class ShardGroups:
@@ -138,6 +147,10 @@ class ShardGroups:
             f"INSERT INTO {self._tables.source.sql} (id, joined) VALUES (%s, 1) ON DUPLICATE KEY UPDATE joined = 1",
             (self.key.source_id,),
         )
+
+    def enter(self, connection: TargetConnection, shard: Shard) -> None:
+        """A new table becomes a shard, whatever its structure is (optimistic mode)."""
+        self._enter(connection, shard, self.latched(connection, shard.target))
 
     def created(self, connection: TargetConnection, shard: Shard, schema: Structure) -> bool:
         """A new table becomes a shard; False where it is early: its structure is not the one the others have now."""
@@ -263,13 +276,20 @@ class ShardGroups:
             )
             executed = int(found[0][0]) if found else 0
         rows = connection.query(
-            f"SELECT id, s_schema, s_table, passed, ready, early, waived FROM {self._tables.table.sql}"
+            "SELECT id, s_schema, s_table, passed, ready, early, waived, structure IS NOT NULL"
+            f" FROM {self._tables.table.sql}"
             " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
             tuple(target),
         )
         members = [
             Member(
-                str(row[0]), TableName(str(row[1]), str(row[2])), int(row[3]), int(row[4]), bool(row[5]), int(row[6])
+                source_id=str(row[0]),
+                table=TableName(str(row[1]), str(row[2])),
+                passed=int(row[3]),
+                ready=int(row[4]),
+                early=bool(row[5]),
+                waived=int(row[6]),
+                known=bool(row[7]),
             )
             for row in rows
         ]

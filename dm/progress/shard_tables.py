@@ -7,6 +7,9 @@ shard_table    one row per shard: how many DDLs its rows are behind, the one tha
                that nobody waits for it at
 shard_ddl      one row per DDL that not all shards have passed, with the intent of the piece under way
 shard_held     shards whose rows wait, and the places in the binlog where they begin
+
+The columns `revision`, `loose`, `structure`, `structure_after` and `kept` belong to the optimistic mode
+(`shard_structures.py`).
 """
 
 from __future__ import annotations
@@ -28,6 +31,8 @@ _GROUP = """CREATE TABLE IF NOT EXISTS {table} (
     t_table VARCHAR(128) NOT NULL,
     executed INT UNSIGNED NOT NULL DEFAULT 0,
     structure LONGTEXT NULL,
+    revision INT UNSIGNED NOT NULL DEFAULT 0,
+    loose LONGTEXT,
     PRIMARY KEY (t_schema, t_table)
 ) ENGINE=InnoDB {charset}"""
 
@@ -41,6 +46,9 @@ _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
     ready INT UNSIGNED NOT NULL DEFAULT 0,
     early BOOLEAN NOT NULL DEFAULT 0,
     waived INT UNSIGNED NOT NULL DEFAULT 0,
+    structure LONGTEXT,
+    structure_after LONGTEXT,
+    kept LONGTEXT,
     since TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,
     PRIMARY KEY (id, s_schema, s_table),
     KEY by_target (t_schema, t_table)

@@ -133,6 +133,19 @@ def _default(column: Column) -> str | None:
     return literal
 
 
+def constant_default(column: Column) -> str | None:
+    """The column's DEFAULT where every server stores the same value for it at any time; None for any other, or none."""
+    form = _default(column)
+    if form is None or form in (_EXPRESSION, _INSTANT) or form.startswith("current_timestamp("):
+        return None
+    return form
+
+
+def same_default(one: Column, other: Column) -> bool:
+    """Whether two columns have the same DEFAULT clause, or both have none."""
+    return _default(one) == _default(other)
+
+
 def _on_update(column: Column) -> str | None:
     return None if column.on_update is None else _now(_tokens(column.on_update))
 

@@ -6,7 +6,7 @@ ends at main's place and gives its tables back. `dm.progress.shard_holds` says w
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -23,10 +23,12 @@ from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
 from dm.progress.shard_groups import Group, Shard, ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second
 from dm.progress.shard_sources import expect_sources
+from dm.progress.shard_structures import ShardStructures
 from dm.progress.shard_tables import create_shard_tables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.progress.takeover import Takeover
 from dm.rules.owned_tables import OwnedTables
+from dm.schema.table import TableSchema
 from dm.syncer.apply.target_sessions import TargetSessions
 from dm.syncer.ddl.shard_gate import ShardReading
 from dm.syncer.parts import Parts
@@ -47,6 +49,7 @@ class Unresolved:
     since: datetime
     place: Position
     group: Group
+    optimistic: bool
 
     def to_json(self) -> dict[str, JSON]:
         """As DM shows it, with what the other sources lack beside."""
@@ -55,6 +58,9 @@ class Unresolved:
         missing = self.group.missing(number)
         own = [each for each in members if each.source_id == self.source_id]
         executed = self.group.executed >= number
+        unknown: list[JSON] = [
+            f"{each.source_id} {each.table.sql}" for each in members if not (self.statements or each.known)
+        ]
         return {
             "target": self.target.sql,
             "DDLs": list[JSON](self.statements),
@@ -65,6 +71,7 @@ class Unresolved:
             "sourcesMissing": not self.group.joined,
             "since": self.since.isoformat(sep=" ", timespec="seconds"),
             "executed": executed,
+            **({"structuresUnknown": unknown} if unknown and self.optimistic else {}),
         }
 
     @property
@@ -81,6 +88,7 @@ class ShardRun:
         self._own = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
         self.key = self._own if main is None else self._own.second
         self._groups = ShardGroups(self._own)
+        self._structures = ShardStructures(self._own) if subtask.shard_mode == "optimistic" else None
         self.held: dict[TableName, HeldTable] = {}
         self.rules = OwnedTables(subtask)
         self.claim: LaneClaim | None = None
@@ -96,6 +104,11 @@ class ShardRun:
     def second(self) -> bool:
         """Whether this is a second pass."""
         return self._main is not None
+
+    @property
+    def optimistic(self) -> bool:
+        """Whether structures are stored."""
+        return self._structures is not None
 
     def create_tables(self, connection: TargetConnection) -> None:
         """Create the tables of shard merge."""
@@ -120,19 +133,43 @@ class ShardRun:
         return True
 
     def join(self, control: TargetConnection, state: StateFound, origin: Origin) -> None:
-        """Say which shards the source has, if that is not said; raises DMError."""
+        """Say which shards the source has, if that is not said, and what they are like; raises DMError."""
         if self._main is not None:
+            self._learn(control, state)
             return
         tables = {*state.checkpoint.tables, *origin.tables(self.rules.wanted)}
         shards = [Shard(table, self.rules.route(table)) for table in tables if self.rules.wanted(table)]
         self._groups.ensure(control, (shard.target for shard in shards))
         with claimed(control, state.claims[CONTROL]):
-            self._groups.join(control, shards, state.tracker.get)
+            self._groups.join(control, shards, (lambda _: None) if self.optimistic else state.tracker.get)
+        self._learn(control, state)
         faults.hit("shard.joined")
+
+    def _learn(self, control: TargetConnection, state: StateFound) -> None:
+        """The structures at L: of a source that has just joined, or that a person has set."""
+        schemas = [
+            point.schema
+            for table, point in state.checkpoint.tables.items()
+            if point.schema is not None and self.rules.wanted(table) and self.rules.owned(table)
+        ]
+        if self._structures is not None and schemas:
+            with claimed(control, state.claims[CONTROL]):
+                self._learned(control, schemas)
+
+    def learning(self, schema: TableSchema) -> Callable[[TargetConnection], None]:
+        """What stores a structure that rows have shown, under the claim of this reading."""
+        return lambda connection: self._learned(connection, [schema])
+
+    def _learned(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
+        if self._structures is not None:
+            if self._main is not None:
+                self._main.advance(connection, None)
+            self._structures.learn(connection, schemas)
 
     def reading(self) -> ShardReading:
         """For the gate."""
-        return ShardReading(self._groups, self.rules, self._main, self.held, self._holding)
+        strict = self._subtask.strict_optimistic
+        return ShardReading(self._groups, self.rules, self._main, self.held, self._holding, self._structures, strict)
 
     def floor(self, position: Position) -> Position:
         """From where on the binlog is needed, with this checkpoint."""
@@ -160,7 +197,9 @@ class ShardRun:
             target = self.rules.route(table)
             if target not in found:
                 statements, since, group = self._groups.waits_for(connection, Shard(table, target))
-                found[target] = Unresolved(self._own.source_id, table, target, statements, since, held.place, group)
+                found[target] = Unresolved(
+                    self._own.source_id, table, target, statements, since, held.place, group, self.optimistic
+                )
         self._unresolved = tuple(found.values())
 
     # -- Around the run

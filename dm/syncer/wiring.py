@@ -25,6 +25,7 @@ from dm.progress.checkpoint import TablePoint
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, worker_lane
 from dm.rules.server_condition import Judges
 from dm.rules.table_rules import TableRules
+from dm.schema.table import TableSchema
 from dm.syncer.apply.apply_lane import ApplyLane, LaneSession, LaneSurroundings
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.gate import Gate
@@ -243,9 +244,15 @@ class Wiring:
             self._origin.facts.flavor,
             self._origin.read_structure,
             lambda table: self._schemas.read(self._rules.route(table)),
-            lambda schema: self._progress.write_found(schema.name, TablePoint(schema, self._points.get(schema.name))),
+            self._found,
             loaded=self._subtask.mode in ("all", "load&sync"),
         )
+
+    def _found(self, schema: TableSchema) -> None:
+        """A structure that the reader has found is stored before the rows that showed it are applied."""
+        self._progress.write_found(schema.name, TablePoint(schema, self._points.get(schema.name)))
+        if self._shards is not None and self._shards.optimistic:
+            self._progress.beside(self._shards.learning(schema))
 
     def _plan_options(self) -> PlanOptions:
         settings, flavor = self._settings, self._connections[CONTROL].flavor
@@ -266,6 +273,8 @@ class Wiring:
 
     def _no_row_events(self) -> str:
         facts, target = self._origin.facts, self._connections[CONTROL]
+        if self._subtask.shard_mode == "optimistic":
+            return "with `shard-mode: optimistic` the target's tables change under the rows of other sources"
         if facts.flavor != target.flavor:
             return "source and target are of different families"
         if target.version < facts.version:
@@ -306,7 +315,9 @@ class Wiring:
         shards = self._shards
         if shards is None:
             return None
-        return ShardGate(shards.reading(), self._state.tracker, self._progress, session, self._resources.clock)
+        return ShardGate(
+            shards.reading(), self._state.tracker, self._schemas, self._progress, session, self._resources.clock
+        )
 
     # -- From the source
 

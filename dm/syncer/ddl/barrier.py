@@ -28,6 +28,7 @@ from dm.syncer.ddl.cut_over import prove
 from dm.syncer.ddl.defect import pausing
 from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.known import Known, StatementEvent
+from dm.syncer.ddl.optimistic_gate import NoAnnouncements, Passage, Way
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.planner import plan, plan_injection
 from dm.syncer.ddl.shard_gate import ShardGate
@@ -137,9 +138,17 @@ class DdlBarrier:
         before = set(self._tracker.tables())
         planned = gate.of_one_shard(planned)
         ddl = gate.ddl(planned)
-        standing = None if ddl is None else gate.arrive(ddl)
+        way = gate.way(ddl, planned)
+        if isinstance(way, Passage):
+            self._pass(gate, ddl, way, end, before, point)
+            return
+        kept = frozenset() if ddl is None else frozenset(self._tracker.kept_columns(ddl.shard.table))
+        nothing = replace(planned, steps=(), online={})
+        if ddl is not None and way is Way.UNDECIDED:
+            self._hold(gate, ddl.shard.table, nothing, before, point)
+            return
+        standing = None if ddl is None else gate.arrive(ddl, planned)
         if ddl is not None and standing in (Standing.OTHERS_MISSING, Standing.OWN_MISSING):
-            nothing = replace(planned, steps=(), online={})
             self._hold(gate, ddl.shard.table, nothing, before, point)
             return
         if ddl is None:
@@ -150,8 +159,30 @@ class DdlBarrier:
                 return
         else:
             self._run_group_ddl(gate, ddl, planned, end)
+            if gate.optimistic is not None:
+                gate.optimistic.restore_kept(ddl.shard.table, kept)
         self._go_on(planned, planned.followed, before, point, beside=gate.beside(ddl, planned))
         self.settle()
+
+    def _pass(
+        self,
+        gate: ShardGate,
+        ddl: GroupDdl | None,
+        way: Passage,
+        end: Position,
+        before: set[TableName],
+        point: Position,
+    ) -> None:
+        """What a shard's event is for the target now, in its turn, which ends when all of it is stored."""
+        self._around.invalidate()
+        with self.execution.announcing(NoAnnouncements()):
+            self._run_steps(way.planned, end, None)
+        faults.hit("shard.widened")
+        if ddl is not None and way.kept is not None and gate.optimistic is not None:
+            gate.optimistic.restore_kept(ddl.shard.table, way.kept)
+        self._go_on(way.planned, way.planned.followed, before, point, beside=way.beside)
+        self.settle()
+        faults.hit("shard.structure_stored")
 
     def _hold(
         self, gate: ShardGate, table: TableName, planned: DdlPlan, before: set[TableName], point: Position

@@ -152,6 +152,13 @@ class DdlSession:
             asked, values = "SELECT GET_LOCK(%s, 1)", values[-1:]
         self._turn = table
 
+    def has_turn(self, connection: TargetConnection) -> bool:
+        """Whether this session still has the turn that it took, as another session sees it."""
+        if self._turn is None:
+            return False
+        found = connection.query("SELECT IS_USED_LOCK(%s)", (_lock_name(self._turn),))[0][0]
+        return found is not None and int(found) == self.connection_id
+
     def end_turn(self) -> None:
         """Let others come to the table that has the turn, if there is one; something else follows than a statement."""
         if self._turn is not None:

@@ -15,6 +15,7 @@ from typing import Final
 from dm import faults
 from dm.clock import Clock
 from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -22,12 +23,14 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import LaneClaim
 from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
 from dm.progress.shard_holds import HeldTable, put_held
+from dm.progress.shard_structures import ShardStructures
 from dm.rules.owned_tables import OwnedTables
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import CreateTable
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.ddl.optimistic_gate import OptimisticGate, OptimisticState, Passage, Way
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.shard_form import form_of
@@ -48,6 +51,8 @@ class ShardReading:
     main: LaneClaim | None  # in a second pass: the claim that it needs beside its own
     held: dict[TableName, HeldTable]  # of the source
     holding: Callable[[], None]  # a table is held from now on
+    structures: ShardStructures | None = None  # in the optimistic mode
+    strict: bool = False  # and it waits for nobody
 
     @property
     def second(self) -> bool:
@@ -78,7 +83,13 @@ class ShardGate:
     """Asked about each plan; belongs to the unit's own thread."""
 
     def __init__(
-        self, reading: ShardReading, tracker: SchemaTracker, progress: ProgressWriter, session: DdlSession, clock: Clock
+        self,
+        reading: ShardReading,
+        tracker: SchemaTracker,
+        schemas: TargetSchemas,
+        progress: ProgressWriter,
+        session: DdlSession,
+        clock: Clock,
     ) -> None:
         self.reading = reading
         self._tracker = tracker
@@ -86,6 +97,10 @@ class ShardGate:
         self._session = session
         self._clock = clock
         self._rules = reading.rules
+        self.optimistic: OptimisticGate | None = None
+        if reading.structures is not None:
+            state = OptimisticState(reading.structures, reading.groups, reading.rules, tracker, schemas, reading.strict)
+            self.optimistic = OptimisticGate(state, progress, session, clock, self._claimed)
 
     def store(self, act: Callable[[TargetConnection], None]) -> None:
         """Do something in a transaction under the claims of the reading."""
@@ -112,7 +127,7 @@ class ShardGate:
 
     def _has_others(self, table: TableName) -> bool:
         """Whether the target's table has other shards: then it is there, and as they are."""
-        if not self._rules.wanted(table):
+        if self.optimistic is not None or not self._rules.wanted(table):
             return False
         groups, target = self.reading.groups, self._rules.route(table)
         members = self._progress.ask(lambda connection: groups.group(connection, target)).members
@@ -137,11 +152,18 @@ class ShardGate:
 
     # -- The way through
 
-    def arrive(self, ddl: GroupDdl) -> Standing:
+    def arrive(self, ddl: GroupDdl, planned: DdlPlan) -> Standing:
         """Say that the shard is at its DDL; waits for other sources for a moment. Raises DMError, or Stopped."""
-        groups, found = self.reading.groups, list[Standing]()
+        groups, structures, found = self.reading.groups, self.reading.structures, list[Standing]()
         self._ensure([ddl.shard.target])
-        self.store(lambda connection: found.append(groups.arrive(connection, ddl)))
+
+        def act(connection: TargetConnection) -> None:
+            found.append(groups.arrive(connection, ddl))
+            if structures is not None and self.optimistic is not None:
+                pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
+                structures.arrived(connection, ddl.shard, self.optimistic.behind(ddl.shard.table, pieces))
+
+        self.store(act)
         faults.hit("shard.ready")
         standing = found[0]
         until = self._clock.monotonic() + (0.0 if self.reading.second else WAIT_SECONDS)
@@ -150,6 +172,15 @@ class ShardGate:
                 raise Stopped
             standing = self._look(ddl.shard)
         return standing
+
+    def way(self, ddl: GroupDdl | None, planned: DdlPlan) -> Passage | Way | None:
+        """How an event goes on in the optimistic mode; None where that mode has nothing to say."""
+        if self.optimistic is None:
+            return None
+        if ddl is None:
+            return self.optimistic.creation(planned)
+        self._ensure([ddl.shard.target])
+        return self.optimistic.way(ddl, planned)
 
     def _ensure(self, targets: list[TableName]) -> None:
         self._progress.ask(lambda connection: self.reading.groups.ensure(connection, targets))
@@ -184,6 +215,8 @@ class ShardGate:
 
     def early(self, planned: DdlPlan) -> Shard | None:
         """A new shard whose structure the group has not come to yet: it is to be held. Raises DMError."""
+        if self.optimistic is not None:
+            return None  # the target takes it as it is
         groups, early = self.reading.groups, list[Shard]()
         made = self._made(planned)
         self._ensure([shard.target for shard in made])
@@ -207,25 +240,42 @@ class ShardGate:
 
     def beside(self, ddl: GroupDdl | None, planned: DdlPlan) -> Callable[[TargetConnection], None] | None:
         """What is to be stored with the L behind an event that was followed."""
-        groups = self.reading.groups
+        groups, structures = self.reading.groups, self.reading.structures
         if ddl is not None:
-            return lambda connection: self._claimed(connection, lambda one: groups.passed(one, ddl.shard))
-        gone = [
+
+            def passed(connection: TargetConnection) -> None:
+                groups.passed(connection, ddl.shard)
+                if structures is not None:
+                    structures.passed(connection, ddl.shard, self._tracker.get(ddl.shard.table))
+
+            return lambda connection: self._claimed(connection, passed)
+        made = [] if self.optimistic is None else self._made(planned)
+        gone = self._gone(planned)
+        if not (made or gone):
+            return None if self.optimistic is None else self.optimistic.following(planned)
+        self._ensure([shard.target for shard in (*made, *gone)])
+
+        def changed(connection: TargetConnection) -> None:
+            for shard in made:
+                groups.enter(connection, shard)
+            for shard in gone:
+                groups.leave(connection, shard)
+            if structures is not None:
+                structures.learn(
+                    connection, [schema for shard in made if (schema := self._tracker.get(shard.table)) is not None]
+                )
+
+        return lambda connection: self._claimed(connection, changed)
+
+    def _gone(self, planned: DdlPlan) -> list[Shard]:
+        """Shards that an event drops."""
+        return [
             Shard(table, self._rules.route(table))
             for step in planned.steps
             if not isinstance(step, CutOver | Forget) and step.piece.verb == "DROP TABLE"
             for table in step.piece.tables
             if self._rules.wanted(table)
         ]
-        if not gone:
-            return None
-        self._ensure([shard.target for shard in gone])
-
-        def left(connection: TargetConnection) -> None:
-            for shard in gone:
-                groups.leave(connection, shard)
-
-        return lambda connection: self._claimed(connection, left)
 
     def _made(self, planned: DdlPlan) -> list[Shard]:
         """Shards that an event makes."""

@@ -42,7 +42,6 @@ ONE_PLACE = '    on-duplicate: "replace"\n'
 STRICT = "strict-optimistic-shard-mode"
 FIRST = "mysql-instances[0]"
 REFUSED = [
-    ('shard-mode: ""', 'shard-mode: "optimistic"', "shard-mode", 20913),
     ('shard-mode: ""', 'shard-mode: "greedy"', "shard-mode", 20033),
     (f"{STRICT}: false", f"{STRICT}: true", STRICT, 20066),
     ("meta-schema:", "column-mappings: {a: {}}\nmeta-schema:", "column-mappings", 20064),

@@ -172,11 +172,11 @@ def test_only_unknown_events_in_a_rule_that_would_let_nothing_pass_are_an_error(
 
 def test_problems_of_a_second_kind_come_with_the_first() -> None:
     text = TASK + (
-        "shard-mode: optimistic\nmeta-schem: x\nroutes:\n  r: {schema-pattern: 3}\n"
+        "strict-optimistic-shard-mode: true\nmeta-schem: x\nroutes:\n  r: {schema-pattern: 3}\n"
         "loaders:\n  l: {import-mode: physical, pool-size: many}\n"
     )
     assert [(problem.line, problem.code) for problem in task_problems(text)] == [
-        (10, 20913),
+        (10, 20066),
         (11, 20003),
         (13, 20038),
         (13, 20906),

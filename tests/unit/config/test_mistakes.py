@@ -67,10 +67,11 @@ MISTAKES: dict[str, tuple[Callable[[str | bytes], tuple[Problem, ...]], str | by
     ),
     "a shard mode, and something else besides": (
         task_problems,
-        TASK + "    syncer: {worker-count: x}\nshard-mode: optimistic\n",
+        TASK + "    syncer: {worker-count: x}\nstrict-optimistic-shard-mode: true\n",
         "task.yaml:10:28: mysql-instances[0].syncer.worker-count: value 'x' is not possible here; expected a whole"
         " number from 1 to 1024 [20912]\n"
-        "task.yaml:11:13: shard-mode: value 'optimistic' is not supported; expected `pessimistic` [20913]",
+        "task.yaml:11:31: strict-optimistic-shard-mode: `strict-optimistic-shard-mode` needs `shard-mode: optimistic`"
+        " [20066]",
     ),
 }
 

@@ -156,7 +156,6 @@ TASK_CASES = [
     ("mysql-instances: [{source-id: mysql-01, route-rules: r}]", "mysql-instances[0].route-rules", 20911),
     ("target-database:", "target-database", 20021),
     ("shard-mode: pessimistc", "shard-mode", 20033),
-    ("shard-mode: optimistic", "shard-mode", 20913),
     ("strict-optimistic-shard-mode: true", "strict-optimistic-shard-mode", 20066),
     ("meta-schema: a.b", "meta-schema", 20914),
     ("timezone: Mars/Olympus", "timezone", 20008),

@@ -1,0 +1,189 @@
+"""Shard merge, optimistic: which structure each shard has, and what the target's table keeps for some of them.
+
+`tests/testbed/optimistic_model.py` checks it exhaustively. The rules of `shard_groups` hold as well: statements that
+need all shards are numbered there. For the others (`dm.syncer.ddl.shard_policy`):
+
+O1  That a shard has another structure commits with the L behind its event. A restart reads the event again with the
+    structure before it.
+O2  Whoever decides holds the turn of the target table until that is committed. What it executes brings the target to
+    a state, so doing it twice is harmless, and no intent is needed.
+O3  Each decision counts the group's `revision`, in a transaction under the latch that reads the structures and sees
+    that the turn is still there. A structure is stored under the same revision only. So a session that lost its turn
+    unnoticed stores nothing that another decision has not seen.
+O4  A table that must be able to take rows without a column (`loose`) is said to be so before the column is made so.
+O5  Which columns hold old values of a shard (`kept`) is stored with its structure. What the target has no more is
+    forgotten for all shards by the next decision, before anything is executed.
+O6  Nothing is decided before every source has joined, and the structure of every shard is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.shard_groups import Shard
+from dm.progress.shard_tables import ShardTables
+from dm.progress.tables import SubtaskKey
+from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.table import TableSchema
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A shard with its structure, as the others have to take it."""
+
+    source_id: str
+    table: TableName
+    schema: TableSchema | None  # None: not known yet
+    kept: frozenset[str]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.source_id} {self.table}"
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A group at the moment of a decision."""
+
+    revision: int
+    ready: bool  # every source has joined, and each structure is known
+    others: tuple[Known, ...]
+    loose: frozenset[str]
+    kept: frozenset[str]  # of the shard at hand
+    gated: bool  # the shard waits for all others, or comes to a statement for which another one does
+
+
+class ShardStructures:
+    """What one source stores. Each method works inside the caller's open transaction, under its claim."""
+
+    def __init__(self, key: SubtaskKey) -> None:
+        self.key = key  # of the source, not of a second pass
+        self._tables = ShardTables.of(key)
+
+    def survey(self, connection: TargetConnection, shard: Shard, form: str, there: Iterable[str]) -> Survey:
+        """Begin a decision; `there` are the columns that the target has now, seen in its turn."""
+        group, table = self._tables.group.sql, self._tables.table.sql
+        executed, revision, loose = connection.query(
+            f"SELECT executed, revision, loose FROM {group} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
+            tuple(shard.target),
+        )[0]
+        connection.execute(
+            f"UPDATE {group} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s", tuple(shard.target)
+        )
+        rows = connection.query(
+            f"SELECT id, s_schema, s_table, passed, ready, structure, structure_after, kept FROM {table}"
+            " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
+            tuple(shard.target),
+        )
+        columns, others = {name.lower() for name in there}, list[Known]()
+        mine, passed, waits = frozenset[str](), int(executed), False
+        for source_id, s_schema, s_table, behind, ready, structure, after, kept in rows:
+            name = TableName(str(s_schema), str(s_table))
+            # A statement that all have come to, and that is executed, is behind this one, too.
+            text = after if int(behind) < int(executed) else structure
+            still = self._still_kept(connection, str(source_id), name, _names(kept), columns)
+            if (str(source_id), name) == (self.key.source_id, shard.table):
+                mine, passed, waits = still, int(behind), int(ready) > int(behind)
+            else:
+                others.append(Known(str(source_id), name, schema_from_json(str(text)) if text else None, still))
+        known = all(other.schema is not None for other in others)
+        return Survey(
+            int(revision) + 1,
+            known and self._joined(connection),
+            tuple(others),
+            _names(loose),
+            mine,
+            waits or self._open(connection, shard, passed + 1, form),
+        )
+
+    def loosen(self, connection: TargetConnection, target: TableName, loose: frozenset[str]) -> None:
+        """Say which columns have a default for shards that lack them only, before they get it."""
+        connection.execute(
+            f"UPDATE {self._tables.group.sql} SET loose = %s WHERE t_schema = %s AND t_table = %s",
+            (json.dumps(sorted(loose)), *target),
+        )
+
+    def store(
+        self,
+        connection: TargetConnection,
+        shard: Shard,
+        schema: TableSchema,
+        survey: Survey,
+        *,
+        kept: frozenset[str],
+        loose: frozenset[str],
+    ) -> None:
+        """The shard has this structure from here on; in the transaction that stores L. Raises DMError."""
+        found = connection.query(
+            f"SELECT revision FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
+            tuple(shard.target),
+        )
+        if int(found[0][0]) != survey.revision:
+            raise DMError("shard-ddl-out-of-turn", target=shard.target, number=survey.revision)
+        self._set(connection, shard.table, structure=schema_to_json(schema), kept=json.dumps(sorted(kept)))
+        self.loosen(connection, shard.target, loose)
+
+    def arrived(self, connection: TargetConnection, shard: Shard, after: TableSchema | None) -> None:
+        """The shard waits for all others, and will have this structure behind its statement."""
+        self._set(connection, shard.table, structure_after=None if after is None else schema_to_json(after))
+
+    def passed(self, connection: TargetConnection, shard: Shard, schema: TableSchema | None) -> None:
+        """The shard is behind a statement that all had come to; in the transaction that stores L behind it."""
+        self._set(
+            connection,
+            shard.table,
+            structure=None if schema is None else schema_to_json(schema),
+            structure_after=None,
+        )
+
+    def learn(self, connection: TargetConnection, schemas: Iterable[TableSchema]) -> None:
+        """The structures that shards of this source have at L, where what is stored differs or is missing."""
+        rows = connection.query(
+            f"SELECT s_schema, s_table, structure FROM {self._tables.table.sql} WHERE id = %s", (self.key.source_id,)
+        )
+        stored = {TableName(str(row[0]), str(row[1])): row[2] for row in rows}
+        for schema in schemas:
+            text = stored.get(schema.name, "")
+            if text is None or (text and schema_from_json(str(text)) != schema):
+                self._set(connection, schema.name, structure=schema_to_json(schema))
+
+    # -- Inside
+
+    def _set(self, connection: TargetConnection, table: TableName, **values: str | None) -> None:
+        assigned = ", ".join(f"{name} = %s" for name in values)
+        connection.execute(
+            f"UPDATE {self._tables.table.sql} SET {assigned} WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (*values.values(), self.key.source_id, *table),
+        )
+
+    def _still_kept(
+        self, connection: TargetConnection, source_id: str, table: TableName, kept: frozenset[str], there: set[str]
+    ) -> frozenset[str]:
+        still = kept & there
+        if still != kept:
+            connection.execute(
+                f"UPDATE {self._tables.table.sql} SET kept = %s WHERE id = %s AND s_schema = %s AND s_table = %s",
+                (json.dumps(sorted(still)), source_id, *table),
+            )
+        return still
+
+    def _joined(self, connection: TargetConnection) -> bool:
+        late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
+        return int(late[0][0]) == 0
+
+    def _open(self, connection: TargetConnection, shard: Shard, number: int, form: str) -> bool:
+        rows = connection.query(
+            f"SELECT form FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*shard.target, number),
+        )
+        return bool(rows) and str(rows[0][0]) == form
+
+
+def _names(text: object) -> frozenset[str]:
+    return frozenset[str](json.loads(str(text))) if text else frozenset()

@@ -1,0 +1,321 @@
+"""The way of a shard's DDL in optimistic mode: at once, or by the gate that waits for all shards.
+
+`shard_policy` decides, `dm.progress.shard_structures` says how that survives a crash. What passes is executed in the
+turn of the target's table, without intents, and the turn ends when the shard's new structure is stored with L.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Final
+
+from dm import faults
+from dm.clock import Clock
+from dm.downstream.connection import TargetConnection
+from dm.downstream.target_schema import TargetSchemas
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.intent import Intent
+from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups
+from dm.progress.shard_structures import ShardStructures, Survey
+from dm.rules.owned_tables import OwnedTables
+from dm.schema.charset import Collated
+from dm.schema.draft import Refused
+from dm.schema.interpretation import Surroundings, interpret
+from dm.schema.shard_column import filling
+from dm.schema.table import TableSchema
+from dm.schema.tracker import SchemaTracker
+from dm.sql.operation import AddColumn, CreateTable
+from dm.sql.piece import Piece
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.apply.progress_writer import ProgressWriter
+from dm.syncer.ddl.plan import DdlPlan
+from dm.syncer.ddl.session import DdlSession
+from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, decide
+from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
+
+WAIT_SECONDS: Final = 5.0  # for a group about which nothing can be decided yet, before the table is held
+_LOOK_SECONDS: Final = 0.2
+
+Act = Callable[[TargetConnection], None]
+
+
+class Way(Enum):
+    """How a statement goes on that does not pass at once."""
+
+    GATE = "all shards have to come to it"
+    UNDECIDED = "not every source has joined, or a structure is not known yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """An event that goes on at once: the steps for the target, and what is stored with the L behind it."""
+
+    planned: DdlPlan
+    beside: Act
+    kept: frozenset[str] | None = None  # what the tracker knew before, where the event adds nothing to it
+
+
+class NoAnnouncements:
+    """What passes may be executed twice: the next run decides anew."""
+
+    def write_intent(self, intent: Intent) -> None:
+        """Nothing is announced."""
+
+    def write_refusal(self) -> None:
+        """Nothing was."""
+
+
+@dataclass(frozen=True, slots=True)
+class OptimisticState:
+    """Where a gate reads and writes."""
+
+    structures: ShardStructures
+    groups: ShardGroups
+    rules: OwnedTables
+    tracker: SchemaTracker
+    schemas: TargetSchemas
+    strict: bool
+
+
+class OptimisticGate:
+    """Asked about each plan before the gate is; belongs to the unit's own thread."""
+
+    def __init__(
+        self,
+        state: OptimisticState,
+        progress: ProgressWriter,
+        session: DdlSession,
+        clock: Clock,
+        claimed: Callable[[TargetConnection, Act], None],
+    ) -> None:
+        self._state = state
+        self._progress = progress
+        self._session = session
+        self._clock = clock
+        self._claimed = claimed
+
+    # -- A statement that alters a shard
+
+    def way(self, ddl: GroupDdl, planned: DdlPlan) -> Passage | Way:
+        """How the DDL goes on. Where it passes, the turn is taken. Raises DMError, or Stopped."""
+        shard = ddl.shard
+        before = self._state.tracker.get(shard.table)
+        if any(isinstance(step, Execute) and step.by_hand for step in planned.steps):
+            return self._by_hand(shard, planned)
+        if before is None and self._alone(shard):
+            return Way.GATE
+        if before is None:
+            raise DMError(
+                "shard-structure-unknown",
+                table=shard.table,
+                task=self._state.groups.key.task,
+                statement="; ".join(ddl.statements),
+            )
+        until = self._clock.monotonic() + WAIT_SECONDS
+        while True:
+            survey, verdict = self._decided(shard, ddl, planned, before)
+            if survey.gated or survey.ready:
+                break
+            self._session.end_turn()
+            if self._clock.monotonic() >= until:
+                return Way.UNDECIDED
+            if self._session.pause(_LOOK_SECONDS):
+                raise Stopped
+        if survey.gated or verdict is None or verdict.gate:
+            self._session.end_turn()
+            why = "another shard waits for it" if verdict is None else verdict.gate
+            self._demand_gate_allowed(ddl, planned, why, alone=not survey.others)
+            return Way.GATE
+        return Passage(
+            self._rewritten(planned, verdict),
+            lambda connection: self._store(connection, shard, survey, verdict),
+            frozenset(self._state.tracker.kept_columns(shard.table)),
+        )
+
+    def _decided(
+        self, shard: Shard, ddl: GroupDdl, planned: DdlPlan, before: TableSchema
+    ) -> tuple[Survey, Verdict | None]:
+        """One look at the group, in its turn, and the decision where there can be one."""
+        self._session.take_turn(shard.target)
+        target = self._state.schemas.read(shard.target)
+        there = () if target is None else [column.name for column in target.columns]
+        found = list[tuple[Survey, Verdict | None]]()
+
+        def act(connection: TargetConnection) -> None:
+            survey = self._surveyed(connection, shard, ddl.form, there)
+            verdict = None
+            if survey.ready and not survey.gated:
+                pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
+                verdict = decide(pieces, before, self._around(survey, target, shard), self._database)
+                if verdict.loose_meanwhile != survey.loose and not verdict.gate:
+                    self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
+            found.append((survey, verdict))
+
+        self._progress.beside(lambda connection: self._claimed(connection, act))
+        faults.hit("shard.decided")
+        return found[0]
+
+    def _surveyed(self, connection: TargetConnection, shard: Shard, form: str, there: Sequence[str]) -> Survey:
+        """The group, under the latch and in the turn: a turn that was lost before is another one's by now."""
+        survey = self._state.structures.survey(connection, shard, form, there)
+        if not self._session.has_turn(connection):
+            raise DMError("shard-ddl-out-of-turn", target=shard.target, number=survey.revision)
+        return survey
+
+    def _around(self, survey: Survey, target: TableSchema | None, shard: Shard) -> Surrounding:
+        others = tuple(
+            OtherShard(other.name, other.schema, other.kept) for other in survey.others if other.schema is not None
+        )
+        left = frozenset(self._state.tracker.kept_columns(shard.table))
+        extracted = frozenset(each.column.lower() for each in self._state.rules.extracted(shard.table))
+        return Surrounding(target, others, survey.loose, survey.kept, left, extracted)
+
+    def _database(self, schema: str) -> Collated:
+        return self._state.tracker.database_charset(schema)
+
+    def _alone(self, shard: Shard) -> bool:
+        group = self._progress.ask(lambda connection: self._state.groups.group(connection, shard.target))
+        return group.joined and all(each.table == shard.table for each in group.members) and len(group.members) <= 1
+
+    def _demand_gate_allowed(self, ddl: GroupDdl, planned: DdlPlan, why: str, *, alone: bool) -> None:
+        """Raise DMError where a statement must not wait for the others, or where no wait makes it exact."""
+        statement = "; ".join(ddl.statements)
+        if alone:
+            return
+        if self._state.strict:
+            raise DMError("shard-ddl-strict", why=why, statement=statement)
+        for step in planned.steps:
+            if isinstance(step, Execute) and (column := self._unequal(step.piece)) is not None:
+                what = f"each shard's rows have another value in the new column {column}"
+                raise DMError("shard-ddl-unsupported", why=what, statement=statement)
+
+    def _unequal(self, piece: Piece) -> str | None:
+        """A new column whose rows are filled with a value of the moment, or of each row."""
+        before = self._state.tracker.get(piece.table)
+        after = self.behind(piece.table, [piece])
+        if before is None or after is None:
+            return None
+        for one in piece.operations:
+            column = after.column(one.column) if isinstance(one, AddColumn) else None
+            if column is None or before.column(column.name) is not None or column.default is None:
+                continue
+            if column.generated is None and filling(column) is None:
+                return column.name
+        return None
+
+    def behind(self, table: TableName, pieces: list[Piece]) -> TableSchema | None:
+        """The shard's structure behind its statement; None where it is not known."""
+        schema = self._state.tracker.get(table)
+        for piece in pieces:
+            if schema is None:
+                return None
+            around = Surroundings({table: schema}.get, self._state.tracker.database_charset, lenient=True)
+            try:
+                schema = interpret(piece, around).get(table, schema)
+            except Refused:
+                return None
+        return schema
+
+    @staticmethod
+    def _rewritten(planned: DdlPlan, verdict: Verdict) -> DdlPlan:
+        """The plan with the target's statements in place of the shard's, which are followed."""
+        steps, statements = list[Step](), iter(verdict.statements)
+        last: Execute | None = None
+        for step in planned.steps:
+            if not isinstance(step, Execute):
+                steps.append(step)
+                continue
+            last = replace(step, whole=None, whole_moved_away=None, track="not")
+            steps += [replace(last, piece=Piece.of(text, step.piece.context)) for text in next(statements)]
+            steps.append(TrackOnly(step.piece, step.track))
+        if last is not None:
+            steps += [replace(last, piece=Piece.of(text, last.piece.context)) for text in verdict.narrowing]
+        return replace(planned, steps=tuple(steps))
+
+    def _store(self, connection: TargetConnection, shard: Shard, survey: Survey, verdict: Verdict) -> None:
+        schema = self._state.tracker.get(shard.table)
+        assert schema is not None
+
+        def act(one: TargetConnection) -> None:
+            self._state.structures.store(one, shard, schema, survey, kept=verdict.kept, loose=verdict.loose)
+
+        self._claimed(connection, act)
+
+    def _by_hand(self, shard: Shard, planned: DdlPlan) -> Passage:
+        """A person's statements, as they are; what the shard itself lost stays at the target."""
+        self._session.take_turn(shard.target)
+        return Passage(planned, self.following(planned))
+
+    # -- Other statements
+
+    def creation(self, planned: DdlPlan) -> Passage | None:
+        """A table that becomes a shard of a target table that is there; None for any other event. Takes the turn."""
+        made = [step for step in planned.steps if isinstance(step, Execute) and self._makes(step)]
+        if len(made) != 1:
+            return None
+        (step,) = made
+        shard = Shard(step.piece.table, self._state.rules.route(step.piece.table))
+        self._progress.ask(lambda connection: self._state.groups.ensure(connection, [shard.target]))
+        self._session.take_turn(shard.target)
+        target = self._state.schemas.read(shard.target)
+        if target is None:
+            return None
+        around = Surroundings(self._state.tracker.get, self._state.tracker.database_charset, lenient=True)
+        created = interpret(step.piece, around).get(shard.table)
+        if created is None:
+            return None
+        found = list[tuple[Survey, Verdict]]()
+
+        def act(connection: TargetConnection) -> None:
+            survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
+            verdict = admit(created, self._around(survey, target, shard))
+            if verdict.loose_meanwhile != survey.loose:
+                self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
+            found.append((survey, verdict))
+
+        self._progress.beside(lambda connection: self._claimed(connection, act))
+        survey, verdict = found[0]
+
+        def beside(connection: TargetConnection) -> None:
+            def enter(one: TargetConnection) -> None:
+                self._state.groups.enter(one, shard)
+                schema = self._state.tracker.get(shard.table) or created
+                self._state.structures.store(one, shard, schema, survey, kept=frozenset(), loose=verdict.loose)
+
+            self._claimed(connection, enter)
+
+        only = replace(planned, steps=tuple(TrackOnly(each.piece) if each is step else each for each in planned.steps))
+        first = [replace(step, piece=Piece.of(text, step.piece.context), track="not") for text in verdict.statements[0]]
+        return Passage(replace(only, steps=(*first, *only.steps)), beside)
+
+    def _makes(self, step: Execute) -> bool:
+        operation = step.piece.operation
+        return isinstance(operation, CreateTable) and not operation.or_replace and self._state.rules.wanted(
+            operation.table
+        )  # fmt: skip
+
+    def following(self, planned: DdlPlan) -> Act:
+        """What is stored behind an event that changed structures of shards without a decision."""
+
+        def store(connection: TargetConnection) -> None:
+            tables = [
+                table
+                for step in planned.steps
+                if not isinstance(step, CutOver)
+                for table in step.piece.tables
+                if self._state.rules.wanted(table)
+            ]
+            schemas = [schema for table in tables if (schema := self._state.tracker.get(table)) is not None]
+            self._claimed(connection, lambda one: self._state.structures.learn(one, schemas))
+
+        return store
+
+    def restore_kept(self, table: TableName, kept: frozenset[str]) -> None:
+        """What a statement dropped the target has dropped, or the group remembers: the tracker need not."""
+        schema = self._state.tracker.get(table)
+        if schema is not None:
+            left = tuple(sorted(name for name in kept if schema.column(name) is None))
+            self._state.tracker.set(replace(schema, kept=left))

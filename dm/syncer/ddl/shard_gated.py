@@ -1,0 +1,135 @@
+"""Optimistic shard merge: the statements that all shards have to come to before the target gets them.
+
+This depends on the statement and on the shard's own structure alone, not on how far other shards are. So the same
+statement waits in every shard, and none waits for what others have passed. What a gate is needed for:
+
+- Keys. The plans and the conflict detectors of other subtasks were made from the target's keys.
+- What changes values or names: rows of shards that have not altered yet would get values that their source did not.
+- DEFAULTs. Rows of shards that lack the column have the target's (`dm.schema.shard_column`).
+- Tables without a key. Their rows are looked for by all values, so one structure holds for all.
+"""
+
+from __future__ import annotations
+
+from dm.schema.normal import index_form, key_form
+from dm.schema.shard_column import column_change, filling, implicit_default, needs_value
+from dm.schema.table import Column, Index, TableSchema
+from dm.sql.operation import (
+    AddColumn,
+    AddIndex,
+    AlterDefault,
+    ChangeColumn,
+    DropColumn,
+    DropIndex,
+    ModifyColumn,
+    RenameColumn,
+)
+from dm.sql.piece import Piece
+
+_PASSING = AddColumn | DropColumn | ModifyColumn | ChangeColumn | AlterDefault | AddIndex | DropIndex
+
+
+def gated(piece: Piece, before: TableSchema, after: TableSchema) -> str:
+    """Why all shards have to come to a piece; empty where they need not."""
+    if not before.has_key:
+        return "the table has no key"
+    if len(piece.operations) > 1:
+        return "its operations belong together"
+    for operation in piece.operations:
+        if isinstance(operation, RenameColumn):
+            return "a column gets another name"
+        if isinstance(operation, ChangeColumn) and operation.column.lower() != operation.name.lower():
+            return "a column gets another name"
+        if not isinstance(operation, _PASSING):
+            return "only columns and indexes may differ between shards"
+    return _table(before, after) or _columns(before, after) or _indexes(before, after)
+
+
+def _table(before: TableSchema, after: TableSchema) -> str:
+    if _keys(before) != _keys(after):
+        return "a key changes"
+    if [key_form(key) for key in before.foreign_keys] != [key_form(key) for key in after.foreign_keys]:
+        return "a foreign key changes"
+    if before.checks != after.checks:
+        return "a CHECK changes"
+    if before.partitions or after.partitions:
+        return "the table has partitions"
+    if (before.charset, before.collation, before.engine) != (after.charset, after.collation, after.engine):
+        return "the table's character set or engine changes"
+    return ""
+
+
+def _keys(schema: TableSchema) -> dict[str, tuple[object, ...]]:
+    return {index.name.lower(): index_form(index, schema) for index in schema.unique_indexes}
+
+
+def _columns(before: TableSchema, after: TableSchema) -> str:
+    common = [column.name.lower() for column in before.columns if after.column(column.name) is not None]
+    if common != [column.name.lower() for column in after.columns if before.column(column.name) is not None]:
+        return "columns change places"
+    for column in before.columns:
+        there = after.column(column.name)
+        why = _dropped(column, before) if there is None else _changed(column, there, before)
+        if why:
+            return f"{why} (column {column.name})"
+    for column in after.columns:
+        if before.column(column.name) is None and (why := _added(column)):
+            return f"{why} (column {column.name})"
+    return ""
+
+
+def _dropped(column: Column, schema: TableSchema) -> str:
+    if _indexed(column, schema.indexes):
+        return "an index has the column"
+    if column.generated is not None:
+        return "the column is generated"
+    if _judged(column, schema):
+        return "a CHECK or a generated column may use it"
+    if needs_value(column) and implicit_default(column) is None:
+        return "no literal can stand for the value that rows of other shards have"
+    return ""
+
+
+def _added(column: Column) -> str:
+    if column.generated is not None or column.auto_increment or column.on_update or column.invisible:
+        return "the column has values of its own"
+    if filling(column) is None:
+        return "its rows get no constant value"
+    return ""
+
+
+def _changed(before: Column, after: Column, schema: TableSchema) -> str:
+    change = column_change(before, after)
+    if change.nothing:
+        return ""
+    if change.other:
+        return change.other
+    if _indexed(before, schema.unique_indexes):
+        return "a key has the column"
+    if _judged(before, schema):
+        return "a CHECK or a generated column may use it"
+    if change.to_not_null and change.widens:
+        return "it changes its type and becomes NOT NULL at once"
+    return ""
+
+
+def _indexed(column: Column, indexes: tuple[Index, ...]) -> bool:
+    name = column.name.lower()
+    return any(name in map(str.lower, index.columns) or index.functional for index in indexes)
+
+
+def _judged(column: Column, schema: TableSchema) -> bool:
+    """Whether something in the table may compute with the column."""
+    others = (other for other in schema.columns if other.name != column.name)
+    return bool(schema.checks) or any(other.generated is not None for other in others)
+
+
+def _indexes(before: TableSchema, after: TableSchema) -> str:
+    there = {index.name.lower(): index for index in before.indexes}
+    for index in after.indexes:
+        known = there.get(index.name.lower())
+        if known is None and index.functional:
+            return "the index computes a column"
+        if known is not None and index_form(known, before) != index_form(index, after):
+            return "an index changes"
+    return ""

@@ -1,0 +1,355 @@
+"""Optimistic shard merge: what the target gets of one shard's DDL, decided from structures alone.
+
+Nothing is written here. The target's table is kept so that it accepts the rows of every shard as that shard is now (the
+joined structure):
+
+    a column     is there while any shard has it; it is optional while any lacks it
+    its type     holds the values of each shard's type
+    NULL         is allowed while any shard allows it
+    an index     that is no key is there where all have it
+
+So a statement that makes the target accept more is executed when the first shard brings it, one that makes it accept
+less when the last one does, and in between it is passed over. `shard_gated` says which wait for all. What no structure
+can be right for is a conflict, and pauses.
+
+A column is optional with the default that its definition has. One that is NOT NULL without a DEFAULT gets the value
+that servers fill it with as a default: it is then *loose*, until all shards have it.
+
+A column that one shard has dropped and others have holds that shard's old values (*kept*). It can't come back for that
+shard before it is gone: nobody could tell which of its rows have old values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+
+from dm.errors import DMError
+from dm.ident import Ident
+from dm.schema.charset import Collated
+from dm.schema.draft import Refused
+from dm.schema.interpretation import Surroundings, interpret, untrackable
+from dm.schema.normal import index_form, same_column, same_structure
+from dm.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
+from dm.schema.show import column_text
+from dm.schema.table import Column, TableSchema
+from dm.schema.widening import widens
+from dm.sql.context import SourceContext
+from dm.sql.cursor import Clause
+from dm.sql.operation import AddColumn, ChangeColumn, ModifyColumn
+from dm.sql.piece import Piece
+from dm.sql.split import separate
+from dm.syncer.ddl.shard_gated import gated
+
+Databases = Callable[[str], Collated]
+
+
+@dataclass(frozen=True, slots=True)
+class OtherShard:
+    """Another shard of the target table."""
+
+    name: str  # for people
+    schema: TableSchema
+    kept: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Surrounding:
+    """All about a target table at one moment, but the shard at hand. Names of columns are in lower case."""
+
+    target: TableSchema | None
+    others: tuple[OtherShard, ...]
+    loose: frozenset[str] = frozenset()
+    kept: frozenset[str] = frozenset()  # of the shard at hand
+    left: frozenset[str] = frozenset()  # of it, too: columns whose DROP a filter or a person kept from the target
+    extracted: frozenset[str] = frozenset()  # columns of the target that hold parts of names
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What becomes of one event."""
+
+    gate: str = ""  # why it waits for all shards; empty: it goes on
+    statements: tuple[tuple[str, ...], ...] = ()  # what the target gets for each piece, under the shard's name
+    narrowing: tuple[str, ...] = ()  # and behind them
+    loose_meanwhile: frozenset[str] = frozenset()  # to be stored before
+    loose: frozenset[str] = frozenset()  # to be stored behind
+    kept: frozenset[str] = frozenset()
+
+
+def decide(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, databases: Databases) -> Verdict:
+    """What becomes of the pieces of one shard's DDL; raises DMError where the structures can't be joined."""
+    states, parts = [before], list[tuple[Piece, ...]]()
+    for piece in pieces:
+        parts.append(_parts(piece, states[-1], databases))
+        for part in parts[-1]:
+            states.append(_followed(part, states[-1], databases))
+            why = gated(part, states[-2], states[-1])
+            if why:
+                return Verdict(why)
+    joining, steps = _Joining(around, before, databases), pairwise(states)
+    statements = tuple(tuple(text for part in each for text in joining.piece(part, *next(steps))) for each in parts)
+    meanwhile = frozenset(joining.loose) | around.loose
+    narrowing = tuple(joining.narrow(states[-1], pieces[-1]))
+    return Verdict("", statements, narrowing, meanwhile, frozenset(joining.loose), frozenset(joining.kept))
+
+
+def admit(created: TableSchema, around: Surrounding) -> Verdict:
+    """What becomes of a table that a source creates, and whose rows go to a target table that is there already."""
+    joining = _Joining(around, created, lambda _: Collated("", ""))
+    return Verdict(
+        statements=(tuple(joining.admit(created)),),
+        loose_meanwhile=frozenset(joining.loose) | around.loose,
+        loose=frozenset(joining.loose),
+    )
+
+
+def _parts(piece: Piece, schema: TableSchema, databases: Databases) -> tuple[Piece, ...]:
+    """The operations of a piece one by one, where that leads to the same structure."""
+    if len(piece.operations) < 2:
+        return (piece,)
+    parts, state = tuple(separate(piece)), schema
+    for part in parts:
+        try:
+            state = _interpreted(part, state, databases)
+        except Refused:
+            return (piece,)
+    return parts if same_structure(state, _followed(piece, schema, databases)) else (piece,)
+
+
+def _followed(piece: Piece, schema: TableSchema, databases: Databases) -> TableSchema:
+    """The shard behind a piece; raises DMError where what is known of it does not allow the piece."""
+    try:
+        return _interpreted(piece, schema, databases)
+    except Refused as refusal:
+        raise untrackable(piece, str(refusal)) from refusal
+
+
+def _interpreted(piece: Piece, schema: TableSchema, databases: Databases, *, lenient: bool = True) -> TableSchema:
+    found = interpret(piece, Surroundings({schema.name: schema}.get, databases, lenient=lenient)).get(schema.name)
+    return schema if found is None else found
+
+
+@dataclass
+class _Joining:
+    """The target's table while the pieces of one event go by."""
+
+    around: Surrounding
+    shard: TableSchema
+    databases: Databases
+    target: TableSchema = field(init=False)
+    loose: set[str] = field(init=False)
+    kept: set[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.around.target is None:
+            raise DMError("target-table-missing", table=str(self.shard.name), unread="", position="")
+        self.target = replace(self.around.target, name=self.shard.name)
+        self.loose, self.kept = set(self.around.loose), set(self.around.kept)
+
+    @property
+    def _others(self) -> tuple[OtherShard, ...]:
+        return self.around.others
+
+    def _lacking(self, name: str) -> bool:
+        return any(other.schema.column(name) is None for other in self._others)
+
+    def _holders(self, name: str) -> list[tuple[OtherShard, Column]]:
+        return [(other, column) for other in self._others if (column := other.schema.column(name)) is not None]
+
+    def conflict(self, why: str, *shown: tuple[str, Column | None]) -> DMError:
+        """The pause for structures that can't be joined, with the definitions that show it."""
+        texts = [f"{whose} has {'no such column' if one is None else column_text(one)}" for whose, one in shown]
+        return DMError(
+            "shard-structures-differ", shard=self.shard.name, why=why, structures="; ".join(texts) or "see above"
+        )
+
+    def _execute(self, text: str, context: SourceContext) -> None:
+        """The target behind a statement."""
+        try:
+            self.target = _interpreted(Piece.of(text, context), self.target, self.databases, lenient=False)
+        except Refused as refusal:
+            raise self.conflict(f"the target does not allow {text} ({refusal})") from refusal
+
+    # -- One piece
+
+    def piece(self, piece: Piece, before: TableSchema, after: TableSchema) -> tuple[str, ...]:
+        """The statements for a piece that needs no gate."""
+        found: list[str] = []
+        for column in before.columns:
+            there = after.column(column.name)
+            found += self._dropped(piece, column) if there is None else self._changed(piece, column, there)
+        for column in after.columns:
+            if before.column(column.name) is None:
+                found += self._added(piece, column)
+        found += self._indexes(piece, before, after)
+        for text in found:
+            self._execute(text, piece.context)
+        return tuple(dict.fromkeys(found))
+
+    def _added(self, piece: Piece, column: Column) -> list[str]:
+        name, there = column.name.lower(), self.target.column(column.name)
+        if there is not None:
+            if name in self.kept | self.around.left:
+                raise DMError("shard-column-kept", shard=self.shard.name, column=column.name, statement=piece.text)
+            self._demand_same(column, there)
+            return []
+        holder = next(iter(self._holders(name)), None)
+        if holder is not None:
+            raise self.conflict("the target lacks a column", (holder[0].name, holder[1]), ("the target", None))
+        self.kept.discard(name)
+        if not self._lacking(name) or not needs_value(column):
+            return [piece.text]
+        self.loose.add(name)
+        return [_rewritten(_definition(piece), default=implicit_default(column) or "")]
+
+    def _demand_same(self, column: Column, there: Column) -> None:
+        """Rows of the shard have the target's default in the column, and now get the source's."""
+        shown = ((str(self.shard.name), column), ("the target", there))
+        if there.generated is not None or not fits(column, there):
+            raise self.conflict("the target's column does not hold all values of the new one", *shown)
+        if column.nullable and not there.nullable:
+            raise self.conflict("the target's column is NOT NULL", *shown)
+        if filling(there) is None or filling(column) != filling(there):
+            raise self.conflict("existing rows have another value in the column there", *shown)
+
+    def _dropped(self, piece: Piece, column: Column) -> list[str]:
+        name, there = column.name.lower(), self.target.column(column.name)
+        if not self._holders(name):
+            self.loose.discard(name)
+            return [] if there is None else [piece.text]
+        self.kept.add(name)
+        return [] if there is None else self._optional(there)
+
+    def _optional(self, there: Column) -> list[str]:
+        """A column of the target from here on has a default, since rows come that lack it."""
+        if not needs_value(there):
+            return []
+        literal = implicit_default(there)
+        if literal is None:
+            raise self.conflict("rows that lack the column get no value", ("the target", there))
+        self.loose.add(there.name.lower())
+        return [f"ALTER TABLE {self.shard.name.sql} ALTER COLUMN {Ident(there.name).sql} SET DEFAULT {literal}"]
+
+    def _changed(self, piece: Piece, before: Column, after: Column) -> list[str]:
+        change, there = column_change(before, after), self.target.column(after.name)
+        if there is None:
+            raise self.conflict("the target lacks a column", (str(self.shard.name), after), ("the target", None))
+        if change.nothing:
+            # Comments are in no structure; said once more the definition does no harm where all agree.
+            again = _is_about(piece, after.name) and same_column(there, after)
+            return [piece.text] if again and not self._lacking(after.name) else []
+        if change.to_not_null:
+            return self._to_not_null(piece, after, there)
+        if fits(after, there) and (there.nullable or not after.nullable):
+            return []
+        for other, column in self._holders(after.name):
+            if not fits(column, after):
+                raise self.conflict(
+                    "neither type holds the values of the other", (str(self.shard.name), after), (other.name, column)
+                )
+        if not widens(there, after) and not fits(there, after):
+            raise self.conflict(
+                "the target's type holds more than the new one", (str(self.shard.name), after), ("the target", there)
+            )
+        default = there.default if after.default is None and there.default is not None else None
+        return [_rewritten(_definition(piece), default=default, null=there.nullable and not after.nullable)]
+
+    def _to_not_null(self, piece: Piece, after: Column, there: Column) -> list[str]:
+        holders = self._holders(after.name)
+        if not there.nullable or self._lacking(after.name) or any(column.nullable for _, column in holders):
+            return []
+        return [piece.text] if fits(there, after) else []
+
+    def _indexes(self, piece: Piece, before: TableSchema, after: TableSchema) -> list[str]:
+        found = []
+        old, new = ({index.name.lower(): index for index in schema.indexes} for schema in (before, after))
+        there = {index.name.lower() for index in self.target.indexes}
+        for name in old.keys() - new.keys():
+            if name in there:
+                found.append(piece.text)
+        for name in new.keys() - old.keys():
+            form = index_form(new[name], after)
+            if all(_has_index(other.schema, name, form) for other in self._others):
+                found += [] if _has_index(self.target, name, form) else [piece.text]
+        return found
+
+    # -- Behind the pieces
+
+    def narrow(self, own: TableSchema, piece: Piece) -> Iterable[str]:
+        """What the target need not accept any more, though no piece of this shard says so."""
+        head = f"ALTER TABLE {self.shard.name.sql}"
+        for name in sorted({*self.kept, *(name for other in self._others for name in other.kept)}):
+            there = self.target.column(name)
+            if there is not None and own.column(name) is None and not self._holders(name):
+                yield f"{head} DROP COLUMN {Ident(there.name).sql}"
+                self.loose.discard(name)
+                self._execute(f"{head} DROP COLUMN {Ident(there.name).sql}", piece.context)
+        self.kept = {name for name in self.kept if self.target.column(name) is not None}
+        for name in sorted(self.loose):
+            there, mine = self.target.column(name), own.column(name)
+            if there is None:
+                self.loose.discard(name)
+            elif mine is not None and not self._lacking(name):
+                self.loose.discard(name)
+                if there.default is not None and all(
+                    column.default is None for column in (mine, *(one for _, one in self._holders(name)))
+                ):
+                    end = "SET DEFAULT NULL" if there.nullable else "DROP DEFAULT"
+                    yield f"{head} ALTER COLUMN {Ident(there.name).sql} {end}"
+
+    # -- A new table
+
+    def admit(self, created: TableSchema) -> Iterable[str]:
+        """What lets the target take the rows of a new shard; raises DMError where nothing does."""
+        for column in created.columns:
+            there = self.target.column(column.name)
+            shown = ((str(created.name), column), ("the target", there))
+            if there is None or not fits(column, there) or (column.nullable and not there.nullable):
+                raise self.conflict("the target's table does not take the rows of the new shard", *shown)
+        if _keys(created) != _keys(self.target, without=self.around.extracted):
+            raise self.conflict("the new shard has other keys than the target's table")
+        for there in self.target.columns:
+            if created.column(there.name) is None and there.name.lower() not in self.around.extracted:
+                yield from self._optional(there)
+
+
+def _keys(schema: TableSchema, without: frozenset[str] = frozenset()) -> list[str]:
+    """The keys in a form that compares, perhaps without some columns."""
+    found = []
+    for index in schema.unique_indexes:
+        parts = tuple(part for part in index.parts if (part.column or "").lower() not in without)
+        found.append(repr(index_form(replace(index, parts=parts), schema)))
+    return sorted(found)
+
+
+def _has_index(schema: TableSchema, name: str, form: tuple[object, ...]) -> bool:
+    return any(index.name.lower() == name and index_form(index, schema) == form for index in schema.indexes)
+
+
+def _is_about(piece: Piece, column: str) -> bool:
+    return any(
+        isinstance(one, ModifyColumn | ChangeColumn) and one.column.lower() == column.lower()
+        for one in piece.operations
+    )
+
+
+def _definition(piece: Piece) -> Clause:
+    (operation,) = piece.operations
+    assert isinstance(operation, AddColumn | ModifyColumn | ChangeColumn)
+    assert operation.definition.text == piece.text
+    return operation.definition
+
+
+def _rewritten(definition: Clause, *, default: str | None = None, null: bool = False) -> str:
+    """The statement with another definition of its column: with a DEFAULT, or with NULL in place of NOT NULL."""
+    text, tokens = definition.text, definition.tokens
+    if default:
+        end = tokens[-1].end
+        text = f"{text[:end]} DEFAULT {default}{text[end:]}"
+    if null:
+        for one, other in pairwise(tokens):
+            if one.upper == "NOT" and other.upper == "NULL":
+                text = text[: one.start] + "NULL" + text[other.end :]
+    return text

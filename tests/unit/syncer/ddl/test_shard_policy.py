@@ -1,0 +1,337 @@
+"""Optimistic shard merge: what the target gets of a shard's DDL, held against an oracle that keeps every value."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.schema.charset import Collated
+from dm.schema.draft import Refused
+from dm.schema.interpretation import Surroundings, interpret
+from dm.schema.normal import same_column
+from dm.schema.parse import parse_create_table
+from dm.schema.shard_column import filling, fits, needs_value
+from dm.schema.table import TableSchema
+from dm.sql.context import SourceContext
+from dm.sql.piece import Piece
+from dm.sql.split import split
+from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, decide
+
+CONTEXT = SourceContext("mysql", 90700, "d")
+TARGET = TableName("d", "t")
+FIRST = "id INT PRIMARY KEY, v INT NOT NULL, n INT, c VARCHAR(10) DEFAULT 'x', KEY by_c (c)"
+WORDS = Collated("utf8mb4", "utf8mb4_0900_ai_ci")
+
+Row = dict[str, object]
+
+
+def table(name: TableName, columns: str = FIRST) -> TableSchema:
+    """A table of these columns."""
+    return replace(parse_create_table(f"CREATE TABLE x ({columns}) CHARSET utf8mb4", CONTEXT), name=name)
+
+
+def altered(schema: TableSchema, text: str) -> TableSchema:
+    """The table behind a statement of one operation."""
+    piece = Piece.of(text, CONTEXT)
+    return interpret(piece, Surroundings({schema.name: schema}.get, lambda _: WORDS)).get(schema.name) or schema
+
+
+@dataclass
+class Side:
+    """A table with rows: what a server does with values is what `filling` says, and nothing is clever here."""
+
+    schema: TableSchema
+    rows: list[tuple[str, Row]] = field(default_factory=list)  # whose they are
+
+    def alter(self, text: str) -> None:
+        """One statement, here."""
+        before, self.schema = self.schema, altered(self.schema, text)
+        for _, row in self.rows:
+            for name in list(row):
+                if self.schema.column(name) is None:
+                    del row[name]
+            for column in self.schema.columns:
+                if before.column(column.name) is None:
+                    found = filling(column)
+                    assert found is not None
+                    row[column.name] = found.value
+
+    def insert(self, owner: str, values: Row) -> Row:
+        """A row with these values and defaults elsewhere; as strict as a server."""
+        row = dict(values)
+        for column in self.schema.columns:
+            if column.name not in row:
+                assert not needs_value(column), f"{column.name} needs a value"
+                found = filling(column)
+                assert found is not None
+                row[column.name] = found.value
+        assert set(row) == {column.name for column in self.schema.columns}
+        for column in self.schema.columns:
+            assert column.nullable or row[column.name] is not None, f"{column.name} is NOT NULL"
+        self.rows.append((owner, row))
+        return row
+
+
+class Merge:
+    """Shards and their target, by the policy alone."""
+
+    def __init__(self, shards: Sequence[str], columns: str = FIRST) -> None:
+        self.target = Side(table(TARGET, columns))
+        self.shards = {name: Side(table(TableName("d", name), columns)) for name in shards}
+        self.kept = {name: frozenset[str]() for name in shards}
+        self.loose = frozenset[str]()
+        self.next = 0
+
+    def around(self, name: str) -> Surrounding:
+        """What a shard's statement meets."""
+        others = tuple(
+            OtherShard(other, side.schema, self.kept[other]) for other, side in self.shards.items() if other != name
+        )
+        return Surrounding(self.target.schema, others, self.loose, self.kept.get(name, frozenset()))
+
+    def run(self, name: str, text: str) -> Verdict:
+        """A shard is altered, and the target gets what it is to get."""
+        side = self.shards[name]
+        pieces = split(text.replace("@", f"d.{name}"), CONTEXT)
+        verdict = decide(pieces, side.schema, self.around(name), lambda _: WORDS)
+        if verdict.gate:
+            return verdict
+        for statement in [*(one for each in verdict.statements for one in each), *verdict.narrowing]:
+            self.target.alter(statement.replace(f"d.{name}", "d.t").replace(f"`d`.`{name}`", "d.t"))
+        for piece in pieces:
+            side.alter(piece.text)
+        self.loose, self.kept[name] = verdict.loose, verdict.kept
+        there = {column.name.lower() for column in self.target.schema.columns}
+        self.kept = {each: kept & there for each, kept in self.kept.items()}
+        return verdict
+
+    def row(self, name: str, value: object = "5") -> None:
+        """A shard gets a row, and the target what the shard's columns say."""
+        self.next += 1
+        side = self.shards[name]
+        values: Row = {column.name: str(self.next) if column.name == "id" else value for column in side.schema.columns}
+        side.insert(name, values)
+        self.target.insert(name, values)
+
+    def check(self) -> None:
+        """The target accepts each shard's rows, and has those that there are."""
+        for name, side in self.shards.items():
+            for column in side.schema.columns:
+                there = self.target.schema.column(column.name)
+                assert there is not None, f"{name} has {column.name}, the target has not"
+                assert fits(column, there)
+                assert there.nullable or not column.nullable
+            for there in self.target.schema.columns:
+                assert side.schema.column(there.name) is not None or not needs_value(there)
+            owned = [row for owner, row in self.target.rows if owner == name]
+            assert [
+                {column: row[column] for column in mine} for row, (_, mine) in zip(owned, side.rows, strict=True)
+            ] == [mine for _, mine in side.rows]
+
+    def check_same(self) -> None:
+        """All shards are alike now, and so is the target."""
+        shard = next(iter(self.shards.values())).schema
+        assert sorted(column.name for column in shard.columns) == sorted(
+            column.name for column in self.target.schema.columns
+        )
+        for column in shard.columns:
+            there = self.target.schema.column(column.name)
+            assert there is not None
+            assert same_column(there, column), f"{there} is not {column}"
+        assert {index.name for index in shard.indexes} == {index.name for index in self.target.schema.indexes}
+        assert not self.loose
+
+
+STATEMENTS = (
+    "ALTER TABLE @ ADD COLUMN a INT NOT NULL AFTER v",
+    "ALTER TABLE @ ADD COLUMN b VARCHAR(5) DEFAULT 'q', ADD INDEX by_b (b)",
+    "ALTER TABLE @ MODIFY v BIGINT NOT NULL",
+    "ALTER TABLE @ ADD COLUMN e ENUM('p', 'q') NOT NULL FIRST, DROP COLUMN n",
+    "ALTER TABLE @ MODIFY c VARCHAR(30) DEFAULT 'x'",
+    "ALTER TABLE @ DROP INDEX by_c",
+    "ALTER TABLE @ MODIFY v BIGINT NULL",
+    "ALTER TABLE @ ADD COLUMN w DECIMAL(10, 2) NOT NULL DEFAULT 1.5",
+    "CREATE INDEX by_w ON @ (w)",
+    "ALTER TABLE @ DROP INDEX by_b, MODIFY w DECIMAL(14, 4) NOT NULL DEFAULT 1.5",
+    "ALTER TABLE @ DROP COLUMN v",
+    "ALTER TABLE @ MODIFY a BIGINT NOT NULL COMMENT 'wide'",
+    "ALTER TABLE @ DROP COLUMN b",
+)
+
+
+def order_of(steps: Iterable[int], shards: Sequence[str]) -> list[str]:
+    """Whose turn it is; each has as many turns as there are statements."""
+    left = dict.fromkeys(shards, len(STATEMENTS))
+    found = []
+    for step in steps:
+        there = [name for name in shards if left[name]]
+        if not there:
+            break
+        found.append(there[step % len(there)])
+        left[found[-1]] -= 1
+    return found + [name for name in shards for _ in range(left[name])]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_shards_that_run_through_the_same_statements_at_their_own_pace_never_wait(seed: int) -> None:
+    drawn = random.Random(seed)
+    shards = "abcd"[: 1 + seed % 4]
+    steps = [drawn.randrange(24) for _ in range(40)]
+    merge, done = Merge(shards), dict.fromkeys(shards, 0)
+    for name in order_of(steps, shards):
+        merge.row(name)
+        verdict = merge.run(name, STATEMENTS[done[name]])
+        assert verdict.gate == ""
+        done[name] += 1
+        merge.row(name)
+        merge.check()
+    merge.check_same()
+
+
+PIECES = (
+    "ADD COLUMN x INT", "ADD COLUMN x INT NOT NULL", "ADD COLUMN x INT DEFAULT 3", "ADD COLUMN x BIGINT NOT NULL",
+    "DROP COLUMN x", "MODIFY x BIGINT", "MODIFY x INT NOT NULL", "MODIFY x BIGINT NOT NULL", "MODIFY x INT",
+    "MODIFY x BIGINT DEFAULT 3", "ADD INDEX by_x (x)", "DROP INDEX by_x", "DROP COLUMN v", "ADD COLUMN v INT NOT NULL",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_whatever_shards_do_the_target_has_their_rows_or_it_waits_or_pauses(seed: int) -> None:
+    drawn = random.Random(seed)
+    merge = Merge("abc")
+    seen = set[str]()
+    for _ in range(40):
+        name, text = drawn.choice("abc"), f"ALTER TABLE @ {drawn.choice(PIECES)}"
+        try:
+            altered(merge.shards[name].schema, text.replace("@", f"d.{name}"))
+        except Refused:  # by the source, so it is in no binlog
+            continue
+        for each in "abc":
+            merge.row(each, "7")
+        try:
+            seen.add("gate" if merge.run(name, text).gate else "passes")
+        except DMError as error:
+            seen.add(error.name)
+        merge.check()
+    assert "passes" in seen
+    assert seen <= {"passes", "gate", "shard-structures-differ", "shard-column-kept"}
+
+
+def verdict_of(text: str, *others: str, target: str | None = None, own: str = FIRST) -> Verdict:
+    """What becomes of a statement of shard a, where others have these columns."""
+    merge = Merge("a" + "bcd"[: len(others)], own)
+    for name, columns in zip("bcd", others, strict=False):
+        merge.shards[name] = Side(table(TableName("d", name), columns))
+    if target is not None:
+        merge.target = Side(table(TARGET, target))
+    return merge.run("a", text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ALTER TABLE @ ADD UNIQUE (v)",
+        "ALTER TABLE @ DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)",
+        "ALTER TABLE @ MODIFY id BIGINT",
+        "ALTER TABLE @ RENAME COLUMN v TO w",
+        "ALTER TABLE @ CHANGE v w INT NOT NULL",
+        "ALTER TABLE @ MODIFY v SMALLINT NOT NULL",
+        "ALTER TABLE @ MODIFY v VARCHAR(20) NOT NULL",
+        "ALTER TABLE @ MODIFY c VARCHAR(20) DEFAULT 'y'",
+        "ALTER TABLE @ ALTER COLUMN c SET DEFAULT 'y'",
+        "ALTER TABLE @ MODIFY n BIGINT NOT NULL",
+        "ALTER TABLE @ MODIFY n INT AFTER id",
+        "ALTER TABLE @ DROP COLUMN c",
+        "ALTER TABLE @ ADD COLUMN g INT AS (v + 1)",
+        "ALTER TABLE @ ADD COLUMN at TIMESTAMP DEFAULT CURRENT_TIMESTAMP",
+        "ALTER TABLE @ ADD COLUMN at DATE NOT NULL",
+        "ALTER TABLE @ ADD COLUMN u INT UNIQUE",
+        "ALTER TABLE @ ADD CHECK (v > 0)",
+        "ALTER TABLE @ ADD COLUMN fine INT, ADD UNIQUE (v)",
+        "ALTER TABLE @ CONVERT TO CHARACTER SET latin1",
+        "ALTER TABLE @ COMMENT 'said'",
+        "ALTER TABLE @ ADD INDEX ((v + 1))",
+    ],
+)
+def test_statements_that_all_shards_have_to_come_to(text: str) -> None:
+    assert verdict_of(text, FIRST).gate != ""
+
+
+def test_a_table_without_a_key_waits_with_everything() -> None:
+    verdict = verdict_of("ALTER TABLE @ ADD COLUMN x INT", "id INT", own="id INT")
+    assert verdict.gate == "the table has no key"
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "why"),
+    [
+        ("ADD COLUMN x INT", f"{FIRST}, x VARCHAR(3)", "does not hold all values"),
+        ("ADD COLUMN x BIGINT", f"{FIRST}, x INT", "does not hold all values"),
+        ("ADD COLUMN x INT DEFAULT 3", f"{FIRST}, x INT DEFAULT 4", "another value"),
+        ("ADD COLUMN x INT NOT NULL", f"{FIRST}, x INT", "another value"),
+        ("ADD COLUMN x INT DEFAULT 3", f"{FIRST}, x INT NOT NULL DEFAULT 3", "is NOT NULL"),
+        ("MODIFY c VARCHAR(20) DEFAULT 'x'", FIRST.replace("VARCHAR(10)", "CHAR(30)"), "does not hold|neither type"),
+    ],
+)
+def test_structures_that_no_table_can_have_at_once_pause(text: str, other: str, why: str) -> None:
+    with pytest.raises(DMError, match=why) as caught:
+        verdict_of(f"ALTER TABLE @ {text}", other, target=other)
+    assert caught.value.name == "shard-structures-differ"
+
+
+def test_the_words_of_the_statement_stay_but_for_what_makes_the_column_optional() -> None:
+    verdict = verdict_of("ALTER TABLE @ ADD COLUMN x INT NOT NULL COMMENT 'said' AFTER id", FIRST)
+    assert verdict.statements == (("ALTER TABLE d.a ADD COLUMN x INT NOT NULL COMMENT 'said' DEFAULT 0 AFTER id",),)
+    assert verdict.loose == {"x"}
+    nullable = FIRST.replace("v INT NOT NULL", "v INT")
+    widened = verdict_of("ALTER TABLE @ MODIFY v BIGINT NOT NULL", nullable, target=nullable)
+    assert widened.statements == (("ALTER TABLE d.a MODIFY v BIGINT NULL",),)
+
+
+def test_the_last_shard_takes_the_default_away_that_only_the_others_needed() -> None:
+    merge = Merge("ab")
+    merge.run("a", "ALTER TABLE @ ADD COLUMN x INT NOT NULL")
+    verdict = merge.run("b", "ALTER TABLE @ ADD COLUMN x INT NOT NULL")
+    assert verdict.statements == ((),)
+    assert verdict.narrowing == ("ALTER TABLE `d`.`b` ALTER COLUMN `x` DROP DEFAULT",)
+    merge.check_same()
+
+
+def test_a_column_that_some_have_dropped_comes_back_only_when_all_have() -> None:
+    merge = Merge("ab")
+    merge.row("a")
+    merge.run("a", "ALTER TABLE @ DROP COLUMN n")
+    with pytest.raises(DMError) as caught:
+        merge.run("a", "ALTER TABLE @ ADD COLUMN n INT")
+    assert caught.value.name == "shard-column-kept"
+    merge.run("b", "ALTER TABLE @ DROP COLUMN n")
+    merge.run("b", "ALTER TABLE @ ADD COLUMN n INT DEFAULT 4")
+    merge.run("a", "ALTER TABLE @ ADD COLUMN n INT DEFAULT 4")
+    merge.check()
+    merge.check_same()
+
+
+def test_what_a_shard_that_left_had_alone_goes_with_the_next_statement() -> None:
+    merge = Merge("ab")
+    merge.run("a", "ALTER TABLE @ DROP COLUMN n")
+    del merge.shards["b"]
+    verdict = merge.run("a", "ALTER TABLE @ ADD COLUMN y INT")
+    assert verdict.narrowing == ("ALTER TABLE `d`.`a` DROP COLUMN `n`",)
+    merge.check_same()
+
+
+def test_a_new_shard_may_lack_columns_and_must_not_have_others() -> None:
+    around = Merge("ab").around("c")
+    created = table(TableName("d", "c"), "id INT PRIMARY KEY, c VARCHAR(5)")
+    verdict = admit(created, around)
+    assert verdict.statements == (("ALTER TABLE `d`.`c` ALTER COLUMN `v` SET DEFAULT 0",),)
+    assert verdict.loose == {"v"}
+    for columns in ("id INT PRIMARY KEY, v INT, x INT", "id INT PRIMARY KEY, v INT", "id INT, v INT NOT NULL"):
+        with pytest.raises(DMError) as caught:
+            admit(table(TableName("d", "c"), columns), around)
+        assert caught.value.name == "shard-structures-differ"
