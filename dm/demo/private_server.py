@@ -46,6 +46,7 @@ class PrivateServer(ABC):
 
     host = HOST
     user = "root"
+    tidb = False  # whether it is one, which speaks MySQL's dialect
 
     def __init__(self, flavor: Flavor, directory: Path, password: str) -> None:
         self.flavor: Flavor = flavor

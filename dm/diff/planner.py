@@ -17,7 +17,7 @@ from dm.dumpfiles.key_walk import KeyWalk, find_bounds
 from dm.equality import structure
 from dm.equality.structure import Structure
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.ident import TableName
 from dm.rules import TableRules
 from dm.rules.table_rules import RowEvent
@@ -54,6 +54,7 @@ class _Server:
     place: int
     session: Connection
     flavor: Flavor
+    tidb: bool
     version: int
 
 
@@ -98,7 +99,7 @@ class Planner:
         session = question_session(self.endpoints[place])
         stack.callback(session.close)
         text = str(fetch(session, "SELECT VERSION()")[0][0])
-        return _Server(place, session, "mariadb" if "mariadb" in text.lower() else "mysql", version_number(text))
+        return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text))
 
     def _table(
         self,
@@ -120,9 +121,13 @@ class Planner:
         if planned.skipped:
             return planned
         exact = all(subtask.spark.json_types != "text" for subtask in self._subtasks)
-        all_tell = all(server.flavor == "mysql" and tells_types(server.version) for server in servers.values())
+        all_tell = all(
+            server.flavor == "mysql" and not server.tidb and tells_types(server.version) for server in servers.values()
+        )
         ignored = frozenset(column.lower() for column in self._options.ignore_columns)
-        planned.compared = compared_table(name, found, target.flavor, read, ignored, json_types=exact and all_tell)
+        planned.compared = compared_table(
+            name, found, target.flavor, read, ignored, json_types=exact and all_tell, tidb=target.tidb
+        )
         if not planned.compared.target.row:
             planned.skipped, planned.compared = "no column is on all sides", None
             return planned
@@ -135,7 +140,7 @@ class Planner:
         constants = {
             each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
         }
-        return Origin(server.place, table, found, server.flavor, constants)
+        return Origin(server.place, table, found, server.flavor, constants, server.tidb)
 
     def _structure(self, origin: Origin, target: Structure, flavor: Flavor) -> list[str]:
         """How the structures differ but for ignored columns, and those that hold parts of the source's names.
@@ -176,7 +181,7 @@ class Planner:
             planned.name,
         )
         planned.estimated_rows = int(size[0][0] or 0)
-        one_flavor = len({server.flavor for server in servers.values()}) == 1
+        one_flavor = len({(server.flavor, server.tidb) for server in servers.values()}) == 1
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             return
         rows = rows_per_chunk(self._options.rows, 64 << 20, int(size[0][1] or 0))

@@ -82,7 +82,8 @@ class PartWriter:
         errors = sum(error_values(batch, enums) for batch in rows(names)) if enums else 0
         # Where documents are texts (MariaDB), their text is all there is.
         documents = None
-        if typed and destination.typed and connection.flavor == "mysql" and self._has_types(rows):
+        documents_tell = connection.flavor == "mysql" and not connection.tidb
+        if typed and destination.typed and documents_tell and self._has_types(rows):
             documents = TypedDocuments(self.source_table, destination.key)
         connection.execute(f"SET SESSION sql_mode = '{LENIENT_MODE if errors else STRICT_MODE}'")
         connection.execute(f"SET NAMES {'binary' if documents is None else 'utf8mb4'}")
