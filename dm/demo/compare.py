@@ -216,7 +216,9 @@ def _compare_pair(
         source_structures.append(found)
         if structures:
             same_flavor = origin.server.flavor == target.flavor
-            report.structure += structure.differences(found, target_structure, same_flavor=same_flavor)
+            report.structure += structure.differences(
+                found, target_structure, same_flavor=same_flavor, tidb=target.tidb
+            )
     shared = set.intersection(*({column.name for column in found.columns} for found in source_structures))
     compared = [column.name for column in target_structure.columns if column.name in shared]
     tables = [

@@ -116,7 +116,7 @@ class Planner:
         found = structure.read(target.session, target.flavor, name, lambda parent: parent)
         read = [self._origin(servers[place], table) for place, table in origins]
         for origin in read:
-            planned.structure += self._structure(origin, found, target.flavor)
+            planned.structure += self._structure(origin, found, target)
         planned.skipped = next(filter(None, (self._why_not(place, table) for place, table in origins)), "")
         if planned.skipped:
             return planned
@@ -142,7 +142,7 @@ class Planner:
         }
         return Origin(server.place, table, found, server.flavor, constants, server.tidb)
 
-    def _structure(self, origin: Origin, target: Structure, flavor: Flavor) -> list[str]:
+    def _structure(self, origin: Origin, target: Structure, server: _Server) -> list[str]:
         """How the structures differ but for ignored columns, and those that hold parts of the source's names.
 
         A table with such columns was made by a person, who has put them into its keys.
@@ -157,7 +157,7 @@ class Planner:
             )
             for each in (origin.structure, target)
         )
-        words = structure.differences(ours, theirs, same_flavor=origin.flavor == flavor)
+        words = structure.differences(ours, theirs, same_flavor=origin.flavor == server.flavor, tidb=server.tidb)
         return [f"{origin.name} of {self._subtasks[origin.place].source_id}: {word}" for word in words]
 
     def _why_not(self, place: int, table: TableName) -> str:

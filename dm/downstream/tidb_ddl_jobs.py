@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from dm.downstream.connection import TargetConnection
+from dm.downstream.connection import Row, TargetConnection
+from dm.ident import TableName
 
 _ENDED: Final = ("synced", "cancelled", "rollback done")
 
@@ -18,6 +19,17 @@ def executes(connection: TargetConnection, statement: str) -> bool:
     """Whether there is a job for this statement that has not ended; on other servers there never is."""
     if not connection.tidb:
         return False
+    return any(str(query).strip() == statement.strip() for (query,) in _unfinished(connection, "query"))
+
+
+def alters(connection: TargetConnection, table: TableName) -> bool:
+    """Whether there is such a job for this table; on other servers there never is."""
+    if not connection.tidb:
+        return False
+    wanted = str(table).lower()
+    return any(f"{schema}.{name}".lower() == wanted for schema, name in _unfinished(connection, "db_name, table_name"))
+
+
+def _unfinished(connection: TargetConnection, columns: str) -> list[Row]:
     places = ", ".join(["%s"] * len(_ENDED))
-    rows = connection.query(f"SELECT query FROM information_schema.ddl_jobs WHERE state NOT IN ({places})", _ENDED)
-    return any(str(query).strip() == statement.strip() for (query,) in rows)
+    return connection.query(f"SELECT {columns} FROM information_schema.ddl_jobs WHERE state NOT IN ({places})", _ENDED)

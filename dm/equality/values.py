@@ -209,7 +209,8 @@ def _typed_documents(side: Side) -> list[Part]:
 def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
     charsets = {each.column.charset for each in sides}
     padded = len({each.base == "char" for each in sides}) > 1
-    as_stored = len(charsets) == 1 or charsets <= _UTF8
+    # A TiDB keeps texts of all character sets in UTF-8.
+    as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not any(each.tidb for each in sides))
     text, charset = side.name, side.column.charset
     if padded or not as_stored:
         text, charset = f"CONVERT({text} USING utf8mb4)", "utf8mb4"

@@ -28,9 +28,9 @@ def runs() -> Iterator[ParameterSet]:
         expectation = Expectation.read(folder / "expect.yaml")
         usual = [servers for servers in expectation.flavors if servers not in expectation.chaos] or expectation.flavors
         for source in expectation.tidb:
-            yield pytest.param(
-                folder, f"{source}->tidb", "on", id=f"{folder.name}-{source}-tidb", marks=pytest.mark.tidb
-            )
+            servers = f"{source}->tidb"
+            marks = [pytest.mark.tidb, *([pytest.mark.chaos] if servers in expectation.chaos else [])]
+            yield pytest.param(folder, servers, "on", id=f"{folder.name}-{servers}", marks=marks)
         if not usual:
             continue
         without = usual[number % len(usual)]
