@@ -209,7 +209,7 @@ class DdlSession:
         """All that the statement needs, by the names of the session's variables."""
         bits, flavor = query.sql_mode or 0, self._connection.flavor
         modes = [mode for bit, mode in _MODES.items() if bits & bit]
-        if flavor == self._facts.flavor:
+        if flavor == self._facts.flavor and not self._tidb:
             modes += [mode for bit, mode in _OWN_MODES[flavor].items() if bits & bit]
         else:
             modes += self._fractions(bits)
