@@ -199,7 +199,11 @@ def test_tidb_is_told_collations_by_their_names() -> None:
     assert target.settings["collation_connection"] == "latin1_bin"
     assert target.settings["collation_server"] == "utf8mb4_0900_ai_ci"
     assert target.sent[-1] == "SET SESSION collation_connection = utf8mb4_general_ci"  # ours are no longer read as ours
-    session.execute("CREATE DATABASE d", _query(charset=(45, 8, 8)))  # it has no latin1_swedish_ci
+
+
+def test_what_tidb_does_not_have_stays_its_own() -> None:
+    target = _Target("mysql", version=80011, version_text="8.0.11-TiDB-v8.5.0")
+    _session(target).execute("CREATE DATABASE d", _query(charset=(45, 8, 8)))  # latin1_swedish_ci
     assert target.settings["collation_connection"] == "utf8mb4_general_ci"
     assert target.settings["collation_server"] == "utf8mb4_bin"
 
