@@ -239,7 +239,7 @@ def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
     printed = _printed(connection, table) if any(function is not None for *_, function in rows) else []
     parts: dict[tuple[str, str], list[str]] = {}
     for name, non_unique, index_type, column, prefix, direction, function in rows:
-        kind = index_type if index_type in {"FULLTEXT", "SPATIAL"} else "INDEX" if non_unique else "UNIQUE"
+        kind = index_type if index_type in {"FULLTEXT", "SPATIAL"} else "INDEX" if int(non_unique) else "UNIQUE"
         if column is None:
             lines = [line for line in printed if f"KEY {Ident(name).sql} (" in line]
             part = lines[0] if lines and _INTRODUCER.search(function) else f"({function})"
