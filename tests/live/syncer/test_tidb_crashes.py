@@ -100,7 +100,8 @@ def test_rows_are_equal_after_kills_of_the_target(
                 assert codes[-1] in RETRYABLE, f"seed {seed}: {process.errors()[-3000:]}"
             finally:
                 process.close(kill=True)
-                own.start()
+                if not own.running:
+                    own.start()
         writer.pause()
         last = SyncProcess(subtask)
         try:
