@@ -124,7 +124,8 @@ CHAPTERS: Final = (
             "port": "",
             "user": "",
             "password": "the password, encrypted or not, or `${VARIABLE}`",
-            "session": "session variables, name: value. Those of TiDB (`tidb_...`) are sent to TiDB only. At"
+            "session": "session variables, name: value. Those of TiDB (`tidb_...`) are sent to TiDB only, and"
+            " `tidb_txn_mode` to none ([tidb.md](tidb.md)). At"
             " the target, what exact rows depend on can't be set: time"
             " zone, isolation, `unique_checks`, character sets. `foreign_key_checks: 1` has the target check foreign"
             " keys, and do what they do by themselves, where the source does not log that (MariaDB, MySQL before 9.6);"

@@ -13,7 +13,6 @@ from dataclasses import dataclass, replace
 from dm.binlog.value import Value
 from dm.changes.members import label_of, renumbering
 from dm.errors import DMError
-from dm.flavor import Flavor
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.json_expression import document_encoder
@@ -44,9 +43,9 @@ _CALLED = (Usual.CALL, b"")
 
 
 def map_columns(
-    source: TableName, wire: Sequence[Column], target: TableSchema, flavor: Flavor
+    source: TableName, wire: Sequence[Column], target: TableSchema, *, json_types: bool
 ) -> tuple[MappedColumn, ...]:
-    """Maps a row of the binlog to the columns of a target of this family."""
+    """Maps a row of the binlog to the columns of a target; with `json_types` it keeps the types inside documents."""
     places = {column.name.lower(): column for column in target.columns}
     mapped: list[MappedColumn] = []
     missing: list[str] = []
@@ -54,7 +53,7 @@ def map_columns(
         place = places.get(column.name.lower())
         if place is not None:
             name = Ident(place.name).sql.encode()
-            mapped.append(MappedColumn(at, column, place, name, *_encoder(column, place, flavor)))
+            mapped.append(MappedColumn(at, column, place, name, *_encoder(column, place, json_types=json_types)))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
             missing.append(column.name)
     if missing:
@@ -69,8 +68,8 @@ def map_columns(
     return tuple(mapped)
 
 
-def _encoder(source: Column, target: Column, flavor: Flavor) -> tuple[Encoder, tuple[Usual, bytes]]:
-    if source.base == target.base == "json" and flavor == "mysql":
+def _encoder(source: Column, target: Column, *, json_types: bool) -> tuple[Encoder, tuple[Usual, bytes]]:
+    if source.base == target.base == "json" and json_types:
         return document_encoder(target.name), usual_of(source)
     if source.base in MEMBERED and (target.base != source.base or source.members != target.members):
         if target.base == source.base:

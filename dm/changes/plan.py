@@ -80,6 +80,7 @@ class PlanOptions:
     narrower_columns: NarrowerColumns = "pause"
     local_time: LocalTime = SESSION_TIME
     no_events: str = "no session takes row events"  # why no table's rows go so; empty: they may
+    tidb: bool = False  # the target is one, which speaks MySQL's dialect
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -142,7 +143,9 @@ def build_plan(
     """
     shared = SharedKeys() if shared is None else shared
     schema, checked = target.schema, options.foreign_key_checks
-    mapped = map_columns(source.name, [*wire, *(each.column for each in constants)], schema, options.flavor)
+    columns = [*wire, *(each.column for each in constants)]
+    # Inside of a TiDB's document a DECIMAL is a DOUBLE anyway, and expressions for dates are not alike in its versions.
+    mapped = map_columns(source.name, columns, schema, json_types=options.flavor == "mysql" and not options.tidb)
     if options.narrower_columns == "pause":
         # Columns of routes take the target's type.
         pairs = ((column.source, column.target) for column in mapped if column.at < len(wire))

@@ -40,6 +40,7 @@ class Server(Protocol):
     """What is needed of a server."""
 
     flavor: Flavor
+    tidb: bool
 
     def connect(self, **arguments: Any) -> Connection[Cursor]:
         """A new connection."""
@@ -215,7 +216,9 @@ def _compare_pair(
         source_structures.append(found)
         if structures:
             same_flavor = origin.server.flavor == target.flavor
-            report.structure += structure.differences(found, target_structure, same_flavor=same_flavor)
+            report.structure += structure.differences(
+                found, target_structure, same_flavor=same_flavor, tidb=target.tidb
+            )
     shared = set.intersection(*({column.name for column in found.columns} for found in source_structures))
     compared = [column.name for column in target_structure.columns if column.name in shared]
     tables = [
@@ -256,7 +259,9 @@ def _parts(tables: Sequence[tuple[Server, TableName, Structure]], names: Sequenc
     """What is compared of a row, for each of the tables."""
     found: list[list[Part]] = [[] for _ in tables]
     for name in names:
-        sides = [Side(structure.column(name), table, server.flavor) for server, table, structure in tables]
+        sides = [
+            Side(structure.column(name), table, server.flavor, tidb=server.tidb) for server, table, structure in tables
+        ]
         for row, some in zip(found, parts(sides), strict=True):
             row += some
     return found
@@ -372,7 +377,7 @@ def _checksum(connection: Connection[Cursor], table: TableName) -> int:
 
 
 def _checksum_difference(sessions: _Sessions, origin: Origin, table: TableName, target: Server) -> str:
-    if origin.server.flavor != target.flavor:
+    if origin.server.flavor != target.flavor or target.tidb:
         return ""
     ours = _checksum(sessions.plain(origin.server), origin.table)
     theirs = _checksum(sessions.plain(target), table)

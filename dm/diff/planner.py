@@ -17,7 +17,7 @@ from dm.dumpfiles.key_walk import KeyWalk, find_bounds
 from dm.equality import structure
 from dm.equality.structure import Structure
 from dm.errors import DMError
-from dm.flavor import Flavor
+from dm.flavor import Flavor, flavor_of, is_tidb
 from dm.ident import TableName
 from dm.rules import TableRules
 from dm.rules.table_rules import RowEvent
@@ -54,6 +54,7 @@ class _Server:
     place: int
     session: Connection
     flavor: Flavor
+    tidb: bool
     version: int
 
 
@@ -98,7 +99,7 @@ class Planner:
         session = question_session(self.endpoints[place])
         stack.callback(session.close)
         text = str(fetch(session, "SELECT VERSION()")[0][0])
-        return _Server(place, session, "mariadb" if "mariadb" in text.lower() else "mysql", version_number(text))
+        return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text))
 
     def _table(
         self,
@@ -115,14 +116,18 @@ class Planner:
         found = structure.read(target.session, target.flavor, name, lambda parent: parent)
         read = [self._origin(servers[place], table) for place, table in origins]
         for origin in read:
-            planned.structure += self._structure(origin, found, target.flavor)
+            planned.structure += self._structure(origin, found, target)
         planned.skipped = next(filter(None, (self._why_not(place, table) for place, table in origins)), "")
         if planned.skipped:
             return planned
         exact = all(subtask.spark.json_types != "text" for subtask in self._subtasks)
-        all_tell = all(server.flavor == "mysql" and tells_types(server.version) for server in servers.values())
+        all_tell = all(
+            server.flavor == "mysql" and not server.tidb and tells_types(server.version) for server in servers.values()
+        )
         ignored = frozenset(column.lower() for column in self._options.ignore_columns)
-        planned.compared = compared_table(name, found, target.flavor, read, ignored, json_types=exact and all_tell)
+        planned.compared = compared_table(
+            name, found, target.flavor, read, ignored, json_types=exact and all_tell, tidb=target.tidb
+        )
         if not planned.compared.target.row:
             planned.skipped, planned.compared = "no column is on all sides", None
             return planned
@@ -135,9 +140,9 @@ class Planner:
         constants = {
             each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
         }
-        return Origin(server.place, table, found, server.flavor, constants)
+        return Origin(server.place, table, found, server.flavor, constants, server.tidb)
 
-    def _structure(self, origin: Origin, target: Structure, flavor: Flavor) -> list[str]:
+    def _structure(self, origin: Origin, target: Structure, server: _Server) -> list[str]:
         """How the structures differ but for ignored columns, and those that hold parts of the source's names.
 
         A table with such columns was made by a person, who has put them into its keys.
@@ -152,7 +157,7 @@ class Planner:
             )
             for each in (origin.structure, target)
         )
-        words = structure.differences(ours, theirs, same_flavor=origin.flavor == flavor)
+        words = structure.differences(ours, theirs, same_flavor=origin.flavor == server.flavor, tidb=server.tidb)
         return [f"{origin.name} of {self._subtasks[origin.place].source_id}: {word}" for word in words]
 
     def _why_not(self, place: int, table: TableName) -> str:
@@ -176,7 +181,7 @@ class Planner:
             planned.name,
         )
         planned.estimated_rows = int(size[0][0] or 0)
-        one_flavor = len({server.flavor for server in servers.values()}) == 1
+        one_flavor = len({(server.flavor, server.tidb) for server in servers.values()}) == 1
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             return
         rows = rows_per_chunk(self._options.rows, 64 << 20, int(size[0][1] or 0))

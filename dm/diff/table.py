@@ -75,6 +75,7 @@ class Origin:
     structure: Structure
     flavor: Flavor
     constants: Mapping[str, str]  # SQL of the columns that only the target has, by name
+    tidb: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +107,7 @@ def compared_table(
     ignored: frozenset[str],
     *,
     json_types: bool,
+    tidb: bool = False,
 ) -> ComparedTable:
     """What is compared: the columns that all sides have, but for the ignored ones."""
     rows: list[list[Part]] = [[] for _ in range(len(origins) + 1)]
@@ -114,12 +116,12 @@ def compared_table(
         name = column.name.lower()
         if name in ignored:
             continue
-        sides = [Side(column, target, flavor)]
+        sides = [Side(column, target, flavor, tidb=tidb)]
         for origin in origins:
             theirs = next((each for each in origin.structure.columns if each.name.lower() == name), None)
             constant = origin.constants.get(name, "")
             if theirs is not None and not constant:
-                sides.append(Side(theirs, origin.name, origin.flavor))
+                sides.append(Side(theirs, origin.name, origin.flavor, tidb=origin.tidb))
             elif constant:
                 text = replace(column, type="varchar(255)", charset="utf8mb4", generated="")
                 sides.append(Side(text, origin.name, origin.flavor, constant))

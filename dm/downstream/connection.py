@@ -35,6 +35,7 @@ from pymysql.constants import CLIENT, COMMAND
 from pymysql.protocol import OKPacketWrapper
 
 from dm.config.endpoint import TIDB_VARIABLES, Endpoint
+from dm.downstream import tidb_session
 from dm.downstream.failure import ERROR_DURING_COMMIT, connect_failure, failure, is_lost, number_of, packet_too_large
 from dm.downstream.session import CHARSET, COLLATION, RECORDED, refused_variable, session_statement
 from dm.errors import WHO, DMError, Grantee, nobody
@@ -105,6 +106,7 @@ class TargetConnection:
             raise connect_failure(error, self.address, self._user, role=role) from None
         self._cursor = self._connection.cursor()
         self._packet = self._longest = sys.maxsize  # until the server has told
+        self._number = 0  # of the session, where the greeting need not have told it
         try:
             self._begin(endpoint, foreign_key_checks=foreign_key_checks)
             self.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
@@ -116,6 +118,8 @@ class TargetConnection:
             self.version_text: str = str(version)
             self.flavor: Flavor = flavor_of(self.version_text)
             self.tidb: bool = is_tidb(self.version_text)
+            if self.tidb:
+                self._settle_tidb()
             if self.flavor == "mysql" and not self.tidb and self.version >= _GENERATED_KEYS:
                 # A key that the source has made by itself, and shows, is one here as well, and may be hidden.
                 self.execute("SET SESSION show_gipk_in_create_table_and_information_schema = ON")
@@ -139,12 +143,22 @@ class TargetConnection:
         """Put the session into its state; raises DMError `session-variable-refused` where it is the user's part."""
         tidb = "tidb" in str(self._connection.get_server_info()).lower()
         session = {
-            name: value for name, value in endpoint.session.items() if tidb or not name.startswith(TIDB_VARIABLES)
+            name: value
+            for name, value in endpoint.session.items()
+            if not name.startswith(TIDB_VARIABLES) or (tidb and name not in tidb_session.FIXED)
         }
         try:
             self.execute(session_statement(session, foreign_key_checks=foreign_key_checks))
         except DMError as error:
             raise refused_variable(error, endpoint, self._role) or error from None
+
+    def _settle_tidb(self) -> None:
+        found = {str(name).lower(): str(value) for name, value in self.query(tidb_session.question())}
+        corrections = tidb_session.corrections(found)
+        if corrections:
+            self.execute(corrections)
+        # Its numbers may have more bits than the greeting has room for.
+        self._number = int(self.query("SELECT CONNECTION_ID()")[0][0])
 
     @property
     def version(self) -> int:
@@ -155,7 +169,7 @@ class TargetConnection:
     @property
     def connection_id(self) -> int:
         """The server's number of this session."""
-        return int(self._connection.thread_id())
+        return self._number or int(self._connection.thread_id())
 
     @property
     def alive(self) -> bool:

@@ -30,8 +30,12 @@ ABORTED: Final = {
     3572: "a lock is held (NOWAIT)",
     # TiDB's own ("TiDB Error Codes and Troubleshooting"): conflicts of optimistic transactions, a schema that changed.
     8002: "write conflict",
+    8005: "write conflict",
     8022: "conflict at the commit",
+    8027: "the server's schema is out of date",
     8028: "the schema changed meanwhile",
+    8229: "the transaction was open for too long",
+    9006: "the transaction was open for too long",
     9007: "write conflict",
 }
 
@@ -84,7 +88,27 @@ UNAVAILABLE: Final = {
     9003: "TiKV is busy",
     9004: "locks are being resolved",
     9005: "the region is unavailable",
+    9008: "the store has too many requests",
+    9010: "the store's command is stale",
+    9011: "the store has no timestamps yet",
+    8176: "the server's memory is used up",
+    8252: "the resource group has used up its share",
 }
+
+# Where a row, a transaction or a statement is larger than TiDB takes.
+_TOO_LARGE: Final = {
+    8001: "tidb_mem_quota_query",
+    8004: "txn-total-size-limit of the server's configuration",
+    8025: "tidb_txn_entry_size_limit",
+    8175: "tidb_mem_quota_query",
+}
+
+# TiDB's number for whatever has none, and what it says of parts of it that are ending, or can't be reached now.
+_UNNUMBERED: Final = 1105
+_PASSING: Final = re.compile(
+    r"context canceled|context deadline exceeded|shutdown|shutting down|\bEOF\b|rpc error|connection refused|timeout",
+    re.IGNORECASE,
+)
 
 # What can't be made, written, closed or renamed, with the system's reason: no space left, quota exceeded (Linux). The
 # small numbers are those of the servers' file functions, whose errors are handed on as they are.
@@ -137,6 +161,10 @@ def _failure(
         return DMError("target-unavailable", address=address, reason=UNAVAILABLE[number], cause=cause)
     if number in _FILE_TROUBLE and _NO_SPACE.search(cause):
         return DMError("target-unavailable", address=address, reason="disk full", cause=cause)
+    if number == _UNNUMBERED and _PASSING.search(cause):
+        return DMError("target-unavailable", address=address, reason="parts of it do not answer", cause=cause)
+    if number in _TOO_LARGE:
+        return DMError("target-limit", limit=_TOO_LARGE[number], statement=shape(sql), cause=cause)
     if number in PRIVILEGE_ERRORS:
         words, statement = str(error.args[-1]), sql.decode("utf-8", "replace")
         return privilege_missing(

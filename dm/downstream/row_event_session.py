@@ -27,6 +27,8 @@ from dm.flavor import Flavor
 APPLIER: Final[dict[Flavor, str]] = {"mysql": "REPLICATION_APPLIER", "mariadb": "BINLOG REPLAY"}
 """The privilege that BINLOG needs."""
 
+NOT_AT_TIDB: Final = "TiDB takes no row events"
+
 _ACCESS_DENIED: Final = 1227
 _REWRITTEN: Final = "replicate_rewrite_db"
 # What each has to be, where the server has it: the older and the newer names of MySQL.
@@ -38,6 +40,8 @@ _WANTED: Final[dict[Flavor, dict[str, str]]] = {
 
 def take_row_events(connection: TargetConnection) -> str:
     """Have the session take row events from now on; gives why it does not, empty where it does."""
+    if connection.tidb:  # which understands BINLOG, and does nothing
+        return NOT_AT_TIDB
     try:
         why = _unsuitable(connection)
         if why:

@@ -50,6 +50,15 @@ def holders(connection: TargetConnection, names: Sequence[str]) -> frozenset[int
     return frozenset(int(number) for number in found if number is not None)
 
 
+def runs_statement(connection: TargetConnection, session: int) -> bool:
+    """Whether a session of the target executes something at the moment."""
+    if connection.tidb:  # whose SHOW PROCESSLIST tells of one server of several
+        query = "SELECT command FROM information_schema.cluster_processlist WHERE id = %s"
+        return any(str(command) == "Query" for (command,) in connection.query(query, (session,)))
+    listed = connection.query("SHOW FULL PROCESSLIST")
+    return any(int(row[0]) == session and str(row[4]) == "Query" for row in listed)
+
+
 def _alias(connection: TargetConnection) -> str:
     return str(connection.query("SELECT @@SESSION.tidb_session_alias")[0][0])
 

@@ -1,4 +1,8 @@
-"""The target's opinion on texts: what `dm.changes.collation` asks, answered by a session of its own and remembered."""
+"""The target's opinion on texts: what `dm.changes.collation` asks, answered by a session of its own and remembered.
+
+A TiDB weighs a text without the spaces at its end, and one of spaces only not at all, so that nothing could be proven
+of its collations. There a text is weighed with a letter behind it, whose own weight is taken off again.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,7 @@ from dm.rules.texts import Question
 
 _REMEMBERED: Final = 100_000
 _UNKNOWN_COLLATION: Final = {1273, 1253, 1115}  # the collation, or its character set
+_END: Final = b"x"
 _NAME: Final = re.compile(r"[a-z0-9_]+", re.IGNORECASE)
 
 
@@ -25,6 +30,7 @@ class ServerWeights(Weights):
     def __init__(self, connect: Callable[[], TargetConnection], *, remembered: int = _REMEMBERED) -> None:
         self._connect = connect
         self._connection: TargetConnection | None = None
+        self._tidb: bool | None = None  # until a session was asked
         self._answers: OrderedDict[tuple[str, bytes], bytes | None] = OrderedDict()
         self._profiles: dict[str, Profile | None] = {}
         self._remembered = remembered
@@ -33,9 +39,15 @@ class ServerWeights(Weights):
 
     def weigh(self, text: bytes, charset: str, collation: str, prefix: int | None) -> bytes | None:
         """The weight of the text, converted to the collation's character set and cut to `prefix` characters."""
-        return self._ask(
-            f"SELECT WEIGHT_STRING({_cut(charset, _charset_of(collation), prefix)} COLLATE {collation})", text
-        )
+        into = _charset_of(collation)
+        cut = _cut(charset, into, prefix)
+        if not self._of_tidb():
+            return self._ask(f"SELECT WEIGHT_STRING({cut} COLLATE {collation})", text)
+        letter = _cut("ascii", into, None)
+        end = self._ask(f"SELECT WEIGHT_STRING({letter} COLLATE {collation})", _END)
+        letter = letter.replace("?", f"0x{_END.hex()}")
+        both = self._ask(f"SELECT WEIGHT_STRING(CONCAT({cut}, {letter}) COLLATE {collation})", text)
+        return None if both is None or not end or not both.endswith(end) else both[: -len(end)]
 
     def convert(self, text: bytes, charset: str, into: str, prefix: int | None) -> bytes | None:
         """The text converted to another character set and cut to `prefix` characters."""
@@ -70,6 +82,13 @@ class ServerWeights(Weights):
             if self._connection is not None:
                 self._connection.close()
                 self._connection = None
+
+    def _of_tidb(self) -> bool:
+        with self._lock:
+            if self._tidb is None:
+                self._connection = self._connection or self._connect()
+                self._tidb = self._connection.tidb
+            return self._tidb
 
     def _ask(self, question: str, text: bytes) -> bytes | None:
         with self._lock:

@@ -17,20 +17,21 @@ expressions need a session that speaks utf8mb4, and then each literal of charact
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import pyarrow
 from pyarrow import compute
 
+from dm.binlog.charset import decoder_of
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.json_types import typed_tree, types_column
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.json_expression import json_expression
-from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL, WITH_CHARSET
+from dm.type_family import FIXED_BYTES, NUMBERS, TEMPORAL, TEXTS, WITH_CHARSET
 
 _QUOTE: Final = ("'", "'")
 _BYTES: Final = ("_binary'", "'")
@@ -68,6 +69,15 @@ def _literals(values: pyarrow.Array, column: Column, text: bool, introduced: boo
     before, after = (pyarrow.scalar(part.encode(), pyarrow.binary()) for part in _wrapping(column, text, introduced))
     quoted = compute.binary_join_element_wise(before, values, after, pyarrow.scalar(b"", pyarrow.binary()))
     return compute.fill_null(quoted, pyarrow.scalar(b"NULL", pyarrow.binary()))
+
+
+def _recoded(values: pyarrow.Array, column: Column, in_utf8: Collection[str]) -> pyarrow.Array:
+    if column.charset not in in_utf8 or column.base not in TEXTS:
+        return values
+    decode = decoder_of(column.charset)
+    assert decode is not None
+    texts = (each if each is None or each.isascii() else decode(each) for each in values.to_pylist())
+    return pyarrow.array([each.encode() if isinstance(each, str) else each for each in texts], pyarrow.binary())
 
 
 def error_values(batch: pyarrow.RecordBatch, columns: Sequence[Column]) -> int:
@@ -159,11 +169,12 @@ def row_literals(
     *,
     text: bool = False,
     typed: TypedDocuments | None = None,
+    in_utf8: Collection[str] = (),
 ) -> Iterator[bytes]:
     """Each row of the batch as `(value,value,..)`; `columns` are its first ones, in order, `constants` follow.
 
     With `text` it is for a file that other tools read as well. With `typed` documents the session's character set must
-    be utf8mb4, else binary.
+    be utf8mb4, else binary. Values of the character sets `in_utf8` are written in UTF-8.
     """
     tail = b"".join(b"," + constant for constant in constants) + b")"
     if not columns:  # all are generated: the rows have nothing but their number
@@ -172,7 +183,8 @@ def row_literals(
     for piece in sliced(batch):
         if piece.num_rows == 0:
             continue
-        texts = [_literals(piece.column(at), column, text, typed is not None) for at, column in enumerate(columns)]
+        given = (_recoded(piece.column(at), column, in_utf8) for at, column in enumerate(columns))
+        texts = [_literals(each, column, text, typed is not None) for each, column in zip(given, columns, strict=True)]
         for at, column in enumerate(columns):
             if typed is not None and column.base == "json":
                 texts[at] = _documents(texts[at], piece, column, typed)

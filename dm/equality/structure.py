@@ -3,7 +3,7 @@
 It judges dm's work, so it shares no code with dm's own reading of structures. What only one flavour knows
 how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
 CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
-own.
+own. A TiDB has MySQL's collations, and prints expressions in its own way.
 
 MySQL's information_schema tells an expression as the statement wrote it until the next ALTER TABLE of whatever kind,
 and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
@@ -88,8 +88,8 @@ def read(connection: Connection[Cursor], flavor: Flavor, table: TableName, renam
     )
 
 
-def differences(source: Structure, target: Structure, *, same_flavor: bool) -> list[str]:
-    """What differs, in words; empty when the structures are equal."""
+def differences(source: Structure, target: Structure, *, same_flavor: bool, tidb: bool = False) -> list[str]:
+    """What differs, in words; empty when the structures are equal. `tidb`: the target is one."""
     found: list[str] = []
     names = [column.name for column in source.columns]
     target_names = [column.name for column in target.columns]
@@ -99,7 +99,7 @@ def differences(source: Structure, target: Structure, *, same_flavor: bool) -> l
     for column in source.columns:
         other = by_name.get(column.name)
         if other is not None:
-            found += _column_differences(column, other, same_flavor=same_flavor)
+            found += _column_differences(column, other, same_flavor=same_flavor, tidb=tidb)
     for kind, ours, theirs in (
         ("index", source.indexes, target.indexes),
         ("foreign key", source.foreign_keys, target.foreign_keys),
@@ -120,14 +120,14 @@ def tables(connection: Connection[Cursor], schema: str) -> list[TableName]:
         return [TableName(schema, str(name)) for (name,) in cursor.fetchall()]
 
 
-def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor: bool) -> list[str]:
+def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor: bool, tidb: bool) -> list[str]:
     found = []
     json_as_text = {source.type, target.type} == {"json", "longtext"} and not same_flavor
     fields = ["nullable", "default", "extra", "comment"]
     if not json_as_text:
         fields += ["type", "charset"]
     if same_flavor:
-        fields += ["collation", "generated"]
+        fields += ["collation"] if tidb else ["collation", "generated"]
     for field in fields:
         ours, theirs = getattr(source, field), getattr(target, field)
         if ours != theirs:
@@ -239,7 +239,7 @@ def _indexes(connection: Connection[Cursor], flavor: Flavor, table: TableName) -
     printed = _printed(connection, table) if any(function is not None for *_, function in rows) else []
     parts: dict[tuple[str, str], list[str]] = {}
     for name, non_unique, index_type, column, prefix, direction, function in rows:
-        kind = index_type if index_type in {"FULLTEXT", "SPATIAL"} else "INDEX" if non_unique else "UNIQUE"
+        kind = index_type if index_type in {"FULLTEXT", "SPATIAL"} else "INDEX" if int(non_unique) else "UNIQUE"
         if column is None:
             lines = [line for line in printed if f"KEY {Ident(name).sql} (" in line]
             part = lines[0] if lines and _INTRODUCER.search(function) else f"({function})"

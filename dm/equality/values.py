@@ -17,7 +17,8 @@ What servers do that makes plain texts wrong (seen on MySQL 9.7, MariaDB 10.11):
 - Bytes that are no character of their character set become `?` when they are converted. So text is converted only where
   the sides have different character sets.
 - MySQL's JSON has types that its text does not tell; MariaDB's is a text. Between the two a document counts as MySQL
-  would read it, which only a client can compute: such a column has no `text`.
+  would read it, which only a client can compute: such a column has no `text`. So it is where a TiDB takes part, which
+  orders the members of an object otherwise. A TiDB has no POINT either, so a client reads its numbers.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ class Side:
     table: TableName
     flavor: Flavor
     constant: str = ""  # SQL that stands for a column which this side has not
+    tidb: bool = False
 
     @property
     def base(self) -> str:
@@ -162,7 +164,7 @@ def _floating(side: Side, *, signed: bool) -> Part:
         return struct.pack("<d", number if signed else number + 0.0).hex().upper().encode()
 
     number = side.name if signed else f"{side.name} + 0e0"
-    text = f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)"
+    text = None if side.tidb else f"SUBSTR(HEX(POINT({number}, 0)), 19, 16)"
     return Part(side.column.name, f"{side.name} * 1e0", text, bits, "plain", "double")
 
 
@@ -185,7 +187,7 @@ def _members(side: Side, *, same: bool) -> list[Part]:
 
 
 def _documents(sides: Sequence[Side], *, json_types: bool) -> list[list[Part]]:
-    if all(side.base == "json" for side in sides):
+    if all(side.base == "json" and not side.tidb for side in sides):
         return [_typed_documents(side) if json_types else [_document(side)] for side in sides]
     found = []
     for side in sides:
@@ -207,9 +209,10 @@ def _typed_documents(side: Side) -> list[Part]:
 def _characters(side: Side, sides: Sequence[Side], *, hashed: bool) -> Part:
     charsets = {each.column.charset for each in sides}
     padded = len({each.base == "char" for each in sides}) > 1
-    as_stored = len(charsets) == 1 or charsets <= _UTF8
+    # A TiDB keeps texts of all character sets in UTF-8.
+    as_stored = charsets <= _UTF8 or (len(charsets) == 1 and not any(each.tidb for each in sides))
     text, charset = side.name, side.column.charset
-    if padded or not as_stored:
+    if (padded or not as_stored) and not (side.tidb and charset == "latin1"):  # which CONVERT takes for ASCII
         text, charset = f"CONVERT({text} USING utf8mb4)", "utf8mb4"
     if padded:
         text = f"TRIM(TRAILING ' ' FROM {text})"

@@ -122,6 +122,16 @@ KINDS: tuple[ErrorKind, ...] = (
         "`dmctl resume-task`; make it several times the source's, since each byte is written as two digits",
     ),
     ErrorKind(
+        "target-limit",
+        36962,
+        "sync-unit",
+        "downstream",
+        "high",
+        "TiDB takes no row, statement or transaction of that size: {statement}",
+        "raise {limit} at the target, then `dmctl resume-task`; smaller batches (`batch` of `syncers`) help where it is"
+        " not one row or one statement of the source that is so large",
+    ),
+    ErrorKind(
         "target-table-missing",
         36070,
         "sync-unit",

@@ -24,12 +24,14 @@ waits until it is rolled back.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Final
 
 from dm import faults
 from dm.config.endpoint import Endpoint
+from dm.downstream import tidb_ddl_jobs
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident
@@ -50,6 +52,7 @@ from dm.spark.session import SparkProvider
 from dm.spark.task_group import grouped
 
 _TOO_MANY_NOTES: Final = 1799
+_JOB_SECONDS: Final = 0.2
 _FULL_BYTES = 1 << 26  # of rows: an index of them takes some seconds at most
 
 
@@ -142,6 +145,8 @@ class TableCompletion:
 
     def _complete(self, connection: TargetConnection, task: TableTask) -> None:
         deferral, targets = task.deferral, TargetTables.at(connection)
+        while tidb_ddl_jobs.alters(connection, deferral.table):  # for a session that was killed
+            time.sleep(_JOB_SECONDS)
         wanted = targets.parsed(deferral.table, deferral.structure)
         present = targets.structure(deferral.table)
         definitions = secondary_definitions(deferral.structure, wanted)

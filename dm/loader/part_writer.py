@@ -27,6 +27,7 @@ Rows = Callable[[Sequence[str]], Iterable[pyarrow.RecordBatch]]
 
 _STATEMENT_BYTES = 1 << 18  # the fastest of 64 KiB, 256 KiB and 1 MiB
 _PACKET_MARGIN = 1 << 10
+_IN_UTF8_AT_TIDB: Final = ("latin1",)  # which keeps it in UTF-8, and the bytes of a literal as they are
 _ROW_BYTES = 4  # of the shortest row, with what is between it and the next: (1),
 # By the server's setting, by its way of being built, or by MariaDB's words for the first.
 _LOCAL_REFUSED: Final = (1148, 3948, 4166)
@@ -82,7 +83,8 @@ class PartWriter:
         errors = sum(error_values(batch, enums) for batch in rows(names)) if enums else 0
         # Where documents are texts (MariaDB), their text is all there is.
         documents = None
-        if typed and destination.typed and connection.flavor == "mysql" and self._has_types(rows):
+        documents_tell = connection.flavor == "mysql" and not connection.tidb
+        if typed and destination.typed and documents_tell and self._has_types(rows):
             documents = TypedDocuments(self.source_table, destination.key)
         connection.execute(f"SET SESSION sql_mode = '{LENIENT_MODE if errors else STRICT_MODE}'")
         connection.execute(f"SET NAMES {'binary' if documents is None else 'utf8mb4'}")
@@ -148,7 +150,8 @@ class PartWriter:
             names += self._types_columns()
         constants = [literal for _, literal in self.destination.same]
         for batch in rows(names):
-            yield from row_literals(batch, self.destination.columns, constants, typed=documents)
+            in_utf8 = _IN_UTF8_AT_TIDB if self.connection.tidb else ()
+            yield from row_literals(batch, self.destination.columns, constants, typed=documents, in_utf8=in_utf8)
 
     def _has_types(self, rows: Rows) -> bool:
         return any(column.null_count < len(column) for batch in rows(self._types_columns()) for column in batch.columns)

@@ -134,11 +134,16 @@ class TargetTables:
             piece = with_collations(piece, self.context)
         return self.translation.piece(piece, self.context).routed(route)
 
-    def try_out(self, statement: str, source: TableSchema, place: TableName) -> None:
-        """Make an empty table of this name by a statement and drop it; raises DMError where the target refuses."""
+    def try_out(self, statement: str, source: TableSchema, place: TableName) -> TableSchema:
+        """Make an empty table of this name by a statement and drop it; raises DMError where the target refuses.
+
+        Gives the structure that it had, where the target may have left something out; else the source's.
+        """
         self._demand_explicit_defaults(source, place)
         self._make(statement)
+        made = self.read(place) if self.connection.tidb else source
         self.connection.execute(f"DROP TABLE {place.sql}")
+        return made
 
     def demand_makeable(self, source: TableSchema, target: TableName) -> None:
         """Raise DMError where the target would not make a table without any key: to be asked before rows come."""

@@ -53,17 +53,10 @@ class Fence:
 
     def _end(self, connection: TargetConnection, lane: str, holder: int, killed: int) -> int:
         """Kill the holder once, unless it is inside a DDL statement; returns the number of the killed session."""
-        if lane == DDL and self._runs_statement(connection, holder):
+        if lane == DDL and session_lock.runs_statement(connection, holder):
             self.waiting(f"waiting for the DDL statement of an earlier run (target connection {holder}) to end")
             return killed
         if killed != holder:
             self.waiting(f"ending target connection {holder} of an earlier run (lane {lane})")
             connection.kill(holder)
         return holder
-
-    @staticmethod
-    def _runs_statement(connection: TargetConnection, holder: int) -> bool:
-        for row in connection.query("SHOW FULL PROCESSLIST"):
-            if int(row[0]) == holder:
-                return str(row[4]) == "Query"
-        return False

@@ -36,7 +36,7 @@ from dm.upstream.facts import ServerFacts, read_facts
 from dm.upstream.file_beginning import created_in, creation_time
 from dm.upstream.locate import locate
 from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition
+from dm.upstream.stream_position import StreamPosition, with_end
 
 LOCK_NAME = ".relay.lock"
 LOOK_SECONDS = 1.0  # between two checks for damaged files
@@ -155,7 +155,7 @@ class Puller:
         kind = event[4]
         if place.advance(event):
             if place.file != plan.file or place.offset > skip_to:
-                writer.append(event, place.offset)
+                writer.append(with_end(event, place.offset), place.offset)
             elif kind == EventType.FORMAT_DESCRIPTION:
                 _same_file(created_in(event), writer, place.file)
         elif kind == EventType.ROTATE:

@@ -34,7 +34,7 @@ from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import Connection
 from dm.upstream.dump_stream import DumpStream
 from dm.upstream.facts import ServerFacts, binlog_files
-from dm.upstream.stream_position import StreamPosition
+from dm.upstream.stream_position import StreamPosition, with_end
 
 FETCHING_NAME = ".fetching"
 # Errors that end a dump and may not occur in another attempt.
@@ -175,7 +175,7 @@ def _write(batches: Iterable[list[bytes]], writer: RelayWriter, name: str, size:
             if place.advance(event):
                 if place.file != name:
                     return
-                writer.append(event, place.offset)
+                writer.append(with_end(event, place.offset), place.offset)
                 if place.offset >= size:
                     return
             elif event[4] == EventType.ROTATE:

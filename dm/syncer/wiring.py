@@ -255,11 +255,13 @@ class Wiring:
             self._progress.beside(self._shards.learning(schema))
 
     def _plan_options(self) -> PlanOptions:
-        settings, flavor = self._settings, self._connections[CONTROL].flavor
+        settings, target = self._settings, self._connections[CONTROL]
+        flavor = target.flavor
         # An intermediate value may be dropped, unless only the target might have refused it.
         same_rules = flavor == self._origin.facts.flavor and "sql_mode" not in self._subtask.target.session
         return PlanOptions(
             flavor=flavor,
+            tidb=target.tidb,
             weights=self._weights,
             foreign_key_checks=self._resources.sessions.foreign_key_checks,
             insert_mode=settings.insert_mode,

@@ -235,8 +235,9 @@ def _fix_session(connection: Connection, endpoint: Endpoint, role: str) -> None:
             raise refused.numbered(error.server_errno) from None
     # Last, whatever the user's block says: what is read and written here is UTC, and no answer ends before its last row
     # (`DEFAULT` would be the server's global limit). Row events have the columns of keys that the server has made by
-    # itself; MySQL has the switch for showing them since 8.0.30, and MariaDB leaves this comment alone.
-    shown = "/*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
+    # itself; MySQL has the switch for showing them since 8.0.30, and MariaDB leaves this comment alone. TiDB heeds it,
+    # whatever its version, and has no such switch.
+    shown = "" if tidb else "/*!80030 , show_gipk_in_create_table_and_information_schema = ON */"
     fetch(connection, f"SET SESSION time_zone = '+00:00', sql_select_limit = {_ALL_ROWS} {shown}", role=role)
 
 

@@ -6,7 +6,9 @@ is ahead, and the count jumps to the next offset that agrees with it.
 
 Some events are in no file: rotations with the artificial flag, which announce a file; a format description with log_pos
 0, which the server repeats at a start inside a file; heartbeats; and anything else marked artificial or without
-log_pos. The exception is an event that ends at a multiple of 4 GiB, whose log_pos is 0, too.
+log_pos. The exceptions are an event that ends at a multiple of 4 GiB, whose log_pos is 0, too, and what stands inside
+of a transaction. MariaDB computes checksums before it knows the place of a transaction since 11.4 (MDEV-31273,
+`binlog_legacy_event_pos`): its rows, table maps and statements have log_pos 0 in the file itself.
 
 Within one stream the files are consecutive. No server sends a name that goes back, or one that repeats with nothing in
 between. Without the second rule, an endless series of names would keep us busy for ever, because each of them is new
@@ -23,6 +25,7 @@ from dm.binlog.header import (
     HEADER,
     HEADER_SIZE,
     LOG_EVENT_ARTIFICIAL_F,
+    ROWS_AND_THEIR_TEXT,
     EventType,
 )
 from dm.errors import DMError
@@ -32,6 +35,24 @@ _FILE_NAME = re.compile(r"^[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}$")
 # A server names a file when the dump starts, and at its end; at least its first event is in between.
 _EMPTY_ROTATIONS = 3
 _NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
+# What MariaDB writes into a transaction before it knows where that will stand.
+_WITHOUT_PLACE = ROWS_AND_THEIR_TEXT | {
+    EventType.TABLE_MAP,
+    EventType.QUERY,
+    EventType.INTVAR,
+    EventType.RAND,
+    EventType.USER_VAR,
+    EventType.BEGIN_LOAD_QUERY,
+    EventType.EXECUTE_LOAD_QUERY,
+    EventType.MARIADB_QUERY_COMPRESSED,
+    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1,
+    EventType.MARIADB_UPDATE_ROWS_COMPRESSED_V1,
+    EventType.MARIADB_DELETE_ROWS_COMPRESSED_V1,
+    EventType.MARIADB_WRITE_ROWS_COMPRESSED,
+    EventType.MARIADB_UPDATE_ROWS_COMPRESSED,
+    EventType.MARIADB_DELETE_ROWS_COMPRESSED,
+}
+_END = slice(13, 17)  # log_pos of an event
 
 
 def has_checksum(event: bytes) -> bool:
@@ -51,6 +72,18 @@ def rotate_target(event: bytes) -> tuple[str, int]:
     return text, offset
 
 
+def with_end(event: bytes, offset: int) -> bytes:
+    """The event with its end in the file, if it does not say it; its checksum is made anew, if it has one."""
+    if any(event[_END]):
+        return event
+    summed = has_checksum(event)
+    changed = bytearray(event)
+    changed[_END] = (offset & 0xFFFFFFFF).to_bytes(4, "little")
+    if summed:
+        changed[-CHECKSUM_SIZE:] = zlib.crc32(changed[:-CHECKSUM_SIZE]).to_bytes(CHECKSUM_SIZE, "little")
+    return bytes(changed)
+
+
 class StreamPosition:
     """The place in the source's files that a dump stream has reached."""
 
@@ -68,7 +101,9 @@ class StreamPosition:
         _, kind, _, size, end, flags = HEADER.unpack_from(event)
         if size != len(event):
             raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes says it has {size}")
-        if flags & LOG_EVENT_ARTIFICIAL_F or kind in _NOT_IN_FILES or (not end and not self._ends_at_wrap(kind, size)):
+        unplaced = not end and kind in _WITHOUT_PLACE
+        placed = unplaced or end or self._ends_at_wrap(kind, size)
+        if flags & LOG_EVENT_ARTIFICIAL_F or kind in _NOT_IN_FILES or not placed:
             if kind == EventType.ROTATE:
                 self._rotate(*rotate_target(event))
             return False
@@ -76,7 +111,7 @@ class StreamPosition:
             raise DMError("dump-stream-garbled", what="an event came before the name of its file")
         start = self.offset
         counted = start + size
-        self.hole = (end - counted) & 0xFFFFFFFF
+        self.hole = 0 if unplaced else (end - counted) & 0xFFFFFFFF
         if self.hole > 0xF0000000:
             raise DMError("dump-stream-garbled", what=f"an event ends at {end}, before {counted}")
         self.offset = counted + self.hole

@@ -2,6 +2,7 @@
 
 Each case runs once with the compiled parts off: on one of its flavours instead of with them, the next case on the next
 one; on its only one it runs both ways, with them in the long runs, since all other tests of whole tasks have them.
+Those with a TiDB as target are marked `tidb`.
 """
 
 from __future__ import annotations
@@ -26,6 +27,12 @@ def runs() -> Iterator[ParameterSet]:
     for number, folder in enumerate(FOLDERS):
         expectation = Expectation.read(folder / "expect.yaml")
         usual = [servers for servers in expectation.flavors if servers not in expectation.chaos] or expectation.flavors
+        for source in expectation.tidb:
+            servers = f"{source}->tidb"
+            marks = [pytest.mark.tidb, *([pytest.mark.chaos] if servers in expectation.chaos else [])]
+            yield pytest.param(folder, servers, "on", id=f"{folder.name}-{servers}", marks=marks)
+        if not usual:
+            continue
         without = usual[number % len(usual)]
         for servers in expectation.flavors:
             marks = [pytest.mark.chaos] if servers in expectation.chaos else []

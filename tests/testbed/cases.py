@@ -27,6 +27,7 @@ from ruamel.yaml import YAML
 
 from dm.demo.compare import Origin, TablePair, compare, pair_tables
 from dm.demo.compare import Server as ComparedServer
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.row_event_session import APPLIER
 from dm.errors.catalogue import CATALOGUE
@@ -42,7 +43,7 @@ _ON_BOTH = "SELECT, RELOAD, LOCK TABLES, REPLICATION SLAVE, REPLICATION CLIENT, 
 SOURCE_GRANTS: dict[Flavor, str] = {"mysql": f"{_ON_BOTH}, XA_RECOVER_ADMIN ON *.*", "mariadb": f"{_ON_BOTH} ON *.*"}
 TARGET_GRANTS = "CREATE, SELECT, INSERT, UPDATE, DELETE, ALTER, DROP, INDEX, REFERENCES, REPLICATION CLIENT ON *.*"
 APPLIER_GRANTS = {flavor: f"{privilege} ON *.*" for flavor, privilege in APPLIER.items()}
-_SYSTEM_SCHEMAS = frozenset({"mysql", "sys", "information_schema", "performance_schema"})
+_SYSTEM_SCHEMAS = frozenset({"mysql", "sys"} | {"information_schema", "performance_schema", "metrics_schema"})
 _META_SCHEMA = "dm_meta"
 _RETRYABLE = frozenset(kind.code for kind in CATALOGUE.values() if kind.retryable)
 
@@ -52,6 +53,7 @@ class Expectation:
     """The keys of expect.yaml."""
 
     flavors: list[str] = field(default_factory=lambda: list(FLAVORS))  # of all servers, or `source->target`
+    tidb: list[str] = field(default_factory=list)  # flavors of sources from which it is played to a TiDB, too
     chaos: list[str] = field(default_factory=list)  # those of them that run in `make chaos` only
     start: int = 0  # exit status of start-task
     says: str = ""  # what a start that fails says, a part of it
@@ -93,8 +95,10 @@ class Case:
         source_flavor, _, target_flavor = servers.partition("->")
         count = len(list(folder.glob("source*.yaml")))
         self._sources = [_shared(park, source_flavor, f"case-source-{n}") for n in range(1, count + 1)]
-        self._target = _shared(park, target_flavor or source_flavor, "case-target")
-        self._servers = {f"source{n}": server for n, server in enumerate(self._sources, 1)}
+        self._target: PrivateServer = (
+            park.tidb() if target_flavor == "tidb" else _shared(park, target_flavor or source_flavor, "case-target")
+        )
+        self._servers: dict[str, PrivateServer] = {f"source{n}": each for n, each in enumerate(self._sources, 1)}
         self._servers["target"] = self._target
         self._values: dict[str, str] = {}
 
@@ -122,14 +126,14 @@ class Case:
     def _prepare_servers(self) -> None:
         for name, server in self._servers.items():
             for (schema,) in server.query("SHOW DATABASES"):
-                if schema not in _SYSTEM_SCHEMAS:
+                if str(schema).lower() not in _SYSTEM_SCHEMAS:
                     server.execute(f"DROP DATABASE {Ident(schema).sql}")
             target = name == "target"
             if not target:  # what other cases left in the binlog is no part of this one
                 server.execute("RESET MASTER" if server.flavor == "mariadb" else "RESET BINARY LOGS AND GTIDS")
             server.execute("DROP USER IF EXISTS dm@'%'")
             password = PASSWORDS["DM_TARGET_PASSWORD" if target else "DM_SOURCE_PASSWORD"]
-            at_target = TARGET_GRANTS, APPLIER_GRANTS[server.flavor]
+            at_target = (TARGET_GRANTS,) if server.tidb else (TARGET_GRANTS, APPLIER_GRANTS[server.flavor])
             server.create_user("dm", password, *(at_target if target else (SOURCE_GRANTS[server.flavor],)))
             self._values |= {f"{name}.host": server.host, f"{name}.port": str(server.port)}
             self._values[f"{name}.flavor"] = server.flavor

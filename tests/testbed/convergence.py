@@ -21,6 +21,7 @@ from pathlib import Path
 
 from dm.config.endpoint import Endpoint
 from dm.demo.compare import compare, pair_tables
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.errors.catalogue import CATALOGUE
 from dm.ident import Ident
@@ -47,6 +48,11 @@ faults.hit = hit_late
 """
 _CODE = re.compile(r"\[code=(\d+):")
 _RETRYABLE = {kind.code for kind in CATALOGUE.values() if kind.retryable}
+
+
+def codes_of(errors: str) -> list[int]:
+    """The codes of the errors in what a process wrote."""
+    return [int(found) for found in _CODE.findall(errors)]
 
 
 @dataclass
@@ -87,7 +93,7 @@ class Convergence:
     def __init__(
         self,
         upstream: ThrowawayServer,
-        target: ThrowawayServer,
+        target: PrivateServer,
         schema: str,
         directory: Path,
         *,
@@ -228,7 +234,7 @@ class Convergence:
         if code == -signal.SIGKILL:
             self.result.kills += 1
             return
-        codes = [int(found) for found in _CODE.findall(errors)]
+        codes = codes_of(errors)
         if code == 1 and codes and codes[-1] in _RETRYABLE:
             self.result.cut_lives += 1
         else:
@@ -254,7 +260,7 @@ class Convergence:
             self.result.problem = "\n".join(different + [f"{table}: only at the target" for table in report.unexpected])
 
 
-def drop(upstream: ThrowawayServer, target: ThrowawayServer, schema: str) -> None:
+def drop(upstream: ThrowawayServer, target: PrivateServer, schema: str) -> None:
     """Remove what a seed leaves at its servers."""
     upstream.execute(f"DROP DATABASE IF EXISTS {Ident(schema).sql}")
     target.execute(

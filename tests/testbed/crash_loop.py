@@ -23,6 +23,7 @@ from types import TracebackType
 from typing import Literal, Self
 
 from dm.demo.compare import compare, pair_tables
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.demo.workload import Writer
 from dm.faults import POINTS
@@ -59,7 +60,7 @@ class CrashLoop:
     def __init__(
         self,
         upstream: ThrowawayServer,
-        target: ThrowawayServer,
+        target: PrivateServer,
         schema: str,
         directory: Path,
         *,
@@ -83,7 +84,9 @@ class CrashLoop:
         self._agenda: deque[Kind] = deque(agenda)
         self._subtask = subtask_for(upstream, target, schema, task=schema, workers=4, memory_quota=memory_quota)
         self._key = SubtaskKey(self._subtask.meta_schema, self._subtask.task, self._subtask.source_id)
-        self._writer = Writer(upstream, HotKeys(schema), seed=seed, rate=rate)
+        # The default collations of the two are not the same one.
+        self._scene = HotKeys(schema, collation="utf8mb4_general_ci" if target.tidb else "")
+        self._writer = Writer(upstream, self._scene, seed=seed, rate=rate)
         self._relay: RelayProcess | None = None
         self._frozen: SyncProcess | None = None  # stands still inside a transaction
         self._ghost: SyncProcess | None = None  # was frozen, goes on beside its successor
@@ -91,7 +94,7 @@ class CrashLoop:
 
     def __enter__(self) -> Self:
         for server in (self._upstream, self._target):
-            server.execute(f"DROP DATABASE IF EXISTS {Ident(self._schema).sql}", *HotKeys(self._schema).create())
+            server.execute(f"DROP DATABASE IF EXISTS {Ident(self._schema).sql}", *self._scene.create())
         if self.result.relay:
             self._relay = self._relay_process()
         # The task's first checkpoint is its start, so it must exist before the first row.

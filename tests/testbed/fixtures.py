@@ -22,7 +22,7 @@ from dm.demo.servers import Option, ThrowawayServer
 from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident
 from tests.testbed.decoders import compiled, running
-from tests.testbed.park import ROOT_PASSWORD, ServerPark
+from tests.testbed.park import ServerPark
 from tests.testbed.tidb import TidbServer
 
 
@@ -58,10 +58,8 @@ def mariadb(park: ServerPark) -> ThrowawayServer:
 
 
 @pytest.fixture(scope="session")
-def tidb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TidbServer]:
-    server = TidbServer(tmp_path_factory.mktemp("tidb"), password=ROOT_PASSWORD)
-    yield server.start()
-    server.destroy()
+def tidb(park: ServerPark) -> TidbServer:
+    return park.tidb()
 
 
 # Of a module, because hypothesis takes the fixtures of a function for ones that each example would need anew.

@@ -22,8 +22,9 @@ _WORDS = ("alpha", "Beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 class HotKeys:
     """A scene of hot rows: two unique keys beside the primary key, a table with a unique key only, one with none."""
 
-    def __init__(self, schema: str, *, shard: int = 0) -> None:
+    def __init__(self, schema: str, *, shard: int = 0, collation: str = "") -> None:
         self.schema = schema
+        self._collation = f" COLLATE {collation}" if collation else ""  # of the schema; else the server's default
         self._base = shard * _SHARD_KEYS
         self._shard = shard
         self._hot = TableName(schema, "hot").sql
@@ -34,7 +35,7 @@ class HotKeys:
     def create(self) -> Sequence[str]:
         """The statements that create schema and tables."""
         return (
-            f"CREATE DATABASE IF NOT EXISTS {Ident(self.schema).sql} CHARACTER SET utf8mb4",
+            f"CREATE DATABASE IF NOT EXISTS {Ident(self.schema).sql} CHARACTER SET utf8mb4{self._collation}",
             f"CREATE TABLE {self._hot} (id INT NOT NULL PRIMARY KEY, a INT UNSIGNED NOT NULL, word VARCHAR(40),"
             " v BIGINT NOT NULL DEFAULT 0, note TEXT, UNIQUE KEY by_a (a), UNIQUE KEY by_word (word))",
             f"CREATE TABLE {self._coded} (code VARBINARY(12) NOT NULL, n INT, d DOUBLE, UNIQUE KEY by_code (code))",

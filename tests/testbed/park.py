@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dm.demo.servers import Option, ThrowawayServer
 from dm.flavor import Flavor
+from tests.testbed.tidb import TidbServer
 
 ROOT_PASSWORD = "root-of-the-test-bed"
 
@@ -21,6 +22,7 @@ class ServerPark:
         self._ids = itertools.count(1001)
         self._shared: dict[tuple[Flavor, str], ThrowawayServer] = {}
         self._all: list[ThrowawayServer] = []
+        self._tidb: TidbServer | None = None
         self._lock = threading.Lock()
 
     def shared(self, flavor: Flavor, role: str) -> ThrowawayServer:
@@ -29,6 +31,13 @@ class ServerPark:
             if (flavor, role) not in self._shared:
                 self._shared[flavor, role] = self._create(flavor, role, gtid=True, options={}).start()
             return self._shared[flavor, role]
+
+    def tidb(self) -> TidbServer:
+        """The one TiDB; tests leave it running and keep to schemas of their own."""
+        with self._lock:
+            if self._tidb is None:
+                self._tidb = TidbServer(self._directory / "tidb", password=ROOT_PASSWORD).start()
+            return self._tidb
 
     def own(self, flavor: Flavor, *, gtid: bool, options: Mapping[str, Option]) -> ThrowawayServer:
         """A new server, not started yet, that the test may kill, freeze and spoil."""
@@ -52,3 +61,5 @@ class ServerPark:
         """End every server and delete its files."""
         for server in self._all:
             server.destroy()
+        if self._tidb is not None:
+            self._tidb.destroy()

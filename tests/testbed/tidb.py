@@ -25,6 +25,8 @@ def binary() -> Path:
 class TidbServer(PrivateServer):
     """`settings` are tables and keys of TiDB's configuration file; they go over the ones chosen here."""
 
+    tidb = True
+
     def __init__(self, directory: Path, *, password: str | None = None, **settings: object) -> None:
         super().__init__("mysql", directory, secrets.token_urlsafe(12) if password is None else password)
         self._settings = settings

@@ -140,6 +140,8 @@ class DdlExecution:
         )
 
     def _in_turn(self, step: Execute, routed: Piece, number: int, end: Position, intent: Intent | None) -> None:
+        if intent is not None and number == intent.piece:
+            self._session.await_end_of(intent.statement)
         now = self._structures_of(routed)
         if intent is not None and number == intent.piece and not intent.refused:
             outcome = intent.outcome(now)

@@ -20,6 +20,7 @@ from typing import Final
 
 from dm.binlog.charset import charset_of
 from dm.binlog.reader import Query
+from dm.downstream import tidb_ddl_jobs
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
@@ -34,6 +35,7 @@ from dm.upstream.facts import UTF8_CHOSEN_SINCE, UTF8_IS_UTF8MB3, ServerFacts
 
 LOCK_TRIES = 10
 LOCK_RETRY_SECONDS = 1.0
+_JOB_SECONDS: Final = 0.2
 
 # Modes that change what a definition means or a conversion gives; what quotes and backslashes mean is resolved in the
 # text already.
@@ -62,6 +64,7 @@ _OTHER_FRACTIONS: Final[dict[str, tuple[int, str, int]]] = {  # the mode's bit, 
 }
 _COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
+_OF_OLDER_UTF8MB4: Final = 45  # utf8mb4_general_ci
 _COLLATIONS_SINCE: Final = 110201  # character_set_collations of MariaDB
 _CHECK_LEVELS_SINCE: Final = 100510  # information_schema.check_constraints tells columns' from tables'
 _NO_FOREIGN_KEY_CHECKS: Final = 1 << 26  # OPTION_NO_FOREIGN_KEY_CHECKS of both servers
@@ -87,6 +90,7 @@ class DdlSession:
         self._collation_connection, self._collation_server, self._system_zone = map(str, found[:3])
         self._explicit_timestamps = str(found[3])
         self._tidb = connection.tidb
+        self._names = _collation_names(connection) if connection.tidb else {}  # TiDB takes no numbers
         self._old_mode: str | None = None  # where there is one that decides what utf8 means
         if connection.flavor == "mariadb" and connection.version >= UTF8_CHOSEN_SINCE:
             self._old_mode = str(connection.query("SELECT @@old_mode")[0][0])
@@ -133,6 +137,12 @@ class DdlSession:
     def pause(self, seconds: float) -> bool:
         """Wait so long; True where the unit is to stop."""
         return self._pause(seconds)
+
+    def await_end_of(self, statement: str) -> None:
+        """Wait until the target does not execute this statement of an earlier run any more; raises Stopped."""
+        while tidb_ddl_jobs.executes(self._connection, statement):
+            if self._pause(_JOB_SECONDS):
+                raise Stopped
 
     def take_turn(self, table: TableName) -> None:
         """From now on no other subtask looks at this table of the target or alters it; the turn before ends.
@@ -206,7 +216,7 @@ class DdlSession:
         """All that the statement needs, by the names of the session's variables."""
         bits, flavor = query.sql_mode or 0, self._connection.flavor
         modes = [mode for bit, mode in _MODES.items() if bits & bit]
-        if flavor == self._facts.flavor:
+        if flavor == self._facts.flavor and not self._tidb:
             modes += [mode for bit, mode in _OWN_MODES[flavor].items() if bits & bit]
         else:
             modes += self._fractions(bits)
@@ -225,10 +235,9 @@ class DdlSession:
         }
         if query.charset is not None:
             _, connection, server = query.charset
-            if self._known(connection):
-                values["collation_connection"] = connection
-            if _DATABASE.match(statement) and self._known(server):
-                values["collation_server"] = server
+            values["collation_connection"] = self._here(connection) or self._collation_connection
+            if _DATABASE.match(statement):
+                values["collation_server"] = self._here(server) or self._collation_server
         explicit = explicit_defaults_for_timestamp(self._facts, query)
         if explicit is not None and self._explicit_timestamps != str(int(explicit)):
             # Only where it differs: MariaDB before 10.10 has it for the whole server.
@@ -237,8 +246,9 @@ class DdlSession:
         if self._tidb:
             del values["lc_time_names"]  # it does not take numbers
         both = (flavor, self._facts.flavor)
-        if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE and not self._tidb:
-            values["default_collation_for_utf8mb4"] = query.default_collation_for_utf8mb4 or _OF_UTF8MB4
+        if both == ("mysql", "mysql") and self._connection.version >= _COLLATION_SINCE:
+            of_utf8mb4 = query.default_collation_for_utf8mb4 or self._default_of_utf8mb4
+            values["default_collation_for_utf8mb4"] = self._here(of_utf8mb4)
         if self._old_mode is not None:
             kept = [mode for mode in self._old_mode.split(",") if mode and mode != UTF8_IS_UTF8MB3]
             values["old_mode"] = ",".join([*kept, UTF8_IS_UTF8MB3] if self._facts.utf8_is_utf8mb3 else kept)
@@ -273,11 +283,17 @@ class DdlSession:
         # Short names such as EST do not say when the clock is changed, so none is tried.
         return f"SYSTEM, {self._facts.system_time_zone} at the source"
 
-    def _known(self, collation: int) -> bool:
-        """Whether a number of the source's means the same collation here."""
-        if self._tidb:  # which does not take numbers
-            return False
-        return collation in _SHARED_COLLATIONS or self._facts.flavor == self._connection.flavor
+    @property
+    def _default_of_utf8mb4(self) -> int:
+        """What utf8mb4 alone means at a source whose events do not say it: one before 8.0.11 has no choice."""
+        older = self._tidb and self._facts.version < _COLLATION_SINCE
+        return _OF_OLDER_UTF8MB4 if older else _OF_UTF8MB4
+
+    def _here(self, collation: int) -> int | str | None:
+        """How the target takes a collation that the source names by this number; None where it has none such."""
+        if collation not in _SHARED_COLLATIONS and self._facts.flavor != self._connection.flavor:
+            return None
+        return self._names.get(collation) if self._tidb else collation
 
     def has_table(self, table: TableName) -> bool:
         """Whether the target has a table of this name, and no view."""
@@ -322,8 +338,14 @@ def _lock_name(table: TableName) -> str:
 
 
 def _reads_ours(collation: object) -> bool:
-    """Whether statements of ours mean under this collation, a name of ours or a source's number, what they say."""
-    return not isinstance(collation, int) or charset_of(collation) in ("utf8mb3", "utf8mb4")
+    """Whether statements of ours mean under this collation, given as a name or a source's number, what they say."""
+    charset = charset_of(collation) if isinstance(collation, int) else str(collation).partition("_")[0]
+    return charset in ("utf8", "utf8mb3", "utf8mb4")
+
+
+def _collation_names(connection: TargetConnection) -> dict[int, str]:
+    rows = connection.query("SELECT id, collation_name FROM information_schema.collations")
+    return {int(number): str(name) for number, name in rows}
 
 
 def _placeholder(name: str) -> str:

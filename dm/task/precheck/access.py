@@ -107,7 +107,7 @@ def connections(context: Context, answers: Answers) -> Iterator[CheckResult]:
     )
     enough = True
     for server, needed in ((context.source, at_source), (context.target, at_target)):
-        limits = [int(server.variables[name]) for name in ("max_connections", "max_user_connections")]
+        limits = [int(server.variables.get(name, "0")) for name in ("max_connections", "max_user_connections")]
         limit = min((limit for limit in limits if limit > 0), default=0)
         if 0 < limit < needed:
             enough = False

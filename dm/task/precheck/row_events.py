@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dm.downstream.row_event_session import APPLIER
+from dm.downstream.row_event_session import APPLIER, NOT_AT_TIDB
 from dm.errors import grant
+from dm.flavor import is_tidb
 from dm.task.precheck.context import Answers, Context
 from dm.task.precheck.result import CheckResult
 
@@ -15,6 +16,8 @@ def privilege(context: Context, answers: Answers) -> Iterator[CheckResult]:
     source, target = context.source.facts, context.target.facts
     if context.config.syncer.row_format == "sql":
         yield answers.success("rows go as SQL: row-format is sql")
+    elif is_tidb(target.version_text):
+        yield answers.success(f"rows go as SQL: {NOT_AT_TIDB}")
     elif source.flavor != target.flavor or target.version < source.version:
         yield answers.success("rows go as SQL: the target is of another family, or older than the source")
     elif _may_apply(context):

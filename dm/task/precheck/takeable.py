@@ -15,6 +15,7 @@ from functools import cached_property
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError, grant
+from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
 from dm.loader.target_tables import KEY_DEMANDED, Route, TargetTables
 from dm.schema.parse import parse_create_table
@@ -23,6 +24,7 @@ from dm.schema.table import TableSchema
 from dm.schema.translation import Translation, named_collations, nearest
 from dm.sql.piece import Piece
 from dm.task.precheck.context import Answers, Context, some
+from dm.task.precheck.left_out import left_out
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.scratch import PRIVILEGES, scratch_beginning, scratch_schema
 from dm.upstream.facts import collation_names
@@ -174,6 +176,8 @@ class _Collations:
 
 def _engines(context: Context, answers: Answers, tables: Mapping[TableName, _Table]) -> Iterator[CheckResult]:
     """Engines that can't roll back, which the target's tables would have, too."""
+    if is_tidb(context.target.facts.version_text):
+        return  # it has one engine, and takes any name for it
     kept = _untransactional_engines(context, tables)
     if kept:
         listed = some((f"{name} ({engine})" for name, engine in kept.items()), _ALL)
@@ -220,11 +224,16 @@ def _refused(
         {**config.engine_map, **engines},
     )
     refusals: dict[tuple[str, str], list[TableName]] = {}
+    unlike: dict[tuple[str, ...], list[TableName]] = {}
     with TargetConnection(config.target, foreign_key_checks=False) as connection:
         strict = config.collation_compatible == "strict"
         targets = TargetTables.at(connection, strict_collations=strict, translation=translation)
         with scratch_schema(connection, config.meta_schema) as schema:
-            for names, error in _trials(context, targets, tables, TableName(schema, "t")):
+            for names, found in _trials(context, targets, tables, TableName(schema, "t")):
+                if not isinstance(found, DMError):
+                    unlike.setdefault(found, []).extend(names)
+                    continue
+                error = found
                 if not (
                     set(collations.missing) - set(collations.proposed) and error.server_errno in _UNKNOWN_COLLATION
                 ):
@@ -232,12 +241,17 @@ def _refused(
     for (why, way_out), names in refusals.items():
         as_is = "as it is" if len(names) == 1 else "as they are"
         yield answers.failure(f"the target does not make {some(sorted(names), _ALL)} {as_is}: {why}", way_out)
+    for parts, names in unlike.items():
+        yield answers.warning(
+            f"TiDB leaves out of {some(sorted(names), _ALL)}: {', '.join(parts)}",
+            "nothing, if the target's queries do without: rows are the same",
+        )
 
 
 def _trials(
     context: Context, targets: TargetTables, tables: Mapping[TableName, _Table], place: TableName
-) -> Iterator[tuple[list[TableName], DMError]]:
-    """Structures that the target refuses, each with the tables that have it."""
+) -> Iterator[tuple[list[TableName], DMError | tuple[str, ...]]]:
+    """Structures that the target refuses, or of which it leaves parts out, each with the tables that have it."""
     alike: dict[str, list[TableName]] = {}
     for name, table in tables.items():
         statement = targets.statement(
@@ -247,8 +261,11 @@ def _trials(
         )
         alike.setdefault(statement, []).append(name)
     for statement, names in alike.items():
+        source = tables[names[0]].schema
         try:
-            targets.try_out(statement, tables[names[0]].schema, place)
+            parts = tuple(left_out(source, targets.try_out(statement, source, place)))
+            if parts:
+                yield names, parts
         except DMError as error:
             if error.name not in (*REFUSED_STATEMENT.values(), *_WITH_OWN_WAY_OUT):
                 raise

@@ -26,6 +26,8 @@ def identical(upstream: ThrowawayServer, target: PrivateServer, schema: str) -> 
 
 def create(name: str, *servers: PrivateServer) -> None:
     for server in servers:
+        # Each server has another default.
+        server.execute(f"ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
         for table in TABLES:
             server.execute(table.replace("CREATE TABLE ", f"CREATE TABLE {name}."))
 

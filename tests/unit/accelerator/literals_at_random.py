@@ -42,7 +42,7 @@ def any_columns(chance: random.Random) -> tuple[MappedColumn, ...]:
         members = ("a", "b") if base in ("enum", "set") else ()
         columns.append(Column(f"c{number}", base, charset=chance.choice(_CHARSETS), members=members))
     table = TableSchema(TableName("d", "t"), tuple(columns))
-    return map_columns(table.name, columns, table, chance.choice(("mysql", "mariadb")))
+    return map_columns(table.name, columns, table, json_types=chance.choice((True, False)))
 
 
 def any_value(chance: random.Random) -> Any:

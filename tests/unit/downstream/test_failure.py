@@ -41,3 +41,42 @@ def test_a_full_disk_of_the_target_heals(number: int, words: str) -> None:
 def test_other_refusals_do_not(number: int, words: str) -> None:
     error = failure(pymysql.err.OperationalError(number, words), "target:1", WRITE)
     assert (error.name, error.retryable) == ("statement-failed", False)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "name"),
+    [
+        (9007, "Write conflict, txnStartTS=1, conflictStartTS=2, conflictCommitTS=3, key={..}", "transaction-aborted"),
+        (8027, "Information schema is out of date: schema failed to update in 1 lease", "transaction-aborted"),
+        (8028, "Information schema is changed during the execution of the statement", "transaction-aborted"),
+        (9005, "Region is unavailable", "target-unavailable"),
+        (1105, "context canceled", "target-unavailable"),
+        (1105, "rpc error: code = Unavailable desc = connection error", "target-unavailable"),
+    ],
+)
+def test_what_passes_by_itself_at_a_tidb(number: int, words: str, name: str) -> None:
+    error = failure(pymysql.err.OperationalError(number, words), "target:1", WRITE)
+    assert (error.name, error.retryable) == (name, True)
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "limit"),
+    [
+        (8004, "Transaction is too large, size: 104857601", "txn-total-size-limit"),
+        (
+            8025,
+            "entry too large, the max entry size is 6291456, the size of data is 7000000",
+            "tidb_txn_entry_size_limit",
+        ),
+        (8175, "Your query has been cancelled due to exceeding the allowed memory limit", "tidb_mem_quota_query"),
+    ],
+)
+def test_a_limit_of_a_tidb_is_named(number: int, words: str, limit: str) -> None:
+    error = failure(pymysql.err.InternalError(number, words), "target:1", WRITE)
+    assert (error.name, error.retryable) == ("target-limit", False)
+    assert limit in error.workaround
+
+
+def test_other_errors_without_a_number_of_their_own_do_not_pass() -> None:
+    error = failure(pymysql.err.OperationalError(1105, "unsupported charset introducer"), "target:1", WRITE)
+    assert (error.name, error.retryable) == ("statement-failed", False)

@@ -58,3 +58,12 @@ def test_statements_hold_all_rows_in_order_within_the_limit(rows: list[bytes], l
     assert sum(count for _, count in found) == len(rows)
     assert b",".join(text.removeprefix(b"HEAD ").removesuffix(b" TAIL") for text, _ in found) == b",".join(rows)
     assert all(len(text) <= largest or count == 1 for text, count in found)
+
+
+def test_values_of_a_character_set_are_written_in_utf8_where_that_is_wanted() -> None:
+    columns = [Column("c0", "varchar", charset="latin1"), Column("c1", "varchar", charset="gbk"), Column("c2", "blob")]
+    rows = batch([b"M\xfcller \x80", b"ASCII", None], [b"\xd6\xd0", b"", None], [b"\xfc", b"", None])
+    written = [row[1:-1].split(b",") for row in row_literals(rows, columns, in_utf8=("latin1",))]
+    assert [read_back(row[0]) for row in written] == ["Müller €".encode(), b"ASCII", None]
+    assert [read_back(row[1]) for row in written] == [b"\xd6\xd0", b"", None]
+    assert [read_back(row[2]) for row in written] == [b"\xfc", b"", None]

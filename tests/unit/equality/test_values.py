@@ -1,5 +1,7 @@
 """What is made of values that were read, and what their types have to do with it."""
 
+from dataclasses import replace
+
 import pytest
 
 from dm.equality.structure import ColumnFacts
@@ -115,3 +117,29 @@ def test_no_two_rows_share_a_text() -> None:
 
 def test_values_for_people() -> None:
     assert [shown(value) for value in (None, b"a", b"\xff\x00", b"a\nb")] == ["NULL", "a", "0xff00", '"a\\nb"']
+
+
+def at_tidb(type_: str, *, charset: str | None = None) -> Side:
+    return replace(side(type_, charset=charset), tidb=True)
+
+
+def test_documents_beside_a_tidb_count_by_what_they_say() -> None:
+    assert canonical(side("json"), at_tidb("json"), b'{"a": 1, "bb": 2.50}', b'{"bb": 2.5, "a": 1}')
+    assert not canonical(side("json"), at_tidb("json"), b'{"a": 1}', b'{"a": 1.0}')
+    assert all(row_text(row) is None for row in parts([side("json"), at_tidb("json")]))
+
+
+def test_a_tidb_computes_no_checksum_of_floating_numbers() -> None:
+    mysql, tidb = parts([side("double"), at_tidb("double")])
+    assert row_text(mysql) is not None
+    assert row_text(tidb) is None
+
+
+def test_texts_beside_a_tidb_are_compared_in_utf8() -> None:
+    mysql, tidb = parts([side("varchar(9)", charset="latin1"), at_tidb("varchar(9)", charset="latin1")])
+    assert "USING utf8mb4" in mysql[0].read
+    assert tidb[0].read == "`v`"  # CONVERT there takes it for ASCII
+    for row in parts([side("varchar(9)", charset="gbk"), at_tidb("varchar(9)", charset="gbk")]):
+        assert "USING utf8mb4" in row[0].read
+    for row in parts([side("varchar(9)", charset="utf8mb4"), at_tidb("varchar(9)", charset="utf8mb4")]):
+        assert "USING" not in row[0].read

@@ -6,7 +6,7 @@ import pytest
 
 from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.errors import DMError
-from dm.upstream.stream_position import StreamPosition, rotate_target
+from dm.upstream.stream_position import StreamPosition, has_checksum, rotate_target, with_end
 from tests.unit.relaylog.binlog_bytes import event, format_description, placed, rotate, rows, transaction
 
 NAME = "mysql-bin.000007"
@@ -126,3 +126,26 @@ def test_files_with_a_start_and_nothing_else_may_be_any_number() -> None:
             assert place.advance(data)
         assert not place.advance(rotate(f"mysql-bin.{number:06d}", artificial=True))
     assert place.file == "mysql-bin.000199"
+
+
+def test_rows_of_a_mariadb_that_do_not_say_where_they_end_stand_in_the_file() -> None:
+    place = at(500)
+    inside = rows()
+    assert int.from_bytes(inside[13:17], "little") == 0
+    assert place.advance(inside)
+    assert (place.offset, place.hole) == (500 + len(inside), 0)
+    (behind,) = placed([rows()], place.offset)
+    assert place.advance(behind)
+    assert (place.offset, place.hole) == (500 + 2 * len(inside), 0)
+
+
+def test_an_end_that_is_not_said_is_filled_in() -> None:
+    (said,) = placed([rows()], 500)
+    assert with_end(said, 500 + len(said)) is said
+    unsaid = rows()
+    assert with_end(unsaid, 500 + len(unsaid)) == said
+    assert with_end(unsaid, (1 << 32) + 7)[13:17] == (7).to_bytes(4, "little")
+    assert has_checksum(with_end(unsaid, 77))
+    without_sum = unsaid[:-4] + bytes(4)
+    filled = with_end(without_sum, 99)
+    assert (filled[:13], filled[13:17], filled[17:]) == (without_sum[:13], (99).to_bytes(4, "little"), without_sum[17:])

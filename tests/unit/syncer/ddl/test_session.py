@@ -34,6 +34,8 @@ class _Target:
     def query(self, sql: str) -> list[tuple[str | int, ...]]:
         if "full_collation_name" in sql:
             return [(33, "utf8mb3_general_ci"), (45, "utf8mb4_general_ci"), (2308, "utf8mb4_uca1400_nopad_ai_ci")]
+        if sql.startswith("SELECT id, collation_name"):
+            return [(45, "utf8mb4_general_ci"), (46, "utf8mb4_bin"), (47, "latin1_bin"), (255, "utf8mb4_0900_ai_ci")]
         return [("utf8mb4_general_ci", "utf8mb4_bin", "CET", 1)]
 
     def execute(self, sql: str | bytes, values: list[object] | None = None) -> int:
@@ -130,6 +132,7 @@ def test_a_collation_of_the_other_flavour_s_numbers_is_not_set() -> None:
         ("mariadb", 0, _Target("mysql"), "TIME_TRUNCATE_FRACTIONAL"),
         ("mariadb", 1 << 34 | 1 << 32, _Target("mysql"), ""),
         ("mariadb", 0, _Target("mysql", version_text="8.0.11-TiDB-v7.5.0"), ""),
+        ("mysql", 1 << 32, _Target("mysql", version_text="8.0.11-TiDB-v7.5.0"), ""),
         ("mysql", 1 << 32, _Target("mysql"), "TIME_TRUNCATE_FRACTIONAL"),
         ("mariadb", 1 << 34, _Target("mariadb"), "TIME_ROUND_FRACTIONAL"),
     ],
@@ -179,13 +182,38 @@ def test_only_between_servers_that_have_it_is_it_set() -> None:
         assert "character_set_collations" not in target.settings
 
 
-@pytest.mark.parametrize(("version", "text"), [(50744, "5.7.44"), (80011, "8.0.11-TiDB-v7.5.0")])
+@pytest.mark.parametrize(("version", "text"), [(50744, "5.7.44"), (50725, "5.7.25-TiDB-v7.1.0")])
 def test_what_the_target_does_not_have_is_not_set(version: int, text: str) -> None:
     target = _Target("mysql", version=version, version_text=text)
     _session(target).execute("CREATE TABLE t (a INT)", _query(default_collation_for_utf8mb4=45, charset=(8, 8, 8)))
     assert "default_collation_for_utf8mb4" not in target.settings
     assert (target.settings["collation_connection"] == 8) is ("TiDB" not in text)
     assert ("lc_time_names" in target.settings) is ("TiDB" not in text)
+
+
+def test_tidb_is_told_collations_by_their_names() -> None:
+    target = _Target("mysql", version=80011, version_text="8.0.11-TiDB-v8.5.0")
+    session = _session(target)
+    session.execute("CREATE DATABASE d", _query(default_collation_for_utf8mb4=255, charset=(45, 47, 255)))
+    assert target.settings["default_collation_for_utf8mb4"] == "utf8mb4_0900_ai_ci"
+    assert target.settings["collation_connection"] == "latin1_bin"
+    assert target.settings["collation_server"] == "utf8mb4_0900_ai_ci"
+    assert target.sent[-1] == "SET SESSION collation_connection = utf8mb4_general_ci"  # ours are no longer read as ours
+
+
+def test_what_tidb_does_not_have_stays_its_own() -> None:
+    target = _Target("mysql", version=80011, version_text="8.0.11-TiDB-v8.5.0")
+    _session(target).execute("CREATE DATABASE d", _query(charset=(45, 8, 8)))  # latin1_swedish_ci
+    assert target.settings["collation_connection"] == "utf8mb4_general_ci"
+    assert target.settings["collation_server"] == "utf8mb4_bin"
+
+
+def test_a_source_before_8_0_11_means_another_default_of_utf8mb4() -> None:
+    target = _Target("mysql", version=80011, version_text="8.0.11-TiDB-v8.5.0")
+    facts = replace(MYSQL, version=50744)
+    session = DdlSession(cast("TargetConnection", target), facts, lambda seconds: True)
+    session.execute("CREATE TABLE t (a CHAR(3)) CHARSET utf8mb4", _query())
+    assert target.settings["default_collation_for_utf8mb4"] == "utf8mb4_general_ci"
 
 
 def test_what_is_refused_for_foreign_keys_runs_without_checks() -> None:

@@ -1,0 +1,48 @@
+"""What a session at a TiDB needs besides, so that counts, locks and commits mean there what they mean elsewhere.
+
+- `tidb_txn_mode`: pessimistic. In an optimistic transaction a row that is there already is found at COMMIT, a count is
+  that of a snapshot, and the lane's row keeps nobody waiting. DM's own files ask for optimistic ones; that is left
+  aside, as `tidb_txn_mode` is not for speed here: lanes never write each other's rows.
+- Rows with the same key are found by their statement (`.._check_in_place_pessimistic`), not at COMMIT.
+- Nothing is divided into transactions of its own (`tidb_batch_..`, `tidb_dml_type`), and no read is of the past.
+- Who reads after a COMMIT sees it, and what came before it (`tidb_guarantee_linearizability`).
+
+What a version does not have yet, or has no more, it is not asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+FIXED: Final[Mapping[str, str]] = {
+    "tidb_txn_mode": "pessimistic",
+    "tidb_constraint_check_in_place_pessimistic": "ON",
+    "tidb_disable_txn_auto_retry": "ON",
+    "tidb_guarantee_linearizability": "ON",
+    "tidb_low_resolution_tso": "OFF",
+    "tidb_read_staleness": "0",
+    "tidb_snapshot": "",
+    "tidb_replica_read": "leader",
+    "tidb_dml_type": "STANDARD",
+    "tidb_batch_commit": "OFF",
+    "tidb_batch_insert": "OFF",
+    "tidb_batch_delete": "OFF",
+}
+"""Variables that a `session` block does not change, with their values."""
+
+
+def question() -> str:
+    """The query for what the session has of these."""
+    names = ", ".join(f"'{name}'" for name in FIXED)
+    return f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})"
+
+
+def corrections(found: Mapping[str, str]) -> str:
+    """The statement that puts right what differs; empty where nothing does."""
+    changed = [
+        f"SESSION {name} = '{value}'"
+        for name, value in FIXED.items()
+        if name in found and found[name].upper() != value.upper()
+    ]
+    return f"SET {', '.join(changed)}" if changed else ""

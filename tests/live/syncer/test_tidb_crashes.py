@@ -1,0 +1,121 @@
+"""TiDB as a target: processes that die at drawn points, and a TiDB that is killed; in the end every row is compared.
+
+A seed that failed is in the message; DM_SEED=<seed> draws the same again.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dm.demo.compare import compare, pair_tables
+from dm.demo.workload import Writer
+from dm.errors.catalogue import CATALOGUE
+from dm.flavor import Flavor
+from tests.testbed.convergence import codes_of
+from tests.testbed.crash_loop import CrashLoop
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.hot_keys import HotKeys
+from tests.testbed.loop_result import draw_seed
+from tests.testbed.park import ServerPark
+from tests.testbed.sync import SyncProcess, subtask_for
+from tests.testbed.tidb import TidbServer
+
+pytestmark = [pytest.mark.live, pytest.mark.tidb, pytest.mark.timeout(900)]
+
+RETRYABLE = {kind.code for kind in CATALOGUE.values() if kind.retryable}
+COLLATION = "utf8mb4_general_ci"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Iterator[TidbServer]:
+    server = TidbServer(tmp_path / "tidb")
+    yield server.start()
+    server.destroy()
+
+
+@pytest.mark.parametrize(
+    ("flavor", "lives"),
+    [
+        ("mysql", 3),
+        pytest.param("mysql", 25, marks=pytest.mark.chaos),
+        pytest.param("mariadb", 25, marks=pytest.mark.chaos),
+    ],
+)
+def test_rows_are_equal_after_deaths_at_drawn_points(
+    park: ServerPark, tidb: TidbServer, schema: SchemaFactory, tmp_path: Path, flavor: Flavor, lives: int
+) -> None:
+    upstream = park.shared(flavor, "upstream-1")
+    seed = draw_seed(flavor, lives)
+    name = schema(upstream, tidb)
+    with CrashLoop(upstream, tidb, name, tmp_path, seed=seed, relay=False, rate=40) as loop:
+        result = loop.round(lives)
+    assert result.identical, f"seed {seed}: {result.problem}"
+    assert result.batches > 0
+
+
+@pytest.mark.parametrize(
+    ("flavor", "kills"),
+    [
+        ("mysql", 2),
+        pytest.param("mysql", 12, marks=pytest.mark.chaos),
+        pytest.param("mariadb", 12, marks=pytest.mark.chaos),
+    ],
+)
+def test_rows_are_equal_after_kills_of_the_target(
+    park: ServerPark, own: TidbServer, schema: SchemaFactory, flavor: Flavor, kills: int
+) -> None:
+    upstream = park.shared(flavor, "upstream-1")
+    seed = draw_seed(flavor, kills)
+    chance = random.Random(seed)
+    name = schema(upstream)
+    scene = HotKeys(name, collation=COLLATION)
+    for server in (upstream, own):
+        server.execute(f"DROP DATABASE IF EXISTS {name}", *scene.create())
+    subtask = subtask_for(upstream, own, name, task=name, checkpoint_flush_interval=1)
+    first = SyncProcess(subtask)
+    try:
+        first.wait_synced()
+    finally:
+        first.close()
+    pause = threading.Event()
+    with Writer(upstream, scene, seed=seed, rate=40) as writer:
+        for number in range(kills):
+            process = SyncProcess(subtask)
+            try:
+                applied(process, 1 + chance.randrange(200))
+                if number % 2:
+                    writer.alter()
+                pause.wait(chance.uniform(0, 0.5))
+                own.kill()
+                code = process.process.wait(120)
+                codes = codes_of(process.errors())
+                assert code not in (0, -signal.SIGKILL), f"seed {seed}"
+                assert codes, f"seed {seed}: {process.errors()[-3000:]}"
+                assert codes[-1] in RETRYABLE, f"seed {seed}: {process.errors()[-3000:]}"
+            finally:
+                process.close(kill=True)
+                if not own.running:
+                    own.start()
+        writer.pause()
+        last = SyncProcess(subtask)
+        try:
+            last.wait_synced(180)
+        finally:
+            last.close()
+        report = compare(pair_tables([upstream], [name]), own)
+        assert report.identical, f"seed {seed}: {report}"
+
+
+def applied(process: SyncProcess, rows: int) -> None:
+    """Wait until the process has applied so many rows."""
+    while (status := process.status()) is not None:
+        total = status.get("totalRows")
+        if isinstance(total, int) and total >= rows:
+            return
+    raise AssertionError(f"the sync process ended: {process.errors()[-3000:]}")

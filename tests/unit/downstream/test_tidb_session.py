@@ -1,0 +1,20 @@
+"""What a session at a TiDB is told, whatever the server's defaults and a task's `session` are."""
+
+from __future__ import annotations
+
+from dm.downstream.tidb_session import FIXED, corrections
+
+
+def test_what_is_as_it_has_to_be_is_left_alone() -> None:
+    assert corrections(FIXED) == ""
+    assert corrections({name: value.lower() for name, value in FIXED.items()}) == ""
+
+
+def test_what_a_version_does_not_have_is_not_set() -> None:
+    assert corrections({}) == ""
+    assert corrections({"tidb_txn_mode": "optimistic"}) == "SET SESSION tidb_txn_mode = 'pessimistic'"
+
+
+def test_all_that_differs_is_set_at_once() -> None:
+    found = {**FIXED, "tidb_txn_mode": "", "tidb_read_staleness": "-5"}
+    assert corrections(found) == "SET SESSION tidb_txn_mode = 'pessimistic', SESSION tidb_read_staleness = '0'"
