@@ -65,7 +65,7 @@ class FullTable:
 
 
 SYSBENCH = FullTable(
-    "sysbench", "sysbench rows", WORKLOADS["A"].create, narrow_rows, 1_000_000, load_with={"defer_indexes": True}
+    "sysbench", "sysbench rows", WORKLOADS["A"].create, narrow_rows, 1_000_000, load_with={"defer_indexes": False}
 )
 WIDE = FullTable("wide", "wide rows", WORKLOADS["C"].create, wide_rows, 300_000, dump_with={"json_types": "text"})
 
@@ -152,13 +152,51 @@ class FullProcess:
 
 
 @dataclass
-class Place:
-    """The servers, dm's process, and where dumps go."""
+class Servers:
+    """Source and target, where dumps go, and what the peer does there."""
 
     source: ThrowawayServer
     target: ThrowawayServer
-    ours: FullProcess
     directory: Path
+
+    def dump_peer(self, filled: Filled, *options: str) -> tuple[Cost, Path]:
+        """mydumper's dump."""
+        directory = _empty(self.directory / f"{filled.schema}.mydumper{''.join(options)}")
+        before = server_seconds(self.source)
+        command = ("mydumper", *self._login(self.source), f"--outputdir={directory}", f"--rows={filled.chunk}")
+        done = run_program((*command, f"--database={filled.schema}", *options))
+        return Cost(done.cost.wall, done.cost.client, server_seconds(self.source) - before), directory
+
+    def load_peer(self, filled: Filled, directory: Path) -> Cost:
+        """myloader's load of mydumper's dump, into the binlog as ours."""
+        self.forget(filled)
+        before = server_seconds(self.target)
+        done = run_program(("myloader", *self._login(self.target), f"--directory={directory}", "--enable-binlog"))
+        return Cost(done.cost.wall, done.cost.client, server_seconds(self.target) - before)
+
+    def same(self, filled: Filled) -> bool:
+        """Whether source and target have the same sum of the table."""
+        question = f"CHECKSUM TABLE {filled.schema}.t"
+        found = [server.query(question)[0][1] for server in (self.source, self.target)]
+        return found[0] is not None and found[0] == found[1]
+
+    def forget(self, filled: Filled) -> None:
+        """Drop what is loaded at the target."""
+        self.target.execute(*(f"DROP DATABASE IF EXISTS {kind}{filled.schema}" for kind in ("", "meta_")))
+
+    def _login(self, server: ThrowawayServer) -> tuple[str, ...]:
+        file = self.directory / f"{server.port}.cnf"
+        file.touch(mode=0o600)
+        file.write_text(f"[client]\npassword={server.password}\n", encoding="utf-8")
+        where = (f"--host={server.host}", f"--port={server.port}", f"--user={server.user}")
+        return (f"--defaults-file={file}", *where, f"--threads={_THREADS}")
+
+
+@dataclass
+class Place(Servers):
+    """With dm's process."""
+
+    ours: FullProcess
 
     def subtask(self, filled: Filled, options: Mapping[str, JSON]) -> SubtaskConfig:
         """A full task with defaults but for the size of a chunk and these options of `spark`."""
@@ -181,54 +219,29 @@ class Place:
 
     def load(self, filled: Filled, directory: Path, options: Mapping[str, JSON] = _DEFAULTS) -> Cost:
         """dm's load of it; the target's table is the source's to the last bit."""
-        self._forget(filled)
+        self.forget(filled)
         cost = self.ours.run("Load", self.subtask(filled, options), directory, self.target)
         if not self.same(filled):
             raise RuntimeError(f"{filled.schema}: the loaded table differs")
         return cost
 
-    def dump_peer(self, filled: Filled, *options: str) -> tuple[Cost, Path]:
-        """mydumper's dump."""
-        directory = _empty(self.directory / f"{filled.schema}.mydumper{''.join(options)}")
-        before = server_seconds(self.source)
-        command = ("mydumper", *self._login(self.source), f"--outputdir={directory}", f"--rows={filled.chunk}")
-        done = run_program((*command, f"--database={filled.schema}", *options))
-        return Cost(done.cost.wall, done.cost.client, server_seconds(self.source) - before), directory
 
-    def load_peer(self, filled: Filled, directory: Path) -> Cost:
-        """myloader's load of mydumper's dump, into the binlog as ours."""
-        self._forget(filled)
-        before = server_seconds(self.target)
-        done = run_program(("myloader", *self._login(self.target), f"--directory={directory}", "--enable-binlog"))
-        return Cost(done.cost.wall, done.cost.client, server_seconds(self.target) - before)
-
-    def same(self, filled: Filled) -> bool:
-        """Whether source and target have the same sum of the table."""
-        question = f"CHECKSUM TABLE {filled.schema}.t"
-        found = [server.query(question)[0][1] for server in (self.source, self.target)]
-        return found[0] is not None and found[0] == found[1]
-
-    def _forget(self, filled: Filled) -> None:
-        self.target.execute(*(f"DROP DATABASE IF EXISTS {kind}{filled.schema}" for kind in ("", "meta_")))
-
-    def _login(self, server: ThrowawayServer) -> tuple[str, ...]:
-        file = self.directory / f"{server.port}.cnf"
-        file.touch(mode=0o600)
-        file.write_text(f"[client]\npassword={server.password}\n", encoding="utf-8")
-        where = (f"--host={server.host}", f"--port={server.port}", f"--user={server.user}")
-        return (f"--defaults-file={file}", *where, f"--threads={_THREADS}")
+@contextmanager
+def servers() -> Iterator[Servers]:
+    """Source and target."""
+    with (
+        tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
+        ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=_DUMP_OPTIONS) as source,
+        ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=_LOAD_OPTIONS) as target,
+    ):
+        yield Servers(source, target, Path(directory))
 
 
 @contextmanager
 def place() -> Iterator[Place]:
     """Source, target and a Spark session."""
-    with (
-        tempfile.TemporaryDirectory(prefix="dm-bench-") as directory,
-        ThrowawayServer("mysql", Path(directory) / "source", server_id=71, options=_DUMP_OPTIONS) as source,
-        ThrowawayServer("mysql", Path(directory) / "target", server_id=72, options=_LOAD_OPTIONS) as target,
-        FullProcess() as ours,
-    ):
-        yield Place(source, target, ours, Path(directory))
+    with servers() as where, FullProcess() as ours:
+        yield Place(where.source, where.target, where.directory, ours)
 
 
 def _empty(directory: Path) -> Path:

@@ -17,7 +17,21 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from benchmarks import catch_up, ddl, decode, full, growth, idle, keyless, latency, memory, pull, report, tables
+from benchmarks import (
+    catch_up,
+    ddl,
+    decode,
+    full,
+    full_task,
+    growth,
+    idle,
+    keyless,
+    latency,
+    memory,
+    pull,
+    report,
+    tables,
+)
 from benchmarks.measure import Comparison, run_program, stolen_seconds
 from benchmarks.recording import SOURCE_OPTIONS, TARGET_OPTIONS, record
 from benchmarks.workload import WORKLOADS
@@ -25,7 +39,20 @@ from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.loop_result import commit
 
-PARTS = ("decode", "pull", "catch-up", "ddl", "keyless", "full", "growth", "latency", "memory", "idle", "tables")
+PARTS = (
+    "decode",
+    "pull",
+    "catch-up",
+    "ddl",
+    "keyless",
+    "full",
+    "full-task",
+    "growth",
+    "latency",
+    "memory",
+    "idle",
+    "tables",
+)
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
 _DECODED = {"A": 0.15, "B": 0.25, "C": 0.15}
@@ -69,10 +96,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _possible(parts: Sequence[str]) -> Sequence[str]:
     """The parts whose peers are there; says which are not."""
     missing = full.missing_peer()
-    if missing is None or "full" not in parts:
+    if missing is None or not {"full", "full-task"} & set(parts):
         return parts
-    print(f"{missing} is not installed (Debian's package is mydumper): full is left out", file=sys.stderr, flush=True)
-    return [part for part in parts if part != "full"]
+    told = f"{missing} is not installed (Debian's package is mydumper): full and full-task are left out"
+    print(told, file=sys.stderr, flush=True)
+    return [part for part in parts if part not in ("full", "full-task")]
 
 
 def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Namespace) -> Iterator[Comparison]:
@@ -100,6 +128,8 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
             yield from keyless.measure(source, target, min(1.0, scale / _WHOLE_SCALE), rounds)
         if "full" in parts:
             yield from full.measure(given.full_scale, min(rounds, _FULL_ROUNDS))
+        if "full-task" in parts:
+            yield from full_task.measure(given.full_scale, min(rounds, _FULL_ROUNDS))
         if "growth" in parts:
             yield from growth.measure(source, target, scale, given.full_scale, min(rounds, _FULL_ROUNDS))
         if "latency" in parts:

@@ -456,7 +456,8 @@ CHAPTERS: Final = (
             "dump-files": "`none`: `full` and `all` copy tables that have a key from source to target without files"
             " ([full-load.md](full-load.md)); `all`: every table goes through files",
             "defer-indexes": "whether tables that the load makes get their secondary indexes and foreign keys when the"
-            " rows are there ([full-load.md](full-load.md))",
+            " rows are there; `auto`: those of 100,000 rows and more, in a task of one source"
+            " ([full-load.md](full-load.md))",
             "dump-format": "`parquet`, or `sql`: files as dumpling writes them, for other tools",
         },
         {

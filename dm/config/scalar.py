@@ -43,18 +43,28 @@ def _text(value: object) -> object:
     raise wrong_type(value, "a text")
 
 
-def _flag(value: object) -> object:
+def _flag(value: object, *more: str) -> object:
     if isinstance(value, bool):
         return value
+    words = (*more, "true", "false")
+    expected = f"one of {one_of_text(words)}" if more else "`true` or `false`"
     if isinstance(value, Scalar) and value.plain:
         word = value.text.lower()
         if word in _TRUE | _FALSE:
             return word in _TRUE
-        raise wrong(
-            "config-bad-value", "`true` or `false`", did_you_mean(word, ("true", "false")), value=repr(value.text)
-        )
+        raise wrong("config-bad-value", expected, did_you_mean(word, words), value=repr(value.text))
     hint = "write it without quotes" if isinstance(value, Scalar) and value.text.lower() in _TRUE | _FALSE else ""
-    raise wrong_type(value, "`true` or `false`", hint)
+    raise wrong_type(value, expected, hint)
+
+
+def flag_or(word: str) -> BeforeValidator:
+    """A flag, or one word beside `true` and `false`."""
+
+    def check(value: object) -> object:
+        told = value.text if isinstance(value, Scalar) else value
+        return word if told == word else _flag(value, word)
+
+    return BeforeValidator(check)
 
 
 def whole(low: int, high: int = (1 << 63) - 1) -> BeforeValidator:

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, SerializationInfo, field_serializer
 
-from dm.config.scalar import Flag, Text, matching, one_of, whole
+from dm.config.scalar import Text, flag_or, matching, one_of, whole
 from dm.config.secret import MASK
 from dm.config.section import Issue, Section
 
@@ -46,7 +46,9 @@ class SparkConfig(Section):
     java_home: Text = ""  # empty: JAVA_HOME, then java of the path, then the one installed with dm
     json_types: Annotated[JsonTypes, one_of(JsonTypes)] = "exact"  # of MySQL's documents; text: what the text says
     dump_files: Annotated[DumpFiles, one_of(DumpFiles)] = "all"  # none: keyed tables are copied without
-    defer_indexes: Flag = False  # of tables that the load makes: secondary ones and foreign keys come after the rows
+    # Of tables that the load makes: secondary ones and foreign keys come after the rows. auto: of large tables, if the
+    # task has one source.
+    defer_indexes: Annotated[bool | Literal["auto"], flag_or("auto")] = "auto"
     dump_format: Annotated[DumpFormat, one_of(DumpFormat)] = "parquet"
 
     @property

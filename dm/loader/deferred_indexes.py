@@ -89,8 +89,8 @@ def demand_complete(targets: TargetTables, key: SubtaskKey, source: TableSchema,
     lacking = _lacking(source, targets.read(target.name))
     if lacking:
         why = (
-            f"it has no {lacking[0]} (a load with `defer-indexes` that was ended leaves such tables behind; without"
-            " `defer-indexes` a table is taken as it is)"
+            f"it has no {lacking[0]} (the load of another task may have left it so; without `defer-indexes: true` a"
+            " table is taken as it is)"
         )
         raise DMError("load-table-differs", table=target.name, source_table=source.name, why=why)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Final
 
 from dm.changes.constant import constant_columns
 from dm.changes.identity import is_keyed
@@ -26,6 +27,8 @@ from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
+
+_WORTH_ROWS: Final = 100_000  # of a table; to take its indexes off and to add them costs some statements
 
 
 @dataclass
@@ -92,9 +95,9 @@ class Destinations:
         )
         if self._read_for_replay(table) and not is_keyed(schema, target, context.flavor, extracted):
             raise DMError("load-key-missing", table=target.name, source_table=table.name)
-        if new:
+        if new and self._defers(table):
             self._made.append(target)
-        elif self._subtask.spark.defer_indexes:
+        elif not new and self._subtask.spark.defer_indexes is True:
             demand_complete(self._targets, self._run.key, schema, target)
         columns = tuple(column for column in schema.columns if column.generated is None)
         constants = constant_columns(table.name, [column.name for column in schema.columns], target, extracted)
@@ -112,6 +115,16 @@ class Destinations:
             tuple(column.name for column in target.columns if column.generated is not None),
             mapped_keys(schema, target),
         )
+
+    def _defers(self, table: DumpedTable) -> bool:
+        """Whether the indexes of a table that was just made come after its rows."""
+        asked = self._subtask.spark.defer_indexes
+        if asked != "auto":
+            return asked
+        # The syncer of another source may be at work on the table before this load completes it, and drop an index that
+        # is not there. TiDB adds an index row by row as well.
+        alone = self._subtask.sole_source and not self._targets.connection.tidb
+        return alone and table.estimated_rows >= _WORTH_ROWS
 
     def _read_for_replay(self, table: DumpedTable) -> bool:
         """Whether the rows are of several moments, and the syncer is to find each again by its key."""
@@ -143,6 +156,6 @@ class Destinations:
 
     def finish(self) -> None:
         """Take off new tables what they get back when their rows are there."""
-        if self._subtask.spark.defer_indexes:
+        if self._made:
             put_off(self._targets, self._run, self._made)
         self._made = []

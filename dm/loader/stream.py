@@ -44,7 +44,7 @@ from dm.progress.chunks import (
     note_size,
     take_slot,
 )
-from dm.progress.deferral import create_deferrals
+from dm.progress.deferral import create_deferrals, forget_gone
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 
@@ -151,6 +151,7 @@ class TargetStream:
         with TargetConnection(subtask.target) as connection:
             self._run = begin_run(connection, key, plan.dump_id, stop)
             create_deferrals(connection, key)
+            forget_gone(connection, key)
             self._done = loaded_sizes(connection, self._run)
             # The load makes them, from their files, when rows of all others are there.
             targets, structures = TargetTables.at(connection), DumpedStructures(plan)

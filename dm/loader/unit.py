@@ -48,7 +48,7 @@ from dm.progress.chunks import (
     loaded_sizes,
     noted_duplicates,
 )
-from dm.progress.deferral import create_deferrals
+from dm.progress.deferral import create_deferrals, forget_gone
 from dm.progress.handover import Handover, write_handover
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
@@ -138,6 +138,7 @@ class LoadUnit:
             return
         structures = DumpedStructures(plan)
         create_deferrals(connection, self._key)
+        forget_gone(connection, self._key)
         tasks, files = self._tasks(connection, plan, structures, run)
         done = loaded_parts(connection, run)
         for task in tasks:

@@ -4,6 +4,10 @@ The record is committed before any index is dropped, and holds the structure as 
 crash the missing indexes are the difference between the record and the table, and the table is complete when both
 agree. A record belongs to one source, because that source's load completes the table. Other sources that merge into the
 table only need to know.
+
+So a table that lacks indexes because of a load always has a record: `--remove-meta` leaves it, and the next load of the
+task completes the table. Only with the table a record loses its meaning. Another table that is made under the name
+later has the indexes that it is made with.
 """
 
 from __future__ import annotations
@@ -49,6 +53,15 @@ def defer(connection: TargetConnection, key: SubtaskKey, deferral: Deferral) -> 
     connection.commit()
 
 
+def forget_gone(connection: TargetConnection, key: SubtaskKey) -> None:
+    """Remove the records of tables that are not there any more; called before the load makes tables."""
+    for each in own_deferrals(connection, key):
+        name = (each.table.schema, each.table.table)
+        question = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+        if not connection.query(question, name):
+            complete(connection, key, each.table)
+
+
 def own_deferrals(connection: TargetConnection, key: SubtaskKey) -> list[Deferral]:
     """The tables that this source's load has to complete."""
     rows = connection.query(
@@ -70,7 +83,7 @@ def is_deferred(connection: TargetConnection, key: SubtaskKey, table: TableName)
 
 
 def complete(connection: TargetConnection, key: SubtaskKey, table: TableName) -> None:
-    """Remove the record: the table is complete."""
+    """Remove the record: the table is complete, or gone."""
     connection.begin()
     connection.execute(
         f"DELETE FROM {key.deferral.sql} WHERE id = %s AND target_schema = %s AND target_table = %s",

@@ -203,21 +203,16 @@ def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[Table
 def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:
     """Remove everything about this subtask (`start-task --remove-meta`).
 
-    Records of incomplete tables are not progress and stay. If other sources have loaded rows into such a table, it
-    can't be created anew, and the next load completes it. A source of a shard merge has to say again which shards it
-    has.
+    Records of incomplete tables are not progress and stay: the next load completes them. A source of a shard merge has
+    to say again which shards it has.
     """
-    loaded = key.table("loader_checkpoint")
     existing = existing_tables(connection, key)
     merges = key.shards[0] in existing
     for table in existing:
         statement, source = f"DELETE FROM {table.sql} WHERE id = %s", (key.source_id,)
         if table == key.shards[0]:
             connection.execute(f"UPDATE {table.sql} SET joined = 0 WHERE id = %s", source)
-        elif table == key.deferral and loaded in existing:
-            others = f"SELECT target_schema, target_table FROM {loaded.sql} WHERE id <> %s"
-            connection.execute(f"{statement} AND (target_schema, target_table) NOT IN ({others})", source * 2)
-        else:
+        elif table != key.deferral:
             connection.execute(statement, source)
         if merges and table not in key.shards:
             connection.execute(statement, (key.second.source_id,))

@@ -119,6 +119,7 @@ class SparkProvider:
         self._python = python or sys.executable
         self._parent = scratch
         self._lock = threading.Lock()
+        self._ending = threading.Event()  # a start that is under way is not waited for
         self._context: SparkContext | None = None
         self._jvm: subprocess.Popen[bytes] | None = None
         self._guard: subprocess.Popen[bytes] | None = None
@@ -151,8 +152,10 @@ class SparkProvider:
 
     def close(self) -> None:
         """Stop Spark and wait until its JVM is gone."""
+        self._ending.set()
         with self._lock:
             self._close()
+            self._ending.clear()
 
     @property
     def _local(self) -> bool:
@@ -232,8 +235,9 @@ class SparkProvider:
             try:
                 self._jvm.wait(timeout=0.05)
             except subprocess.TimeoutExpired:
-                if time.monotonic() < deadline:
+                if time.monotonic() < deadline and not self._ending.is_set():
                     continue
+                self._jvm.terminate()  # before it reads from us it does not notice that we are gone
             raise DMError("spark-start-failed", master=self.master, cause=self._last_words(""))
         content = answer.read_bytes()
         port, size = struct.unpack(">ii", content[:8])

@@ -33,16 +33,21 @@ def tells_types(version: int) -> bool:
     return version >= _FIRST_WITH_JSON_TABLE
 
 
+def special_value(value: str) -> str:
+    """Whether a JSON value is of another type than the one that the server's reader would give its text."""
+    return _SPECIAL.format(value=value)
+
+
 def types_expression(table: TableName, column: str) -> str:
     """What to select for the types of a JSON column: NULL where the document's text says everything."""
     document = f"{table.sql}.{Ident(column).sql}"
-    special = _SPECIAL.format(value="v")
+    special = special_value("v")
     found, (members, elements) = (
         [text.format(document=document, path=path, special=special) for path in _PATHS] for text in (_ANY, _LISTED)
     )
     whole = f"JSON_ARRAY(JSON_ARRAY(1, JSON_TYPE({document}), CAST({document} AS CHAR)))"
     return (
         f"CASE WHEN JSON_TYPE({document}) NOT IN ('OBJECT', 'ARRAY') THEN"
-        f" IF({_SPECIAL.format(value=document)}, JSON_OBJECT('whole', {whole}), NULL)"
+        f" IF({special_value(document)}, JSON_OBJECT('whole', {whole}), NULL)"
         f" WHEN {' OR '.join(found)} THEN JSON_OBJECT('members', {members}, 'elements', {elements}) END"
     )

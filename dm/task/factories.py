@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dm.config import SubtaskConfig
+from dm.stop_signal import StopSignal
 from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, UnitPayload
 from dm.unit import JSON, Factory, Unit
 
 if TYPE_CHECKING:
     from dm.spark.session import SparkProvider
+
+_WORKERS_IMPORT = ("dm.dumper.chunk_group", "dm.loader.part_loader")
 
 
 class Factories:
@@ -25,12 +28,14 @@ class Factories:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._spark: SparkProvider | None = None
+        self._settings: tuple[object, ...] = ()  # what the session was made with
+        self._taken = StopSignal()  # a unit has the session
 
     def parts(self) -> tuple[Mapping[str, Factory], Callable[[], None]]:
         """The factories by the unit's name, and what is to be done when all units rest."""
         return {
             "Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync, "Diff": self.diff,
-            "Flashback": self.flashback,
+            "Flashback": self.flashback, "Spark": self.head_start,
         }, self.close  # fmt: skip
 
     def relay(self, wire: Mapping[str, JSON]) -> Unit:
@@ -56,6 +61,14 @@ class Factories:
 
         payload = UnitPayload.from_wire(wire)
         return LoadUnit(payload.config, payload.dump_directory, self._session(payload))
+
+    def head_start(self, wire: Mapping[str, JSON]) -> Unit:
+        """What has Spark's session ready when a dump or a load comes for it."""
+        from dm.spark.head_start import HeadStart
+
+        payload = UnitPayload.from_wire(wire)
+        provider = self._provider(payload.config, payload.scratch, ahead=True)
+        return HeadStart(provider, self._taken, _WORKERS_IMPORT)
 
     def sync(self, wire: Mapping[str, JSON]) -> Unit:
         """The syncer of a subtask."""
@@ -95,19 +108,27 @@ class Factories:
     def _session(self, payload: UnitPayload) -> SparkProvider:
         return self._provider(payload.config, payload.scratch)
 
-    def _provider(self, config: SubtaskConfig, scratch: Path) -> SparkProvider:
+    def _provider(self, config: SubtaskConfig, scratch: Path, *, ahead: bool = False) -> SparkProvider:
         from dm.spark.session import SparkProvider
 
+        spark, master = config.spark, config.spark.master_for(config.dumper.threads)
+        settings = (master, spark.settings, spark.driver_memory, spark.java_home, spark.python)
         with self._lock:
+            if self._spark is not None and settings != self._settings and not self._taken.is_set():
+                # Nobody came for it, and the task is started again with other settings.
+                self._spark.close()
+                self._spark = None
             if self._spark is None:
                 shutil.rmtree(scratch, ignore_errors=True)  # what a killed process left; of no use to anybody
-                spark = config.spark
+                self._settings = settings
                 self._spark = SparkProvider(
-                    spark.master_for(config.dumper.threads),
+                    master,
                     spark.settings,
                     scratch,
                     driver_memory=spark.driver_memory,
                     java_home=spark.java_home,
                     python=spark.python,
                 )
+            if not ahead:
+                self._taken.set()
             return self._spark

@@ -14,6 +14,8 @@ from dm.relaylog.hold import Hold
 from dm.syncer.stream.until import Until, until_from_json, until_to_json
 from dm.unit import JSON
 
+SCRATCH = ".spark"
+
 
 def dump_directory(config: SubtaskConfig, work_directory: Path) -> Path:
     """Where a subtask's dump files are: DM's place, the loader's `dir`, a dot and the task's name.
@@ -78,7 +80,7 @@ class UnitPayload:
     @property
     def scratch(self) -> Path:
         """Where the task's Spark session writes; a source can't be called like it."""
-        return self.work_directory / ".spark"
+        return self.work_directory / SCRATCH
 
     def to_wire(self) -> dict[str, JSON]:
         """With passwords: for the pipe only."""

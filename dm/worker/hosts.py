@@ -32,6 +32,11 @@ PATIENCE_SECONDS = STOP_SECONDS + 5.0  # a little more than the Unit protocol pr
 STATUS_SECONDS = 0.5
 
 
+def spark_host(task: str) -> str:
+    """The name of the process of a task's dumps and loads."""
+    return f"spark:{task}"
+
+
 class Listener(Protocol):
     """Who wants to know what becomes of a run."""
 
@@ -140,6 +145,10 @@ class Hosts:
     def busy(self, name: str) -> bool:
         """Whether the host of this name has a run."""
         return name in self._hosts and bool(self._hosts[name].runs)
+
+    def there(self, name: str) -> bool:
+        """Whether there is a process of this name, also one that was told to end."""
+        return name in self._hosts or any(host.process.name == name for host in self._leaving)
 
     def processes(self) -> dict[str, int]:
         """The process ids by host name."""

@@ -43,6 +43,7 @@ from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
 from dm.worker.shard_verbs import ShardVerbs
 from dm.worker.source_verbs import SourceVerbs
+from dm.worker.spark_ahead import spark_ahead
 from dm.worker.status import all_tasks, task_status
 from dm.worker.supervisor import Source, Supervisor, Task
 
@@ -185,6 +186,22 @@ class Operations:
         if when is not None and remove_meta and UNITS_OF_MODE[config.task_mode][0] != "Sync":
             raise DMError("start-time-with-load", task=config.name, source=", ".join(wanted))
         self._loop.call(lambda: self._may_start(file, config, wanted, remove_meta=remove_meta))
+        with spark_ahead(self._loop, self._supervisor, config, wanted, anew=remove_meta):
+            answer = self._start_task(file, config, wanted, when, until, remove_meta=remove_meta)
+        answer["warnings"] = [*warnings, *cast("list[JSON]", answer["warnings"])]
+        return answer
+
+    def _start_task(
+        self,
+        file: ConfigFile,
+        config: TaskConfig,
+        wanted: Sequence[str],
+        when: StartTime | None,
+        until: str | None,
+        *,
+        remove_meta: bool,
+    ) -> Answer:
+        warnings: list[JSON] = []
         results = self._check(config if when is None else _without_meta(config), wanted, anew=remove_meta)
         failed = [result for result in results if result.state == "failure"]
         if failed:

@@ -27,7 +27,7 @@ from dm.task.payload import RelayPayload, UnitPayload
 from dm.task.subtask import RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
 from dm.worker.home import Home
-from dm.worker.hosts import Hosts
+from dm.worker.hosts import Hosts, spark_host
 from dm.worker.job import Job
 from dm.worker.registry import ConfigFile, Registry, RelayIntent, SubtaskRecord
 
@@ -432,4 +432,5 @@ def _host_name(job: Job, unit: UnitName) -> str:
         return f"relay:{job.source}"
     if unit == "Sync":
         return f"sync:{job.task}:{job.source}"
-    return f"spark:{job.task}"
+    assert job.task is not None
+    return spark_host(job.task)

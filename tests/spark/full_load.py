@@ -95,6 +95,7 @@ class FullLoad:
             block_allow_list=BlockAllowList(do_dbs=(self.schema,)),
             routes=(RouteRule(schema_pattern=self.schema, target_schema=self.target_schema),),
             clean_dump_file=self.settings.get("clean_dump_file", False),
+            sole_source=self.settings.get("sole_source", True),
         )
         if "consistency" in self.settings:
             dumper["consistency"] = self.settings["consistency"]

@@ -13,6 +13,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader import destinations
 from dm.progress.tables import SubtaskKey, remove_progress
 from dm.spark import job
 from tests.spark.conftest import LoadFactory
@@ -192,9 +193,68 @@ def test_rows_that_went_with_their_table_are_missed(cut_short: FullLoad) -> None
     assert structures(cut_short) == {}
 
 
+def begin_anew(load: FullLoad) -> None:
+    """As `start-task --remove-meta` does at the target."""
+    with TargetConnection(endpoint(load.target)) as connection:
+        remove_progress(connection, SubtaskKey(load.meta_schema, load.subtask().task, load.source_id))
+
+
+def lose_records(load: FullLoad) -> None:
+    """As if another task, with another schema for its progress, had left the tables so."""
+    begin_anew(load)
+    load.target.execute(f"DELETE FROM `{load.meta_schema}`.`{load.subtask().task}_loader_deferral`")
+
+
+@pytest.mark.parametrize("asked", [True, False, "auto"])
+def test_a_load_that_begins_anew_completes_what_the_one_before_has_left(cut_short: FullLoad, asked: object) -> None:
+    begin_anew(cut_short)
+    cut_short.settings["defer_indexes"] = asked
+    cut_short.load()
+    assert "KEY `k` (`up`)" in structures(cut_short)["own"]
+    assert deferred(cut_short) == []
+    assert cut_short.report().identical
+
+
+def test_a_table_that_is_made_anew_has_the_indexes_it_is_made_with(cut_short: FullLoad) -> None:
+    begin_anew(cut_short)
+    cut_short.target.execute(f"DROP TABLE `{cut_short.target_schema}`.own")
+    cut_short.upstream.execute(
+        f"ALTER TABLE `{cut_short.schema}`.own DROP FOREIGN KEY c_up, DROP KEY k, ADD KEY other (up)"
+    )
+    cut_short.directory = cut_short.directory.with_name("anew")
+    cut_short.settings["defer_indexes"] = False
+    cut_short.dump()
+    cut_short.load()
+    assert cut_short.report().identical, "no index of the record that was left"
+    assert deferred(cut_short) == []
+
+
+@pytest.mark.parametrize("sole", [True, False], ids=["one-source", "more-sources"])
+def test_by_itself_only_large_tables_of_a_task_of_one_source_wait_for_their_indexes(
+    sole: bool, mariadb: ThrowawayServer, full_load: LoadFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(destinations, "_WORTH_ROWS", 3)
+    load = full_load(
+        mariadb,
+        mariadb,
+        "CREATE TABLE large (id INT PRIMARY KEY, v INT, KEY (v))",
+        "CREATE TABLE small (id INT PRIMARY KEY, v INT, KEY (v))",
+        "INSERT INTO large VALUES (1, 1), (2, 2), (3, 3)",
+        "INSERT INTO small VALUES (1, 1)",
+        "ANALYZE TABLE large, small",
+        defer_indexes="auto",
+        sole_source=sole,
+    )
+    load.dump()
+    load_until_a_part_is_there(load, monkeypatch)
+    assert deferred(load) == ([("large",)] if sole else [])
+    load.load()
+    assert deferred(load) == []
+    assert load.report().identical
+
+
 def test_a_table_that_an_ended_load_has_left_behind_is_not_taken_for_complete(cut_short: FullLoad) -> None:
-    with TargetConnection(endpoint(cut_short.target)) as connection:
-        remove_progress(connection, SubtaskKey(cut_short.meta_schema, cut_short.subtask().task, cut_short.source_id))
+    lose_records(cut_short)
     with pytest.raises(DMError) as caught:
         cut_short.load()
     assert caught.value.name == "load-table-differs"
@@ -221,8 +281,7 @@ def test_a_table_that_lacks_nothing_but_its_foreign_key_is_not_complete(
     load.dump()
     load_until_a_part_is_there(load, monkeypatch)
     assert "FOREIGN KEY" not in structures(load)["under"]
-    with TargetConnection(endpoint(mariadb)) as connection:
-        remove_progress(connection, SubtaskKey(load.meta_schema, load.subtask().task, load.source_id))
+    lose_records(load)
     with pytest.raises(DMError) as caught:
         load.load()
     assert caught.value.name == "load-table-differs"
@@ -238,8 +297,7 @@ def test_a_source_that_begins_anew_still_completes_the_table_of_a_merge(cut_shor
     other.dump()
     other.load()
     assert "KEY `k`" not in structures(other)["own"], "the first source has yet to do it"
-    with TargetConnection(endpoint(cut_short.target)) as connection:
-        remove_progress(connection, SubtaskKey(cut_short.meta_schema, cut_short.subtask().task, cut_short.source_id))
+    begin_anew(cut_short)
     cut_short.load()
     structure = structures(cut_short)["own"]
     assert "KEY `k` (`up`)" in structure

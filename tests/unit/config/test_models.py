@@ -202,6 +202,13 @@ def test_every_key_can_be_set() -> None:
     assert standalone.settings["spark.cores.max"] == "6"
 
 
+@pytest.mark.parametrize(("text", "value"), [("auto", "auto"), ("true", True), ("no", False)])
+def test_indexes_are_put_off_always_never_or_where_it_pays(text: str, value: object) -> None:
+    subtask = task(f"{TASK}spark: {{defer-indexes: {text}}}\n").subtask("mysql-01")
+    assert subtask.spark.defer_indexes == value
+    assert type(subtask).from_wire(subtask.to_wire()).spark.defer_indexes == value
+
+
 def test_a_key_that_does_nothing_yet_says_so() -> None:
     (warning,) = task(f"{TASK}mariadb2tidb: {{mode: on}}\n").warnings
     assert (warning.path, warning.code) == ("mariadb2tidb.mode", 20909)

@@ -184,6 +184,8 @@ TASK_CASES = [
     ("spark: {conf: {spark.master: yarn}}", "spark.conf", 20913),
     ("spark: {dump-format: csv}", "spark.dump-format", 20912),
     ("spark: {dump-files: some}", "spark.dump-files", 20912),
+    ("spark: {defer-indexes: later}", "spark.defer-indexes", 20912),
+    ("spark: {defer-indexes: 'true'}", "spark.defer-indexes", 20911),
     ("routes: [a]", "routes", 20911),
 ]
 

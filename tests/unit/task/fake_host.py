@@ -18,6 +18,8 @@ from dm.errors import DMError
 from dm.task.host import main
 from dm.unit import JSON, UnitName
 
+_TAKEN = threading.Event()
+
 
 class SilentError(Exception):
     """Can't say what it is, as py4j's can't when the JVM is gone."""
@@ -37,9 +39,21 @@ class ScriptedUnit:
         self._rows = 0
         self._payload = payload
         self._asked, self._over = threading.Event(), threading.Event()
-        self._directory.mkdir(parents=True, exist_ok=True)
+        if name != "Spark":
+            self._directory.mkdir(parents=True, exist_ok=True)
+        if name in ("Dump", "Load"):
+            _TAKEN.set()
 
     def run(self, stop: threading.Event) -> None:
+        if self.name == "Spark":  # as the real one: it ends when another unit has its session
+            (self._directory / ".spark").mkdir(parents=True)
+            told = self._directory.parents[1] / "ahead"
+            told.write_text(f"{os.getpid()}\n")
+            while not (stop.wait(0.01) or _TAKEN.is_set()):
+                pass
+            with told.open("a") as file:
+                file.write("stopped" if stop.is_set() else "taken")
+            return
         if self.name == "Sync":
             relay = self._payload.get("relay_directory")
             (self._directory / "reads").write_text("the source" if relay is None else "the relay")
@@ -123,4 +137,4 @@ def factory(name: UnitName) -> Any:
 
 
 if __name__ == "__main__":
-    main({name: factory(name) for name in ("Relay", "Dump", "Load", "Sync")})
+    main({name: factory(name) for name in ("Relay", "Dump", "Load", "Sync", "Spark")})
