@@ -35,7 +35,7 @@ class Action(Enum):
 
 locks_app = typer.Typer(
     cls=Locks,
-    help="Show which shards' DDL waits for other shards, and go on without them.",
+    help="Show which shards wait at a DDL, and waive one.",
     no_args_is_help=False,
     rich_markup_mode=None,
 )
