@@ -138,7 +138,7 @@ def test_a_statement_is_skipped_while_its_task_is_being_resumed(following: Follo
     for column in ("a", "b"):
         following.write(f"ALTER TABLE {{s}}.t ADD COLUMN {column} BIGINT")
     following.wait_failed()
-    resuming = threading.Thread(target=lambda: following.home.said("resume-task", "t"))
+    resuming = threading.Thread(target=lambda: following.home.dmctl("resume-task", "t"))  # a process of its own
     resuming.start()  # whichever comes first: no answer is "try again"
     following.binlog("skip", "t")
     resuming.join()

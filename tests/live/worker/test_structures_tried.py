@@ -63,7 +63,7 @@ def test_everything_that_the_target_does_not_know_comes_at_once(
         " utf8mb4_ja_0900_as_cs_ks: utf8mb4_uca1400_nopad_as_cs}"
     )
     told = "\n".join(result.message for result in refused)
-    assert all(f"{name}.{table} as they are" in told for table in ("places", "embedded", "computed")), told
+    assert all(f"{name}.{table} as it is" in told for table in ("places", "embedded", "computed")), told
     assert "sound" not in told + missing.message
     assert "japanese" not in told, "but for its collation the target takes it"
     migration.task_lines = missing.instruction.removeprefix(ADD) + "\n"
@@ -83,8 +83,8 @@ def test_types_of_mariadb(mysql: ThrowawayServer, mariadb: ThrowawayServer, sche
     missing, *refused = findings(migration)
     assert missing.instruction == f"{ADD}collation-map: {{utf8mb4_uca1400_swedish_ai_ci: utf8mb4_0900_ai_ci}}"
     told = "\n".join(result.message for result in refused)
-    assert f"{name}.a as they are" in told
-    assert f"{name}.b as they are" in told
+    assert f"{name}.a as it is" in told
+    assert f"{name}.b as it is" in told
     (warning,) = findings(migration, "warning")
     assert f"utf8mb4_uca1400_as_cs becomes utf8mb4_0900_as_cs in {name}.c;" in warning.message
 
@@ -115,7 +115,7 @@ def test_engines_without_transactions(
     migration = Migration(upstream, target, name)
     kept, refused = findings(migration)
     assert kept.message.endswith(": " + ", ".join(f"{name}.{table} ({engine})" for table, engine in engines.items()))
-    assert f"{name}.numbered as they are: 1075 " in refused.message, "InnoDB counts otherwise"
+    assert f"{name}.numbered as it is: 1075 " in refused.message, "InnoDB counts otherwise"
     assert kept.instruction.startswith(f"{ADD}engine-map: {{")
     migration.task_lines = kept.instruction.removeprefix(ADD) + "\n"
     assert findings(migration) == [refused]
