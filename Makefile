@@ -1,8 +1,8 @@
 # What a user and the CI run. Every target installs what it needs first; that is quick when everything is there.
 
 BIN = .venv/bin
-# Four processes on two processors: tests wait for servers and processes half of the time.
-PYTEST_FLAGS ?= -n 4 --dist worksteal
+# Five processes on two processors: tests wait for servers and processes half of the time.
+PYTEST_FLAGS ?= -n 5 --dist worksteal
 CHAOS_PYTEST_FLAGS ?= $(PYTEST_FLAGS)
 # The tests start hundreds of processes; each one would compile all of dm again.
 unexport PYTHONDONTWRITEBYTECODE

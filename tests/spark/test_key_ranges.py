@@ -59,6 +59,7 @@ def value(source: random.Random, values: list[str]) -> str:
     return source.choice(values) if values else "'" + "".join(source.choices(LETTERS, k=source.randint(0, 4))) + "'"
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_every_row_is_in_one_chunk_of_a_key_of_any_type(
     flavor: Flavor, upstream: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -159,6 +159,7 @@ provider.close()
 """
 
 
+@pytest.mark.chaos
 def test_a_session_whose_scratch_is_as_long_as_spark_takes_it_begins() -> None:
     with tempfile.TemporaryDirectory(prefix="dm-") as short:
         left = 60 - len(os.path.realpath(short)) - len("//dm-spark-12345678")
@@ -187,6 +188,7 @@ provider.close()
 """
 
 
+@pytest.mark.chaos
 def test_a_session_that_could_not_begin_leaves_room_for_others_and_those_there_are(tmp_path: Path) -> None:
     assert alone(_THREE_SESSIONS, str(tmp_path)).split() == ["spark-start-failed", "3", "spark-start-failed", "6"]
     assert list(tmp_path.iterdir()) == []

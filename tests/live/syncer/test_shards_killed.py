@@ -39,6 +39,7 @@ KILLS = [
 ]
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize(("point", "columns"), KILLS)
 def test_the_next_run_goes_on(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, point: str, columns: str
