@@ -34,7 +34,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -45,6 +45,7 @@ from dm.dumpfiles.dump_files import DumpedTable, DumpPlan, load_plan
 from dm.dumpfiles.manifest import read_manifest
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.position import Position
 from dm.schema.parse import parse_create_table
 from dm.schema.table import Column as Field
 from dm.schema.table import TableSchema
@@ -89,7 +90,7 @@ def table(spark: SparkSession, directory: str | Path, name: str | tuple[str, str
     plan = _plan(directory)
     dumped = _named(directory, plan, name)
     read_manifest(directory).check(directory, plan.dump_id, dumped.name)
-    fields = [field for field in _structure(plan, dumped).columns if field.generated is None]
+    fields = stored(_structure(plan, dumped))
     binary = StructType([StructField(field.name, BinaryType()) for field in fields])
     # With a scheme, since a cluster's default may be another file system.
     # Spark takes brackets and braces of a name for a pattern, which may fit another table's files.
@@ -98,7 +99,20 @@ def table(spark: SparkSession, directory: str | Path, name: str | tuple[str, str
     ]
     rows = spark.read.schema(binary).options(**_WHOLE).parquet(*files)
     _check_files(directory, dumped, rows.inputFiles())
-    return rows.select(_columns(fields))
+    return rows.select(columns(fields, _of_file))
+
+
+def structure(directory: str | Path, name: str | tuple[str, str]) -> tuple[TableSchema, Position]:
+    """A table of a finished dump: its structure, and the place behind which its changes continue the dump's rows."""
+    directory = Path(directory).absolute()
+    plan = _plan(directory)
+    dumped = _named(directory, plan, name)
+    return _structure(plan, dumped), dumped.point or plan.p0
+
+
+def stored(schema: TableSchema) -> list[Field]:
+    """The columns that a dump holds."""
+    return [field for field in schema.columns if field.generated is None]
 
 
 def _named(directory: Path, plan: DumpPlan, name: str | tuple[str, str]) -> DumpedTable:
@@ -147,22 +161,30 @@ def _structure(plan: DumpPlan, dumped: DumpedTable) -> TableSchema:
     return parse_create_table(dumped.structure, context)
 
 
-def _columns(fields: Sequence[Field]) -> list[Column]:
-    from pyspark.sql import functions
+def columns(fields: Sequence[Field], raw_of: Callable[[Field], Column], numbered: Collection[str] = ()) -> list[Column]:
+    """The typed columns, and their flags, from those that have the bytes of a dump.
 
+    Of types that are `numbered`, members are always numbers.
+    """
     taken = {field.name.lower() for field in fields}
-    columns: list[Column] = []
+    found: list[Column] = []
     for field in fields:
-        raw = functions.col("`" + field.name.replace("`", "``") + "`")
-        value = _typed(field, raw)
-        columns.append(value.alias(field.name))
+        raw = raw_of(field)
+        value = _member(field, raw.cast("string")) if field.base in numbered else _typed(field, raw)
+        found.append(value.alias(field.name))
         if _may_be_invalid(field):
             flag = field.name + INVALID
             while flag.lower() in taken:
                 flag += "_"
             taken.add(flag.lower())
-            columns.append((raw.isNotNull() & value.isNull()).alias(flag))
-    return columns
+            found.append((raw.isNotNull() & value.isNull()).alias(flag))
+    return found
+
+
+def _of_file(field: Field) -> Column:
+    from pyspark.sql import functions
+
+    return functions.col("`" + field.name.replace("`", "``") + "`")
 
 
 def _may_be_invalid(field: Field) -> bool:

@@ -11,6 +11,7 @@ from dm.errors import (
     ddl,
     demo,
     diff,
+    feed,
     flashback,
     full,
     general,
@@ -59,5 +60,6 @@ CATALOGUE = _collect(
     worker.KINDS,
     demo.KINDS,
     diff.KINDS,
+    feed.KINDS,
     flashback.KINDS,
 )

@@ -1,0 +1,1 @@
+"""Live tests of the change feed, without Spark."""

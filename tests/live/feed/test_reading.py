@@ -1,0 +1,159 @@
+"""The parts of a relay that the feed reads: the same rows however they are cut, and an end where it can't go on."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes
+
+from dm.demo.servers import ThrowawayServer
+from dm.errors import DMError
+from dm.feed.reading import Change
+from dm.feed.source import Offset, RelayStreamReader
+from dm.flavor import Flavor
+from tests.live.relay.relaying import end_of, flush_logs, has_reached, relaying, source_of, wait_until
+from tests.testbed.fixtures import SchemaFactory
+
+pytestmark = pytest.mark.live
+
+
+class Feed:
+    """One table of a source whose relay is read."""
+
+    def __init__(self, upstream: ThrowawayServer, name: str, relay: Path) -> None:
+        self.upstream, self.name, self.relay = upstream, name, relay
+        self.first, self.begin = end_of(upstream)
+        self.structure = (
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v VARCHAR(30), b BIT(9), g INT AS (id + 1) STORED)"
+        )
+        upstream.execute(self.structure, f"CREATE TABLE {name}.other (id INT)")
+
+    @contextmanager
+    def relayed(self) -> Iterator[None]:
+        """The relay grows meanwhile, and has everything at the end."""
+        with relaying(source_of(self.upstream, first=self.first), self.relay):
+            yield
+            wait_until(lambda: has_reached(self.relay, self.upstream), "the relay")
+
+    def reader(self, **options: str) -> RelayStreamReader:
+        given = {"path": str(self.relay), "table": f"{self.name}.t", "structure": self.structure}
+        return RelayStreamReader(given | {"start": f"{self.first}:{self.begin}"} | options)
+
+
+def part(reader: RelayStreamReader, start: Offset, end: Offset) -> list[Change]:
+    return [change for each in reader.partitions(start, end) for change in reader.read(each)]
+
+
+def batches(reader: RelayStreamReader, start: Offset, size: int) -> Iterator[tuple[Offset, list[Change]]]:
+    """Until nothing comes any more."""
+    while (end := reader.latestOffset(start, ReadMaxBytes(size))) != start:
+        yield end, part(reader, start, end)
+        start = end
+
+
+def shown(change: Change) -> tuple[object, ...]:
+    return (change[3], change[8], *(image and (image["id"], image["v"], image["b"]) for image in change[9:]))
+
+
+def test_rows_are_the_same_however_the_relay_is_cut(
+    upstream: ThrowawayServer, flavor: Flavor, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    feed = Feed(upstream, schema(upstream), tmp_path / "relay")
+    with feed.relayed():
+        upstream.execute(
+            f"USE {feed.name}",
+            "BEGIN",
+            "INSERT INTO t (id, v, b) VALUES (1, 'é', 257), (2, NULL, NULL)",
+            "INSERT INTO other VALUES (1)",
+            "UPDATE t SET v = 'x' WHERE id = 1",
+            "COMMIT",
+        )
+        flush_logs(upstream)
+        upstream.execute(f"USE {feed.name}", "ALTER TABLE t ADD INDEX (v)", "DELETE FROM t WHERE id = 2")
+        upstream.execute(*(f"INSERT INTO {feed.name}.t (id) VALUES ({number})" for number in range(10, 40)))
+    reader = feed.reader()
+    first = reader.initialOffset()
+    whole = part(reader, first, reader.latestOffset(first, ReadAllAvailable()))
+    bits = b"\x01\x01"
+    assert [shown(change) for change in whole[:4]] == [
+        (1, "insert", None, (b"1", "é".encode(), bits)),
+        (2, "insert", None, (b"2", None, None)),
+        (3, "update", (b"1", "é".encode(), bits), (b"1", b"x", bits)),
+        (1, "delete", (b"2", None, None), None),
+    ]
+    assert len(whole) == 34
+    assert all(set(image) == {"id", "v", "b"} for change in whole for image in change[9:] if image is not None)
+    assert all(change[4] and change[6:8] == (feed.name, "t") for change in whole)
+    assert len({change[1] for change in whole}) == 2
+    for size in (1, 700, 5000):
+        small = feed.reader(taskBytes="400")
+        found = list(batches(small, first, size))
+        assert [change for _, rows in found for change in rows] == whole
+        assert len(found) > 1
+        ends = [first, *(end for end, _ in found)]
+        again = feed.reader()  # a restart: it has planned none of these
+        assert [change for one, two in itertools.pairwise(ends) for change in part(again, one, two)] == whole
+
+
+def test_a_stream_ends_where_it_cannot_go_on(
+    upstream: ThrowawayServer, flavor: Flavor, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    feed = Feed(upstream, schema(upstream), tmp_path / "relay")
+    with feed.relayed():
+        upstream.execute(f"INSERT INTO {feed.name}.t (id) VALUES (1)")
+    reader = feed.reader()
+    start = reader.initialOffset()
+    reader.prepareForTriggerAvailableNow()
+    with feed.relayed():
+        upstream.execute(
+            f"INSERT INTO {feed.name}.t (id) VALUES (2)",
+            f"ALTER TABLE {feed.name}.t ADD COLUMN w INT",
+            f"INSERT INTO {feed.name}.t (id, w) VALUES (3, 3)",
+        )
+    limit = reader.latestOffset(start, ReadAllAvailable())
+    assert [change[10] and change[10]["id"] for change in part(reader, start, limit)] == [b"1"], "as it was then"
+    assert reader.latestOffset(limit, ReadAllAvailable()) == limit
+
+    following = feed.reader()
+    before = following.latestOffset(limit, ReadAllAvailable())
+    assert [change[10] and change[10]["id"] for change in part(following, limit, before)] == [b"2"]
+    with pytest.raises(DMError) as raised:
+        following.latestOffset(before, ReadAllAvailable())
+    assert raised.value.name == "feed-ddl"
+    assert "ADD COLUMN w INT" in raised.value.message
+
+    (place,) = [word for word in raised.value.workaround.split() if word.startswith(f"{end_of(upstream)[0]}:")]
+    wider = feed.structure.replace(" STORED)", " STORED, w INT)")
+    behind = feed.reader(structure=wider, start=place)
+    begin = behind.initialOffset()
+    rows = part(behind, begin, behind.latestOffset(begin, ReadAllAvailable()))
+    assert [change[10] and (change[10]["id"], change[10]["w"]) for change in rows] == [(b"3", b"3")]
+    with pytest.raises(DMError) as raised:
+        part(feed.reader(), before, behind.latestOffset(begin, ReadAllAvailable()))
+    assert raised.value.name == "feed-ddl", "a batch that somebody else has planned"
+
+
+@pytest.mark.parametrize("start", ["earliest", "latest"])
+def test_where_a_stream_begins(upstream: ThrowawayServer, schema: SchemaFactory, tmp_path: Path, start: str) -> None:
+    flush_logs(upstream)
+    feed = Feed(upstream, schema(upstream), tmp_path / "relay")
+    with feed.relayed():
+        upstream.execute(f"INSERT INTO {feed.name}.t (id) VALUES (1)")
+    reader = feed.reader(start=start)
+    begin = reader.initialOffset()
+    rows = part(reader, begin, reader.latestOffset(begin, ReadAllAvailable()))
+    assert [change[10] and change[10]["id"] for change in rows] == ([b"1"] if start == "earliest" else [])
+
+
+def test_what_it_is_not_told_it_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "relay").mkdir()
+    with pytest.raises(DMError) as raised:
+        RelayStreamReader({"path": str(tmp_path / "relay"), "table": "s.t"})
+    assert raised.value.name == "feed-without-relay"
+    with pytest.raises(DMError) as raised:
+        RelayStreamReader({"path": "", "table": "s.t"})
+    assert raised.value.name == "feed-option"
