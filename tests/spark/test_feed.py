@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.live, pytest.mark.spark]
 PAGE = Path(__file__).parents[2] / "docs" / "change-feed.md"
 ORDERS = (
     "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20), price DECIMAL(10,2), at DATETIME(3), e ENUM('a','b'))",
-    "INSERT INTO orders VALUES (1, 'one', 1.5, '2026-01-01 10:00:00.125', 'a'), (2, 'two', NULL, NULL, 'b'),"
+    "INSERT INTO orders VALUES (1, 'one', 1.5, '2026-01-01 10:00:00.125', 'a'), (2, 'two', NULL, NULL, 'a'),"
     " (3, '', 3, '2026-01-03', NULL)",
 )
 
