@@ -23,7 +23,7 @@ from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad
 from tests.spark.test_lake import TYPES
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos]
 
 PAGE = Path(__file__).parents[2] / "docs" / "change-feed.md"
 ORDERS = (
@@ -124,7 +124,6 @@ def full_load_again(full_load: LoadFactory, table: FedTable) -> FullLoad:
     return load
 
 
-@pytest.mark.chaos
 def test_every_type_is_as_in_the_lake(
     flavor: Flavor, upstream: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path
 ) -> None:
@@ -146,7 +145,6 @@ def test_every_type_is_as_in_the_lake(
     assert rows(found.orderBy("id")) == rows(expected.orderBy("id"))
 
 
-@pytest.mark.chaos
 @pytest.mark.timeout(900)
 def test_a_growing_relay_is_followed_without_a_gap_over_restarts(
     flavor: Flavor, upstream: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path
