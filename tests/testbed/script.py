@@ -6,8 +6,8 @@ A statement ends at a semicolon at the end of a line. `@{name}` stands for a val
 -- mark                    remember the source's binlog position here
 -- on source2              what follows goes to that server (source1, source2, target)
 -- wait synced             until the target has everything
--- wait paused             until a subtask is paused by an error
--- dmctl pause-task x      run dmctl; it must succeed
+-- wait paused             until a subtask is paused by an error that no waiting will heal
+-- dmctl pause-task x      run dmctl with these words, quoted as for a shell; it must succeed
 -- kill host | daemon      SIGKILL all unit hosts, or the daemon and what dies with it; the daemon is started again
 """
 

@@ -20,5 +20,7 @@ CREATE TABLE _orders_new (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, amount INT
 ALTER TABLE _orders_new CHANGE COLUMN amount total BIGINT;
 INSERT LOW_PRIORITY IGNORE INTO _orders_new (id, total, tax, note) SELECT id, amount, tax, note FROM orders;
 RENAME TABLE orders TO _orders_old, _orders_new TO orders;
+-- wait paused
+-- dmctl binlog replace case-online-ddl "ALTER TABLE shop.orders CHANGE COLUMN amount total BIGINT"
 DROP TABLE IF EXISTS _orders_old;
 INSERT INTO orders (total, note) VALUES (5000000000, 'five');
