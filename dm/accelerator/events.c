@@ -171,6 +171,7 @@ typedef struct {
     PyObject *events; /* a list, or Events */
     int listed;
     PyTypeObject *type; /* of events whose checksum is right */
+    PyObject *before; /* in a transaction: a list of (number, what `maps` had under it, if anything) for each new one */
 } Run;
 
 /* One event; `bytes`, borrowed, where there is an object that has nothing else. */
@@ -213,6 +214,35 @@ static PyObject *map_of(const Run *run, uint64_t table)
     return known;
 }
 
+/* Notes a table map under a number; in a transaction, what was there before too. */
+static Outcome note_map(const Run *run, PyObject *number, PyObject *table_map)
+{
+    if (run->before != NULL) {
+        PyObject *former = PyDict_GetItemWithError(run->maps, number);
+        if (former == NULL && PyErr_Occurred())
+            return FAILED;
+        PyObject *entry = former == NULL ? PyTuple_Pack(1, number) : PyTuple_Pack(2, number, former);
+        int failed = entry == NULL || PyList_Append(run->before, entry) < 0;
+        Py_XDECREF(entry);
+        if (failed)
+            return FAILED;
+    }
+    return PyDict_SetItem(run->maps, number, table_map) < 0 ? FAILED : TAKEN;
+}
+
+/* Takes back what a transaction noted that is read event by event now: its rows mean what their numbers meant then. */
+static Outcome take_back(const Run *run)
+{
+    for (Py_ssize_t at = PyList_GET_SIZE(run->before) - 1; at >= 0; at--) {
+        PyObject *entry = PyList_GET_ITEM(run->before, at), *number = PyTuple_GET_ITEM(entry, 0);
+        int failed = PyTuple_GET_SIZE(entry) == 1 ? PyDict_DelItem(run->maps, number)
+                                                  : PyDict_SetItem(run->maps, number, PyTuple_GET_ITEM(entry, 1));
+        if (failed < 0)
+            return FAILED;
+    }
+    return DECLINED;
+}
+
 /* A table map that is in force, or that gets a new number because the source has opened its table again. */
 static Outcome take_table_map(const Run *run, const uint8_t *data, size_t size)
 {
@@ -232,7 +262,7 @@ static Outcome take_table_map(const Run *run, const uint8_t *data, size_t size)
     if (PyDict_GetItemWithError(run->maps, number) == known)
         outcome = TAKEN;
     else if (wanted == known)
-        outcome = PyDict_SetItem(run->maps, number, known) < 0 ? FAILED : TAKEN;
+        outcome = note_map(run, number, known);
     Py_DECREF(number);
     return PyErr_Occurred() ? FAILED : outcome;
 }
@@ -508,6 +538,11 @@ static Outcome take_transaction(const Stream *stream, Py_ssize_t *place, PyObjec
         *place = at;
     }
     Py_DECREF(items);
+    if (done == DECLINED)
+        done = take_back(&stream->run);
+    if (PyList_GET_SIZE(stream->run.before) > 0
+        && PyList_SetSlice(stream->run.before, 0, PyList_GET_SIZE(stream->run.before), NULL) < 0)
+        return FAILED;
     return done;
 }
 
@@ -530,14 +565,14 @@ PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize
         return NULL;
     }
     stream.largest = (size_t)largest;
-    PyObject *found = PyList_New(0);
-    if (found == NULL)
-        return NULL;
-    Outcome done;
-    while ((done = take_transaction(&stream, &at, found)) == TAKEN)
-        ;
+    PyObject *found = PyList_New(0), *before = PyList_New(0);
+    Outcome done = found == NULL || before == NULL ? FAILED : TAKEN;
+    stream.run.before = before;
+    while (done == TAKEN)
+        done = take_transaction(&stream, &at, found);
+    Py_XDECREF(before);
     if (done == FAILED) {
-        Py_DECREF(found);
+        Py_XDECREF(found);
         return NULL;
     }
     if (at < count_of(&stream.run))

@@ -140,14 +140,15 @@ class TransactionAssembler:
                         yield transaction
                 if at == len(events):
                     return
-            items, rows_size, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
-            if after > at:
+            if self._open:  # outside of a transaction each event is looked at: a table map alone is refused
+                items, rows_size, size, after = self._parser.rows_of(events, at, self._maps, RowsItem)
                 if items:
                     self._items.add_run(items, rows_size)
                 self._size += size
                 offset += size
                 at = after
-                continue
+                if at == len(events):
+                    return
             raw = events[at]
             at += 1
             offset += len(raw.data)

@@ -11,6 +11,7 @@ from dm.binlog.event import CheckedEvent, RawEvent
 from dm.binlog.event_source import SourceRun
 from dm.binlog.frame import checked_events
 from dm.binlog.header import HEADER_SIZE, EventType, parse_header
+from dm.binlog.table_map import TABLE_ID_SIZE
 from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.gtid import GtidSet
@@ -127,15 +128,26 @@ def drawn(flavor: Flavor, chance: random.Random) -> list[RawEvent]:
 
 
 def damage(events: list[RawEvent], mutator: Mutator, chance: random.Random) -> None:
-    """Put another damaged event in the place of one, or damage its body."""
-    at = chance.randrange(len(events))
-    if chance.random() < 0.5:
+    """Put another damaged event in the place of one, or damage its body, or leave it out, or move a table's id."""
+    at, kind = chance.randrange(len(events)), chance.random()
+    if kind < 0.4:
         events[at] = mutator.event()
-        return
-    body = bytearray(events[at].data[HEADER_SIZE:]) or bytearray(b"\0")
-    body[chance.randrange(len(body))] = chance.choice([0, 1, 0x7F, 0x80, 0xFB, 0xFF, chance.randrange(256)])
-    del body[len(body) - chance.choice([0, 0, 0, 1, 3]) :]
-    events[at] = packed_event(events[at].header.type, bytes(body))
+    elif kind < 0.8:
+        body = bytearray(events[at].data[HEADER_SIZE:]) or bytearray(b"\0")
+        body[chance.randrange(len(body))] = chance.choice([0, 1, 0x7F, 0x80, 0xFB, 0xFF, chance.randrange(256)])
+        del body[len(body) - chance.choice([0, 0, 0, 1, 3]) :]
+        events[at] = packed_event(events[at].header.type, bytes(body))
+    elif kind < 0.9:
+        del events[at]
+    else:
+        events.insert(at, renumbered(events, chance))
+
+
+def renumbered(events: list[RawEvent], chance: random.Random) -> RawEvent:
+    """A table map of the stream under the id of another, or under one that the stream does not have."""
+    maps = [event.data[HEADER_SIZE:] for event in events if event.header.type == EventType.TABLE_MAP]
+    number = chance.choice([chance.choice(maps)[:TABLE_ID_SIZE], chance.randbytes(TABLE_ID_SIZE)])
+    return packed_event(EventType.TABLE_MAP, number + chance.choice(maps)[TABLE_ID_SIZE:])
 
 
 def agree(native: ModuleType, flavor: Flavor, directory: Path, chance: random.Random, mutator: Mutator | None) -> None:

@@ -78,6 +78,12 @@ def assembled(assembler: TransactionAssembler, events: list[SourceEvent]) -> Ite
             yield transaction
 
 
+def run_of(events: list[SourceEvent]) -> SourceRun:
+    """The events as a reader of files brings them."""
+    begin = events[0].end_offset - len(events[0].raw.data)
+    return SourceRun([CheckedEvent(*event.raw) for event in events], UUID, FILE, begin, events[-1].end_offset)
+
+
 def start(gtids: str = "") -> Position:
     return Position(UUID, FILE, 4, GtidSet.parse(gtids, "mysql"))
 
@@ -189,17 +195,41 @@ def test_ids_of_tables_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch)
 def test_rows_have_the_same_table_map_whatever_its_id() -> None:
     stream = Stream()
     assembler = TransactionAssembler(start(), lambda table: table.table != "left", NO_XA)
-    opening = [stream.format]
-    list(assembled(assembler, opening))
-    begin, events = stream.offset, list[SourceEvent]()
+    events = [stream.format]
     for number, table in enumerate(["a", "b", "left"] * 4, 1):
         events += [stream.gtid(number), stream.query("BEGIN"), stream.table_map(number, table)]
         events += [stream.write_rows(number), stream.xid()]
-    run = SourceRun([CheckedEvent(*event.raw) for event in events], UUID, FILE, begin, stream.offset)
-    rows = [item for one in assembler.feed_run(run) for item in one.items if isinstance(item, RowsItem)]
+    rows = [item for one in assembler.feed_run(run_of(events)) for item in one.items if isinstance(item, RowsItem)]
     assert [item.table_map.table for item in rows] == ["a", "b"] * 4
     assert [item.rows.table_id for item in rows] == [1, 2, 4, 5, 7, 8, 10, 11]
     assert len({id(item.table_map) for item in rows}) == 2
+
+
+def test_rows_belong_to_the_table_that_had_their_id_before_them() -> None:
+    stream = Stream()
+    # Rows without a table map of their own, in a transaction that is not read as a whole: a statement is in it.
+    begin = [stream.format, *stream.insert(1, "a"), stream.gtid(2), stream.query("BEGIN"), stream.table_map(8, "b")]
+    taken = [stream.write_rows(8), stream.xid(), stream.gtid(3), stream.query("BEGIN"), stream.write_rows(9)]
+    rest = [stream.table_map(9, "b"), stream.write_rows(9), stream.query("SAVEPOINT `s`"), stream.xid()]
+    assembler = TransactionAssembler(start(), everything, NO_XA)
+    found = [list(one.items) for one in assembler.feed_run(run_of([*begin, *taken, *rest]))]
+    tables = [[item.table_map.table for item in items if isinstance(item, RowsItem)] for items in found]
+    assert tables == [["a"], ["b"], ["a", "b"]]
+
+
+@pytest.mark.parametrize("lost", [True, False], ids=["behind a lost connection", "in the stream"])
+def test_the_rest_of_a_transaction_alone_is_refused_though_its_table_is_known(lost: bool) -> None:
+    stream = Stream()
+    whole = [stream.format, *stream.insert(1), *stream.insert(2)]
+    rest = [stream.table_map(9 if lost else 10, "t"), stream.write_rows(9 if lost else 10), stream.xid()]
+    assembler = TransactionAssembler(start(), everything, NO_XA)
+    assert len(list(assembler.feed_run(run_of(whole)))) == 2
+    if lost:
+        assembler.restart()
+    with pytest.raises(DMError) as raised:
+        list(assembler.feed_run(run_of(rest)))
+    assert raised.value.name == "event-outside-transaction"
+    assert f"the event at ({FILE}, {whole[-1].end_offset})" in raised.value.message
 
 
 @pytest.mark.parametrize("end", ["XID", "COMMIT", "ROLLBACK"])
