@@ -20,6 +20,8 @@ ASCII, so each collation is examined once:
 - For a collation that isn't proven (contractions) the server weighs every value. That is done for Unicode collations
   only: the weights of some old ones (cp1250_czech_cs) differ for texts that compare as equal, so there all values count
   as one key.
+- MariaDB compares texts under `tis620_thai_nopad_ci` up to the first NUL, and weighs what follows all the same. There
+  the weight ends at the NUL, too.
 - Trailing spaces are removed from the weight, not from the text: an ignorable character may follow them.
 """
 
@@ -32,6 +34,8 @@ from typing import Final, Protocol
 PRINTABLE: Final = bytes(range(0x20, 0x7F))
 _LETTERS: Final = bytes(c for c in PRINTABLE if chr(c).isalpha())
 _LEVEL_END: Final = b"\0\0"
+_NUL: Final = b"\0"
+_UP_TO_NUL: Final = frozenset({"tis620_thai_nopad_ci"})  # compared by strcmp
 
 ASCII_CHARSETS: Final = frozenset(
     {
@@ -72,10 +76,11 @@ class Weights(Protocol):
 class Profile:
     """A proven collation: how weights read backwards as ASCII text."""
 
-    __slots__ = ("_letters", "_space", "_unit")
+    __slots__ = ("_letters", "_space", "_unit", "_up_to_nul")
 
-    def __init__(self, unit: int, letters: dict[bytes, int]) -> None:
+    def __init__(self, unit: int, letters: dict[bytes, int], *, up_to_nul: bool = False) -> None:
         self._unit = unit
+        self._up_to_nul = up_to_nul
         self._letters = letters
         self._space = next(weight for weight, char in letters.items() if char == 0x20)
 
@@ -83,6 +88,8 @@ class Profile:
         """The folded form of a text of that weight."""
         unit, letters = self._unit, self._letters
         weight = _first_level(weight, unit)
+        if self._up_to_nul:
+            weight = weight.partition(_NUL)[0]
         text = bytearray()
         for at in range(0, len(weight), unit):
             char = letters.get(weight[at : at + unit])
@@ -118,7 +125,7 @@ def examine(weights: Weights, collation: str) -> Profile | None:
         whole = weights.weigh(sequence, "ascii", collation, None)
         if whole is None or _first_level(whole, unit) != b"".join([first[char] for char in sequence]):
             return None
-    return Profile(unit, letters)
+    return Profile(unit, letters, up_to_nul=collation in _UP_TO_NUL)
 
 
 def coarser(collation: str) -> str:

@@ -17,9 +17,17 @@ from dm.schema.draft import Refused, renamed
 from dm.schema.interpretation import Surroundings, interpret, untrackable
 from dm.schema.parse import server_collation
 from dm.schema.serial import schema_from_json, schema_to_json
-from dm.schema.table import TableSchema
+from dm.schema.table import ForeignKey, TableSchema
 from dm.sql.context import SourceContext
-from dm.sql.operation import CreateDatabase, CreateTable, DropDatabase, DropTable, RenameTable
+from dm.sql.operation import (
+    ChangeColumn,
+    CreateDatabase,
+    CreateTable,
+    DropDatabase,
+    DropTable,
+    RenameColumn,
+    RenameTable,
+)
 from dm.sql.piece import Piece
 
 
@@ -63,6 +71,18 @@ class SchemaTracker:
     def tables(self) -> tuple[TableName, ...]:
         """The names of all tables that are tracked."""
         return tuple(self._tables)
+
+    def structures(self) -> dict[TableName, TableSchema]:
+        """The structures of all tables that are tracked."""
+        return dict(self._tables)
+
+    def with_other_keys(self, before: Mapping[TableName, TableSchema]) -> tuple[TableName, ...]:
+        """The tables whose foreign keys are not what they were: of children without a statement of their own, too."""
+        return tuple(
+            name
+            for name, schema in self._tables.items()
+            if (was := before.get(name)) is not None and was is not schema and was.foreign_keys != schema.foreign_keys
+        )
 
     def set_database(self, schema: str, charset: str | None, collation: str | None) -> None:
         """Set the default character set and collation of a schema of the source."""
@@ -109,6 +129,7 @@ class SchemaTracker:
             for old, new in (pair for one in piece.operations if isinstance(one, RenameTable) for pair in one.pairs):
                 self.forget(old)
                 self.forget(new)
+            self._follow_columns(piece)
             return
         try:
             changes = interpret(piece, Surroundings(self._now, self.database_charset, lenient=True))
@@ -116,6 +137,7 @@ class SchemaTracker:
             raise untrackable(piece, str(refusal)) from refusal
         for name, schema in changes.items():
             self._keep(name, schema)
+        self._follow_columns(piece)
         for one in piece.operations:
             if isinstance(one, RenameTable):
                 self._follow_parents(one)
@@ -153,6 +175,19 @@ class SchemaTracker:
                     keys = (replace(key, parent=new) if key.parent == old else key for key in schema.foreign_keys)
                     self._tables[name] = replace(schema, foreign_keys=tuple(keys))
 
+    def _follow_columns(self, piece: Piece) -> None:
+        """Foreign keys of other tables follow the columns of their parent, of a swap both at once.
+
+        Servers rename no such column in a copy of the table, so a rename that was logged is one that keys followed.
+        """
+        names = {
+            one.column.lower(): one.name for one in piece.operations if isinstance(one, RenameColumn | ChangeColumn)
+        }
+        for name, schema in self._tables.items() if names else ():
+            if name != piece.table and any(key.parent == piece.table for key in schema.foreign_keys):
+                keys = (key if key.parent != piece.table else _following(key, names) for key in schema.foreign_keys)
+                self._tables[name] = replace(schema, foreign_keys=tuple(keys))
+
     def to_json(self) -> dict[TableName, str]:
         """Every tracked structure in its stored form."""
         return {name: schema_to_json(schema) for name, schema in self._tables.items()}
@@ -164,3 +199,8 @@ class SchemaTracker:
         for text in stored:
             tracker.set(schema_from_json(text))
         return tracker
+
+
+def _following(key: ForeignKey, names: Mapping[str, str]) -> ForeignKey:
+    """The key after columns of its parent were renamed; `names` has their old names in lower case."""
+    return replace(key, parent_columns=tuple(names.get(column.lower(), column) for column in key.parent_columns))

@@ -7,7 +7,7 @@ statement if that follows at once, else before anything else is done (`DdlBarrie
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import structlog
@@ -21,6 +21,7 @@ from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent
 from dm.progress.operators import Operator
 from dm.progress.shard_groups import GroupDdl, Standing
+from dm.schema.table import TableSchema
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
 from dm.syncer.ddl.changed_rows import SourceViews
@@ -37,6 +38,8 @@ from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.stream.transaction import SourceTransaction
 
 _DUPLICATE = 1062
+
+Tracked = Mapping[TableName, TableSchema]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +108,7 @@ class DdlBarrier:
         self.accept(planned)
         self.settle()
         intent = self._stand_still(transaction.end)
-        before = set(self._tracker.tables())
+        before = self._tracker.structures()
         for number, step in enumerate(planned.pieces):
             if isinstance(step, Execute):
                 with pausing(step.piece.text):
@@ -126,7 +129,7 @@ class DdlBarrier:
             self._run_gated(gate, planned, end, point)
             return
         intent = self._stand_still(end)
-        before = set(self._tracker.tables())
+        before = self._tracker.structures()
         self._run_steps(planned, end, intent)
         self._go_on(planned, planned.followed, before, point)
 
@@ -135,7 +138,7 @@ class DdlBarrier:
         self.settle()
         intent = self._stand_still(end)
         self._progress.write()
-        before = set(self._tracker.tables())
+        before = self._tracker.structures()
         planned = gate.of_one_shard(planned)
         ddl = gate.ddl(planned)
         way = gate.way(ddl, planned)
@@ -170,7 +173,7 @@ class DdlBarrier:
         ddl: GroupDdl | None,
         way: Passage,
         end: Position,
-        before: set[TableName],
+        before: Tracked,
         point: Position,
     ) -> None:
         """What a shard's event is for the target now, in its turn, which ends when all of it is stored."""
@@ -184,9 +187,7 @@ class DdlBarrier:
         self.settle()
         faults.hit("shard.structure_stored")
 
-    def _hold(
-        self, gate: ShardGate, table: TableName, planned: DdlPlan, before: set[TableName], point: Position
-    ) -> None:
+    def _hold(self, gate: ShardGate, table: TableName, planned: DdlPlan, before: Tracked, point: Position) -> None:
         """The stream goes on without the table; its event is read again by a second pass."""
         held = gate.hold(table)
         self._points.pop(table, None)
@@ -274,7 +275,7 @@ class DdlBarrier:
         self,
         planned: DdlPlan,
         touched: set[TableName],
-        before: set[TableName],
+        before: Tracked,
         point: Position,
         injected: Operator | None = None,
         beside: Callable[[TargetConnection], None] | None = None,
@@ -282,8 +283,9 @@ class DdlBarrier:
         """Store where we are and what the tables are like from here on."""
         faults.hit("syncer.after_ddl_record")
         self._around.forget()
+        touched = touched.union(self._tracker.with_other_keys(before))
         changed = {table: schema for table in touched if (schema := self._tracker.get(table)) is not None}
-        gone = {table for table in before | touched if self._tracker.get(table) is None}
+        gone = {table for table in before.keys() | touched if self._tracker.get(table) is None}
         if all(point.is_behind(other) for other in self._points.values()):
             gone.update(table for table in self._points if self._tracker.get(table) is None)
             self._points.clear()

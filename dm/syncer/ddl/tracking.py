@@ -54,6 +54,7 @@ class StructureTracking:
             if isinstance(item, RowsItem)
         }
         known = {table: self.tracker.get(table) for piece in pieces for table in piece.tables}
+        structures = self.tracker.structures()
         for piece in pieces:
             self.follow(TrackOnly(piece, "if possible"))
         adopted: set[TableName] = set()
@@ -65,6 +66,9 @@ class StructureTracking:
                 self.tracker.set(before)
             else:
                 self.tracker.forget(table)
+        if not adopted:
+            for child in self.tracker.with_other_keys(structures):
+                self.tracker.set(structures[child])
         return adopted
 
     def _followed(self, piece: Piece, *, demanded: bool) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping
-from itertools import groupby
+from itertools import groupby, product
 
 import pytest
 
@@ -106,6 +106,16 @@ def test_equal_texts_fold_alike_in_a_sample_of_collations(
     found = list(examined(server, schema(server), chosen, chance.sample(texts, 2000)))
     assert [violation for finding in found for violation in finding.violations] == []
     assert sum(not finding.one_key for finding in found) > 1
+
+
+def test_thai_texts_end_at_a_nul_where_the_server_ends_them(park: ServerPark, schema: SchemaFactory) -> None:
+    server = park.shared("mariadb", "target")
+    texts = ["".join(letters) for size in range(5) for letters in product("\0aA กเ\u0e48", repeat=size)]
+    chosen = [(collation, "tis620") for collation in ("tis620_thai_ci", "tis620_thai_nopad_ci")]
+    padded, unpadded = examined(server, schema(server), chosen, texts)
+    assert (padded.violations, unpadded.violations) == ([], [])
+    assert (padded.one_key, unpadded.one_key) == (False, False)
+    assert unpadded.folded < padded.folded  # what is behind the NUL makes no difference
 
 
 @pytest.mark.chaos

@@ -67,6 +67,31 @@ def test_a_routed_table_loses_the_key_and_the_check_that_its_source_lost(
     assert chosen(target, "kid", 2) in text
 
 
+def test_a_key_is_found_after_its_parent_and_the_column_there_got_other_names(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    subtask = routed(upstream, target, name)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"CREATE TABLE {name}.p (id INT PRIMARY KEY)",
+            f"CREATE TABLE {name}.ch (id INT PRIMARY KEY, a INT, b INT, FOREIGN KEY (a) REFERENCES {name}.p (id),"
+            f" FOREIGN KEY (b) REFERENCES {name}.p (id))",
+            f"ALTER TABLE {name}.p RENAME COLUMN id TO number",
+            f"RENAME TABLE {name}.p TO {name}.q",
+            f"ALTER TABLE {name}.ch DROP FOREIGN KEY ch_ibfk_1",
+            f"ALTER TABLE {name}.q CHANGE number again INT NOT NULL",
+        )
+        sync.wait_synced()
+    text = created(target, f"{name}.kid")
+    assert [word in text for word in ("kid_ibfk_1", "kid_ibfk_2")] == [False, True]
+    with running_sync(subtask) as resumed:  # which knows what was stored
+        upstream.execute(f"ALTER TABLE {name}.ch DROP FOREIGN KEY ch_ibfk_2")
+        resumed.wait_synced()
+    assert "ibfk" not in created(target, f"{name}.kid")
+
+
 @pytest.mark.parametrize(("source", "other"), [("mysql", "mariadb"), ("mariadb", "mysql")])
 def test_between_flavors_a_check_is_found_by_its_columns(
     park: ServerPark, schema: SchemaFactory, source: Flavor, other: Flavor

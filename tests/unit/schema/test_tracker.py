@@ -103,3 +103,32 @@ def test_a_parent_without_a_schema_is_in_that_of_its_child() -> None:
     table = tracker.get(TableName("x", "t"))
     assert table is not None
     assert [key.parent for key in table.foreign_keys] == [TableName("x", "p")] * 3
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("statement", "parent", "columns"),
+    [
+        ("ALTER TABLE p RENAME COLUMN B TO c", "p", ("a", "c")),
+        ("ALTER TABLE p CHANGE b c BIGINT", "p", ("a", "c")),
+        ("ALTER TABLE p RENAME COLUMN b TO a, RENAME COLUMN a TO b", "p", ("b", "a")),
+        ("ALTER TABLE p RENAME COLUMN b TO c, RENAME TO q", "q", ("a", "c")),
+        ("ALTER TABLE other RENAME COLUMN b TO c", "p", ("a", "b")),
+        ("ALTER TABLE p MODIFY b BIGINT", "p", ("a", "b")),
+    ],
+)
+def test_a_key_follows_the_columns_of_its_parent(
+    statement: str, parent: str, columns: tuple[str, ...], known: bool
+) -> None:
+    tracker = SchemaTracker("mariadb")
+    parents = [f"CREATE TABLE {name} (a INT, b INT, UNIQUE (a, b))" for name in ("p", "other")] if known else []
+    for each in (*parents, "CREATE TABLE t (b INT, r INT, FOREIGN KEY (b, r) REFERENCES p (a, b))"):
+        tracker.apply(Piece.of(each, CONTEXT))
+    before = tracker.structures()
+    tracker.apply(Piece.of(statement, CONTEXT))
+    child = tracker.get(TableName("d", "t"))
+    assert child is not None
+    (key,) = child.foreign_keys
+    expected = parent if known else "p"
+    assert (key.columns, key.parent, key.parent_columns) == (("b", "r"), TableName("d", expected), columns)
+    assert tracker.with_other_keys(before) == ((child.name,) if (expected, columns) != ("p", ("a", "b")) else ())

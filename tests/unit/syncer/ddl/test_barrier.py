@@ -11,6 +11,7 @@ import pytest
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.operators import Operator
+from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.syncer.apply.lanes import Stopped
@@ -37,8 +38,8 @@ class Breaking:
         self._error = error
         self.tracker = self
 
-    def tables(self) -> tuple[TableName, ...]:
-        return ()
+    def structures(self) -> dict[TableName, TableSchema]:
+        return {}
 
     def get(self, *_: object) -> Any:
         raise self._error
