@@ -11,11 +11,14 @@ pytest_plugins = ["tests.testbed.fixtures"]
 settings.register_profile("dm", deadline=None)
 settings.load_profile("dm")
 
+CHAOS_SECONDS = 900  # a long test beside others that are long; the usual limit is for `make test`
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Long tests run on one flavour in `make test` (`ci_flavor`) and on the others in `make chaos`.
 
-    Tests on TiDB run where TiDB is: it takes minutes to build, so `make install` does not.
+    What runs in `make chaos` alone may take longer. Tests on TiDB run where TiDB is: it takes minutes to build, so
+    `make install` does not.
     """
     not_built = None if tidb.binary().exists() else pytest.mark.skip(reason="TiDB is not here: make tidb builds it")
     for item in items:
@@ -26,3 +29,5 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             flavor = item.callspec.params.get("flavor")
             if flavor is not None and flavor not in marker.args:
                 item.add_marker(pytest.mark.chaos)
+        if item.get_closest_marker("chaos") is not None and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(CHAOS_SECONDS))
