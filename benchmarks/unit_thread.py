@@ -9,7 +9,8 @@ from collections.abc import Callable
 from dm.task import garbage, heap
 from dm.unit import Unit
 
-_POLL_SECONDS = 0.02  # each look takes the interpreter for a moment
+_POLL_SECONDS = 0.02
+_SHARE = 20  # a look takes the interpreter for a moment, longer with many tables: one part in so many of the time
 
 
 def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple[float, float]:
@@ -30,9 +31,13 @@ def run_until(unit: Unit, happened: Callable[[], bool], seconds: float) -> tuple
     thread.start()
     pause = threading.Event()
     late = False
-    while not failed and not late and not happened():
-        late = time.monotonic() > began + seconds
-        pause.wait(_POLL_SECONDS)
+    while not failed and not late:
+        looked = time.monotonic()
+        if happened():
+            break
+        now = time.monotonic()
+        late = now > began + seconds
+        pause.wait(max(_POLL_SECONDS, (now - looked) * _SHARE))
     wall, spent = time.monotonic() - began, time.process_time() - cpu
     stop.set()
     thread.join()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import fields
 from typing import Any, Final
 
 from dm.errors import DMError
@@ -13,8 +13,15 @@ from dm.schema.table import Column, ForeignKey, Index, IndexPart, TableSchema
 _VERSION: Final = 1
 
 
-def _lean(item: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in item.items() if value is not None and value is not False and value != ()}
+# By name, since `dataclasses.asdict` copies every value, and each DDL statement stores its structures three times.
+_OF_COLUMN: Final = tuple(field.name for field in fields(Column))
+_OF_PART: Final = tuple(field.name for field in fields(IndexPart))
+_OF_FOREIGN_KEY: Final = tuple(field.name for field in fields(ForeignKey))
+
+
+def _lean(item: Column | IndexPart, names: tuple[str, ...]) -> dict[str, Any]:
+    values = ((name, getattr(item, name)) for name in names)
+    return {name: value for name, value in values if value is not None and value is not False and value != ()}
 
 
 def schema_to_json(schema: TableSchema) -> str:
@@ -23,14 +30,14 @@ def schema_to_json(schema: TableSchema) -> str:
         {
             "v": _VERSION,
             "name": list(schema.name),
-            "columns": [_lean(asdict(column)) | {"nullable": column.nullable} for column in schema.columns],
+            "columns": [_lean(column, _OF_COLUMN) | {"nullable": column.nullable} for column in schema.columns],
             "indexes": [
-                {"name": index.name, "kind": index.kind, "parts": [_lean(asdict(part)) for part in index.parts]}
+                {"name": index.name, "kind": index.kind, "parts": [_lean(part, _OF_PART) for part in index.parts]}
                 | ({"hash": True} if index.hash else {})
                 | ({"invisible": True} if index.invisible else {})
                 for index in schema.indexes
             ],
-            "foreign_keys": [asdict(key) | {"parent": list(key.parent)} for key in schema.foreign_keys],
+            "foreign_keys": [{name: getattr(key, name) for name in _OF_FOREIGN_KEY} for key in schema.foreign_keys],
             "charset": schema.charset,
             "collation": schema.collation,
             "engine": schema.engine,

@@ -85,7 +85,9 @@ class Cursor:
 
     def sees(self, *words: str) -> bool:
         """Whether these words come next."""
-        return all(self.word(ahead) == word for ahead, word in enumerate(words))
+        if self.word() != words[0]:  # mostly it is one word, and another one
+            return False
+        return len(words) == 1 or all(self.word(ahead) == word for ahead, word in enumerate(words))
 
     def accept(self, *words: str) -> bool:
         """Skip these words if they come next."""

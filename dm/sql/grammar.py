@@ -8,13 +8,13 @@ is not understood, and the task pauses.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from dm.ident import TableName
 from dm.sql.alter import Specification, read_alteration, references
 from dm.sql.context import SourceContext
 from dm.sql.cursor import Clause, Cursor, NameRef
-from dm.sql.lexeme import scan
 from dm.sql.operation import (
     AddIndex,
     AlterDatabase,
@@ -28,7 +28,7 @@ from dm.sql.operation import (
     TruncateTable,
 )
 from dm.sql.option import read_table_options
-from dm.sql.token import tokens_of
+from dm.sql.token import KEPT, LONGEST_KEPT, read_statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,8 +248,12 @@ def skip_set_statement(cursor: Cursor) -> int:
 
 def parse(text: str, context: SourceContext) -> Parsed:
     """Parse one DDL statement, or pause."""
-    lexed = scan(text, context)
-    tokens = tokens_of(lexed, context)
+    return (_parsed_before if len(text) <= LONGEST_KEPT else _parsed)(text, context)
+
+
+def _parsed(text: str, context: SourceContext) -> Parsed:
+    read = read_statement(text, context)
+    lexed, tokens = read.lexed, read.tokens
     while tokens and tokens[-1].upper == ";":
         tokens = tokens[:-1]
     kept = lexed.text[: tokens[-1].end] if tokens else ""
@@ -275,3 +279,6 @@ def parse(text: str, context: SourceContext) -> Parsed:
     if context.other_types and parsed.verb in ("CREATE TABLE", "ALTER TABLE"):
         cursor.fail("under sql_mode ORACLE and MAXDB data types mean something else; the statement ends")
     return parsed
+
+
+_parsed_before: Final = lru_cache(maxsize=KEPT)(_parsed)  # see `dm.sql.token`

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 import threading
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from sqlglot.dialects.mysql import MySQL
@@ -21,6 +22,10 @@ from sqlglot.tokenizer_core import TokenType
 from dm.errors import DMError
 from dm.sql.context import SourceContext
 from dm.sql.lexeme import Lexed, scan
+
+# How many statements are kept, and of which length: some megabytes of tokens at most.
+KEPT: Final = 16
+LONGEST_KEPT: Final = 1 << 15
 
 TokenKind = Literal["word", "name", "string", "literal", "number", "symbol"]
 
@@ -134,8 +139,7 @@ def _disagreement(text: str, tokens: tuple[Token, ...], lexed: Lexed) -> str | N
     return None
 
 
-def tokens_of(lexed: Lexed, context: SourceContext) -> tuple[Token, ...]:
-    """The tokens of a scanned statement."""
+def _tokens_of(lexed: Lexed, context: SourceContext) -> tuple[Token, ...]:
     text = lexed.bare
     try:
         found = _own.of[context.ansi_quotes, context.no_backslash_escapes].tokenize(text)
@@ -160,6 +164,27 @@ def tokens_of(lexed: Lexed, context: SourceContext) -> tuple[Token, ...]:
     return result
 
 
+@dataclass(frozen=True, slots=True)
+class ReadStatement:
+    """A statement as the source read it, and its tokens."""
+
+    lexed: Lexed
+    tokens: tuple[Token, ...]
+
+
+def _read(text: str, context: SourceContext) -> ReadStatement:
+    lexed = scan(text, context)
+    return ReadStatement(lexed, _tokens_of(lexed, context))
+
+
+_read_before: Final = lru_cache(maxsize=KEPT)(_read)
+
+
+def read_statement(text: str, context: SourceContext) -> ReadStatement:
+    """The statement as the source read it; raises DMError."""
+    return (_read_before if len(text) <= LONGEST_KEPT else _read)(text, context)
+
+
 def tokenize(text: str, context: SourceContext) -> tuple[Token, ...]:
     """The tokens of a statement as the source read it; offsets are offsets into `text`."""
-    return tokens_of(scan(text, context), context)
+    return read_statement(text, context).tokens
