@@ -360,7 +360,8 @@ CHAPTERS: Final = (
             "rows": "rows of a chunk",
             "where": "a condition in SQL for all tables",
             "extra-args": "options of dumpling: `--consistency` (`auto`, `none`, `flush`, `lock`), the keys above as"
-            " options, and `-B`, `-T`, `-f`, which choose the tables of `full` and `dump` as in DM. In `all`"
+            " options, and `-B`, `-T`, `-f` (also `-f @FILE`, rules from a file beside the task file), which choose the"
+            " tables of `full` and `dump` as in DM. In `all`"
             " `block-allow-list` chooses, and `check-task` fails (`dump_selection`) where these options would leave"
             " out a table of the source that the lists have. Options that DM does not give to dumpling have no effect,"
             " which a warning says",

@@ -36,8 +36,11 @@ REASONS: Final[Mapping[str, frozenset[tuple[int, str]]]] = {
         }
     ),
     "a dump goes to directories of this machine, not to object storage": frozenset({(20913, "dir")}),
-    "DM refuses it as well: `-T` needs the schema of each table": frozenset({(20921, "extra-args")}),
 }  # fmt: skip
+# What DM's documentation shows and DM itself refuses.
+REFUSED_BY_DM: Final[Mapping[tuple[int, str], str]] = {
+    (20921, "extra-args"): "tables of `-T` without their schemas",
+}
 
 _TEXT: Final = f"""# DM's files
 
@@ -57,9 +60,11 @@ through paths of this machine, each made whole by a rename, and no object store 
 without room for its files on this machine, `dump-files: none` in `spark` does: no rows are written to files at all.
 Where a dump is to be kept in a store, the finished directory can be copied there.
 
-`-B`, `-T` and `-f` in `extra-args` are taken in every mode, with all that dumpling's table filter has but rules from a
-file (`@file`). In a task that loads and follows, `check-task` compares them with the lists, table by table of the
-source: DM would leave out rows there without a word (see [coming from DM](coming-from-dm.md)).
+{by_dm}
+`-B`, `-T` and `-f` in `extra-args` are taken in every mode. `-f` is dumpling's whole table filter, with rules from a
+file (`-f @rules.txt`, relative to the task file). In a task that loads and follows, `check-task` compares them with the
+lists, table by table of the source: DM would leave out rows there without a word (see
+[coming from DM](coming-from-dm.md)).
 """
 
 
@@ -81,10 +86,14 @@ class Refusal:
     problem: Problem
 
     @property
+    def kind(self) -> tuple[int, str]:
+        """Code and key."""
+        return self.problem.code, self.problem.path.rpartition(".")[2]
+
+    @property
     def reason(self) -> str | None:
         """The listed reason; None where it is none."""
-        found = (self.problem.code, self.problem.path.rpartition(".")[2])
-        return next((reason for reason, kinds in REASONS.items() if found in kinds), None)
+        return next((reason for reason, kinds in REASONS.items() if self.kind in kinds), None)
 
 
 def source_file(**changes: Any) -> dict[str, Any]:
@@ -183,7 +192,16 @@ def _filled(text: str, certificate: Path) -> str:
 def page() -> str:
     """The whole page."""
     rows: dict[tuple[str, str, str], list[str]] = {}
+    by_dm: list[str] = []
     for refusal in refusals(trials()):
+        if refusal.kind in REFUSED_BY_DM:
+            line = (
+                f"DM refuses this as well, though its task template shows it: {REFUSED_BY_DM[refusal.kind]}\n"
+                f"(`{refusal.trial.key}: {_yaml(refusal.trial.value)}`). Write them as `shop.orders`.\n"
+            )
+            if line not in by_dm:
+                by_dm.append(line)
+            continue
         if refusal.reason is None:
             raise SystemExit(
                 f"{refusal.trial.key}: {refusal.trial.value!r} is refused without a reason: {refusal.problem}"
@@ -195,7 +213,7 @@ def page() -> str:
     lines = [
         f"| {reason} | `{key}` | {', '.join(values)} | {advice} |" for (reason, key, advice), values in rows.items()
     ]
-    return _TEXT.format(count=sum(1 for _ in trials())) + "\n".join([*lines, "", _END])
+    return _TEXT.format(count=sum(1 for _ in trials())) + "\n".join([*lines, "", _END.format(by_dm="\n".join(by_dm))])
 
 
 def _yaml(value: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Annotated, ClassVar, Literal, get_args
 
 from dm.config.document import Scalar, YamlList, YamlMap
+from dm.config.filter_file import file_rules, filter_file
 from dm.config.problem import did_you_mean
 from dm.config.scalar import Text, byte_size, one_of, size, whole
 from dm.config.section import LoadContext, Section, read_section
@@ -150,7 +151,7 @@ def _read_extra(extra: Scalar, data: YamlMap, context: LoadContext) -> None:
             else:
                 _take(name, value, data, extra, problem)
         elif name in _CHOICES:
-            _choose(name, value if equals else "", data, extra, problem)
+            _choose(name, value if equals else "", data, extra, problem, context)
     if "tables" in data and "table-filters" in data:
         problem("`-T` together with `-f`", "", "one of the two")
         del data["tables"], data["table-filters"]
@@ -168,10 +169,15 @@ def _take(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable
         _set(data, extra, _KEYS[name], value)
 
 
-def _choose(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable[..., None]) -> None:
+def _choose(
+    name: str, value: str, data: YamlMap, extra: Scalar, problem: Callable[..., None], context: LoadContext
+) -> None:
     """Add what one of the options that choose tables says; commas part names, not patterns."""
     key = _CHOICES[name]
-    for one in [value] if name == "filter" else value.split(","):
+    chosen = [value] if name == "filter" else value.split(",")
+    if name == "filter" and (file := filter_file(value)) is not None:
+        chosen = _rules_of(file, problem, context)
+    for one in chosen:
         if not one:
             problem(f"`{name}` without a value", "")
         elif name == "tables-list" and "." not in one:
@@ -184,6 +190,18 @@ def _choose(name: str, value: str, data: YamlMap, extra: Scalar, problem: Callab
                 gathered = data[key] = YamlList(extra.mark, extra.path)
                 data.key_marks[key] = extra.mark
             gathered.append(Scalar(one, True, extra.mark, extra.path))
+
+
+def _rules_of(file: str, problem: Callable[..., None], context: LoadContext) -> list[str]:
+    """The rules of a file; without any nothing would be chosen, and to dumpling that means no table at all."""
+    try:
+        rules = file_rules(context.directory / file, file)
+    except TableFilterError as error:
+        problem(f"`-f @{file}` ({error})", "", "a file with a rule such as `shop.*` or `!shop.log_*` on each line")
+        return []
+    if not rules:
+        problem(f"`-f @{file}` ({file}: no line has a rule)", "", "a file with a rule such as `shop.*` on each line")
+    return rules
 
 
 def _refusal(rule: str) -> str:

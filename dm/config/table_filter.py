@@ -6,8 +6,7 @@ The grammar is TiDB's table filter (https://docs.pingcap.com/tidb/stable/table-f
 wildcards. `/.../` is an expression of Go that matches anywhere in the name. A rule that begins with `!` leaves out.
 
 It is not the pattern of the lists and routes (dm/config/pattern.py), where `*` stands only at the end and `~` begins an
-expression. `@file`, which takes rules from a file, is refused: the file may be another one when the daemon starts
-again, and the dump would change its tables between two runs.
+expression. `@file`, which takes rules from a file, is no rule: `dm.config.filter_file` reads such files.
 """
 
 from __future__ import annotations
@@ -44,8 +43,6 @@ class TableFilter:
     def parse(cls, rule: str, *, case_sensitive: bool = True) -> TableFilter:
         """Read a rule; raises TableFilterError."""
         text = rule.strip(" \t")
-        if text.startswith("@"):
-            raise TableFilterError("rules from a file; write them here, each with its own `-f`")
         positive = not text.startswith("!")
         text = text if positive else text[1:]
         schema, end = _part(text, 0, case_sensitive)
