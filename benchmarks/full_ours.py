@@ -16,6 +16,7 @@ from dm.config.dumper import DumperConfig
 from dm.config.spark import SparkConfig
 from dm.config.subtask import SubtaskConfig
 from dm.dumper.unit import DumpUnit
+from dm.dumpfiles.local_storage import LocalStorage
 from dm.loader.unit import LoadUnit
 from dm.spark.session import SparkProvider
 
@@ -36,7 +37,7 @@ def main() -> None:
         for line in sys.stdin:
             order = json.loads(line)
             make = DumpUnit if order["unit"] == "Dump" else LoadUnit
-            unit = make(SubtaskConfig.from_wire(order["subtask"]), Path(order["directory"]), spark)
+            unit = make(SubtaskConfig.from_wire(order["subtask"]), LocalStorage(Path(order["directory"])), spark)
             began = time.monotonic()
             unit.run(threading.Event())
             print(time.monotonic() - began, flush=True)

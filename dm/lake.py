@@ -42,6 +42,7 @@ from urllib.parse import unquote
 from dm.binlog.charset import decoder_of
 from dm.dumpfiles.chunk_plan import counted
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan, load_plan
+from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.manifest import read_manifest
 from dm.errors import DMError
 from dm.ident import TableName
@@ -89,7 +90,7 @@ def table(spark: SparkSession, directory: str | Path, name: str | tuple[str, str
     directory = Path(directory).absolute()
     plan = _plan(directory)
     dumped = _named(directory, plan, name)
-    read_manifest(directory).check(directory, plan.dump_id, dumped.name)
+    read_manifest(LocalStorage(directory)).check(LocalStorage(directory), plan.dump_id, dumped.name)
     fields = stored(_structure(plan, dumped))
     binary = StructType([StructField(field.name, BinaryType()) for field in fields])
     # With a scheme, since a cluster's default may be another file system.
@@ -144,7 +145,7 @@ def _check_files(directory: Path, dumped: DumpedTable, taken: Iterable[str]) -> 
 
 def _plan(directory: Path) -> DumpPlan:
     """The plan of a finished dump in Parquet, whose files are those of its manifest."""
-    plan = load_plan(directory)
+    plan = load_plan(LocalStorage(directory))
     if plan is None:
         raise DMError("lake-dump-missing", directory=directory)
     if not plan.finished:

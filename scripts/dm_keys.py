@@ -163,9 +163,15 @@ MYDUMPER: Final[Mapping[str, Values]] = {
 
 LOADER: Final[Mapping[str, Values]] = {
     "pool-size": [16, 0],
-    "dir": ["./dumped_data", "", "s3://bucket/dump"],
+    "dir": [
+        "./dumped_data",
+        "",
+        "s3://bucket/dump",
+        "s3://bucket/dump?region=us-west-2&endpoint=http://127.0.0.1:9000&access_key=a&secret_access_key=b"
+        "&force_path_style=true",
+    ],
     "sorting-dir": ["./dumped_data.test.sorting", ""],
-    "sorting-dir-physical": ["./dumped_data.test.sorting", ""],
+    "sorting-dir-physical": ["./dumped_data.test.sorting", "./sorting.test", ""],
     "import-mode": ["logical", "", "sql", "loader", "physical", "import-into"],
     "on-duplicate": ["", "replace", "ignore", "error"],
     "on-duplicate-logical": ["replace", "", "ignore", "error"],

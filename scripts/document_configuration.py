@@ -377,7 +377,9 @@ CHAPTERS: Final = (
             " and than 256",
             "dir": "where dump files are: this, a dot and the task's name, as in DM; a task that only loads takes it as"
             " it stands. A relative path begins at"
-            " `$DM_HOME/work`, and a task of several sources has a directory per source in it",
+            " `$DM_HOME/work`, and a task of several sources has a directory per source in it. Or a place in object"
+            " storage, `s3://bucket/prefix?endpoint=..&access-key=..&secret-access-key=..`"
+            " ([full-load.md](full-load.md#a-dump-in-object-storage))",
             "import-mode": "`logical`; `physical` and `import-into` are TiDB's own and refused",
             "on-duplicate-logical": "a row whose key is there already: `replace` it, `ignore` the new one, or `error`",
         },

@@ -35,7 +35,6 @@ REASONS: Final[Mapping[str, frozenset[tuple[int, str]]]] = {
             )
         }
     ),
-    "a dump goes to directories of this machine, not to object storage": frozenset({(20913, "dir")}),
 }  # fmt: skip
 # What DM's documentation shows and DM itself refuses.
 REFUSED_BY_DM: Final[Mapping[tuple[int, str], str]] = {
@@ -55,11 +54,6 @@ Each key of DM's task and source files was tried with its default and with the v
 
 
 _END: Final = """\
-Besides physical import, one thing of DM's is left: a dump directory in object storage. Dump files are written and read
-through paths of this machine, each made whole by a rename, and no object store renames. What a store is for, a load
-without room for its files on this machine, `dump-files: none` in `spark` does: no rows are written to files at all.
-Where a dump is to be kept in a store, the finished directory can be copied there.
-
 {by_dm}
 `-B`, `-T` and `-f` in `extra-args` are taken in every mode. `-f` is dumpling's whole table filter, with rules from a
 file (`-f @rules.txt`, relative to the task file). In a task that loads and follows, `check-task` compares them with the

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Annotated, ClassVar, Literal
 
-from dm.config.document import Scalar
+from dm.config.document import Scalar, YamlMap
+from dm.config.object_storage import ObjectStorage, is_object_storage, read_object_storage
 from dm.config.scalar import Text, one_of, whole
-from dm.config.section import Issue, Section
+from dm.config.section import Issue, LoadContext, Section
 
 ImportMode = Literal["logical", "sql", "loader", "physical", "import-into"]
 OnDuplicate = Literal["replace", "ignore", "error"]
@@ -26,7 +28,8 @@ _PHYSICAL_KEYS: dict[str, tuple[str, ...]] = {
     "compress-kv-pairs": (),
     "pd-addr": (),
 }
-_SORTING_DIRECTORY = ".sorting"  # ends DM's own value: `dir`, the task's name and this
+# DM's own value: `dir`, the task's name and this; or, where `dir` is in object storage, this and the task's name.
+_SORTING_DIRECTORY, _SORTING_HERE = ".sorting", "./sorting."
 PHYSICAL = "leave it out: it is for TiDB's physical import; rows are loaded with `import-mode: logical`"
 
 
@@ -40,18 +43,35 @@ class LoaderConfig(Section):
     unset_values: ClassVar = {"pool-size": ("0",), "import-mode": ("",), "on-duplicate-logical": ("",), "dir": ("",)}
 
     pool_size: Annotated[int, whole(1, 1024)] = 16  # parts that are written at a time, at most 256
-    dir: Text = "./dumped_data"  # the task's name is appended, as in DM
+    dir: Text = "./dumped_data"  # the task's name is appended, as in DM; of object storage bucket and prefix
+    storage: ObjectStorage | None = None  # what `dir` says of object storage
     import_mode: Annotated[ImportMode, one_of(ImportMode, "config-import-mode", fold=True)] = "logical"
     on_duplicate_logical: Annotated[OnDuplicate, one_of(OnDuplicate, "config-on-duplicate", fold=True)] = "replace"
 
     @classmethod
+    def file_keys(cls) -> list[str]:
+        """Without what `dir` says."""
+        return [key for key in super().file_keys() if key != "storage"]
+
+    @classmethod
+    def prepare(cls, data: YamlMap, context: LoadContext) -> None:
+        """Part a place in object storage from its keys."""
+        named = data.get("dir")
+        if isinstance(named, Scalar) and is_object_storage(named.text):
+            storage = read_object_storage(named, context)
+            del data["dir"]
+            if storage is not None:
+                data["dir"], data["storage"] = replace(named, text=storage.address), storage
+
+    @classmethod
     def _idle(cls, key: str, value: object) -> bool:
         """Also DM's own directory for sorting, whose name the task's is part of."""
-        own = key.startswith("sorting-dir") and isinstance(value, Scalar) and value.text.endswith(_SORTING_DIRECTORY)
+        written = value.text if isinstance(value, Scalar) and key.startswith("sorting-dir") else ""
+        own = written.endswith(_SORTING_DIRECTORY) or written.startswith(_SORTING_HERE)
         return own or super()._idle(key, value)
 
     def check(self) -> Iterator[Issue]:
-        """Physical import is TiDB's own; `dir` is a directory of this machine."""
+        """Physical import is TiDB's own; of object storage there is S3."""
         if self.import_mode in ("physical", "import-into"):
             value = repr(self.import_mode)
             yield Issue("config-import-mode", "import-mode", suggestion="use `logical`", details={"value": value})
@@ -63,10 +83,10 @@ class LoaderConfig(Section):
                 warning=True,
                 details={"key": self.import_mode},
             )
-        if "://" in self.dir:
+        if "://" in self.dir and self.storage is None:
             yield Issue(
                 "config-refused-value",
                 "dir",
-                expected="a directory of this machine",
+                expected="a directory, or `s3://bucket/prefix?endpoint=..`",
                 details={"value": repr(self.dir.split("://", 1)[0] + "://")},
             )

@@ -15,6 +15,7 @@ from typing import Any, Final
 from ruamel.yaml import YAML
 from ruamel.yaml.events import AliasEvent, MappingEndEvent, MappingStartEvent, ScalarEvent, SequenceEndEvent
 
+from dm.config.object_storage import is_object_storage, without_keys
 from dm.config.secret import MASK, referenced_variables
 
 SECRET_WORDS: Final = ("password", "passwd", "secret", "token")
@@ -72,6 +73,8 @@ class _Finder:
     def _scalar(self, event: ScalarEvent, key: str, *, secret: bool) -> None:
         if secret and not _says_nothing(event.value):
             self._replace(event, f"'{MASK}'")
+        elif is_object_storage(event.value) and (shown := without_keys(event.value)) != event.value:
+            self._replace(event, "'" + shown.replace("'", "''") + "'")
         elif self.directory is not None and key in _FILES and event.value:
             path = str(self.directory / event.value)
             if path != event.value:

@@ -15,7 +15,7 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from typing import BinaryIO, Protocol
+from typing import Protocol
 
 import pyarrow
 from pyarrow import parquet
@@ -23,6 +23,7 @@ from pyarrow import parquet
 from dm.dumpfiles.dump_files import FOOTER_KEY, ChunkFooter
 from dm.dumpfiles.literals import error_values, row_literals, shown_row, statements
 from dm.dumpfiles.sql_file import HEADER, LENIENT, SqlTrailer
+from dm.dumpfiles.storage import NewFile
 from dm.dumpfiles.text_rows import Batch
 from dm.errors import DMError
 from dm.ident import Ident, TableName
@@ -42,7 +43,7 @@ class SqlForm:
 class HashedFile(io.RawIOBase):
     """Passes bytes on to a file and knows their SHA-256."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: NewFile) -> None:
         self._file = file
         self._digest = hashlib.sha256()
         self._length = 0

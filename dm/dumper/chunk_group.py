@@ -118,7 +118,7 @@ class GroupReader:
 
     def __call__(self, tasks: tuple[ChunkTask, ...]) -> tuple[ChunkResult, ...]:
         """Read the chunks; each file is there when this returns, unless its table has changed."""
-        self.reader.demand_shared()
+        self.reader.demand_reach()
         results = []
         with SourceSessions(self.reader.endpoint, self.reader.facts) as sessions, closing(self.reader):
             for task in tasks:

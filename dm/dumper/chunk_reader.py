@@ -6,9 +6,7 @@ the items name tables and conditions only.
 
 from __future__ import annotations
 
-import os
 import socket
-import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,9 +20,9 @@ from dm.dumpfiles.chunk_plan import (
     value_expression,
 )
 from dm.dumpfiles.destination import Destination
-from dm.dumpfiles.dump_directory import writing_to
-from dm.dumpfiles.dump_files import ChunkFooter, publish, read_footer
+from dm.dumpfiles.dump_files import ChunkFooter, read_footer
 from dm.dumpfiles.json_types import types_column
+from dm.dumpfiles.storage import DumpStorage
 from dm.dumpfiles.text_rows import Batch, Limits, read_all, read_batches
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident, TableName
@@ -134,7 +132,7 @@ def report_file(directory: Path, chunk_file: str) -> Path:
 
 
 def report(directory: Path, chunk_file: str, rows: int, size: int, sha256: str = "") -> None:
-    """Say how far a chunk is; the checksum when its file is complete."""
+    """Say how far a chunk is; the checksum when its file is in its place."""
     report_file(directory, chunk_file).write_text(f"{rows} {size} {sha256}\n", encoding="ascii")
 
 
@@ -162,21 +160,34 @@ class ChunkReader:
 
     endpoint: Endpoint
     facts: ServerFacts
-    directory: Path
+    storage: DumpStorage
     dump_id: str
     where: str = ""
     sink: ChunkSink | None = None
 
     def demand_shared(self) -> None:
-        """Raise DMError where the dump's directory is not the one that the driver sees."""
-        if not shared_marker(self.directory, self.dump_id).exists():
-            raise DMError("dump-directory-not-shared", directory=self.directory, host=socket.gethostname())
+        """Raise DMError where the directory to report and to meet in is not the one that the driver sees."""
+        if not self._shared:
+            raise DMError("dump-directory-not-shared", directory=self.storage.work, host=socket.gethostname())
+
+    def demand_reach(self) -> None:
+        """Raise DMError where the files would be in another place than the driver's."""
+        if not self.storage.everywhere:
+            self.demand_shared()
+
+    @property
+    def _shared(self) -> bool:
+        return shared_marker(self.storage.work, self.dump_id).exists()
+
+    def _report(self, task: ChunkTask, rows: int, size: int, sha256: str = "") -> None:
+        if not self.storage.everywhere or self._shared:
+            report(self.storage.work, task.file, rows, size, sha256)
 
     def finished(self, task: ChunkTask) -> ChunkResult | None:
         """The chunk as an earlier attempt has left it; None when it has to be read."""
         if task.destination is not None:
             return None  # whoever writes it finds its record
-        footer = read_footer(self.directory / task.file)
+        footer = read_footer(self.storage, task.file)
         if footer is None or footer.dump_id != self.dump_id:
             return None
         return ChunkResult(task.table, task.generation, task.chunk, footer.rows, footer.size, point=footer.point)
@@ -245,7 +256,7 @@ class ChunkReader:
                 yield batch
                 rows += batch.rows
                 size += batch.size
-                report(self.directory, task.file, rows, size)
+                self._report(task, rows, size)
 
         rows, size = self.sink.write(task.table, task.generation, task.chunk, destination, batches())
         return ChunkResult(task.table, task.generation, task.chunk, rows, size)
@@ -253,29 +264,20 @@ class ChunkReader:
     def _write(
         self, task: ChunkTask, connection: Connection, point: Position | None, structure: str | None
     ) -> ChunkResult:
-        temporary = self.directory / f".{uuid.uuid4().hex}.tmp"
         batches = read_batches(connection, self._query(task), row_groups())
         rows = size = 0
-        with writing_to(self.directory):
-            try:
-                with temporary.open("xb") as file:
-                    hashed = HashedFile(file)
-                    with open_chunk_file(hashed, task.columns, task.sql) as chunk:
-                        for batch in batches:
-                            chunk.add(batch)
-                            rows += batch.rows
-                            size += batch.size
-                            report(self.directory, task.file, rows, size)
-                        chunk.end(
-                            ChunkFooter(
-                                self.dump_id, task.table, task.generation, task.chunk, rows, size, point, structure
-                            )
-                        )
-                    file.flush()
-                    os.fsync(file.fileno())
-                report(self.directory, task.file, rows, size, hashed.sha256)
-            except BaseException:
-                temporary.unlink(missing_ok=True)
-                raise
-            publish(temporary, self.directory / task.file)
+        with self.storage.writing(), self.storage.create(task.file) as file:
+            hashed = HashedFile(file)
+            with open_chunk_file(hashed, task.columns, task.sql) as chunk:
+                for batch in batches:
+                    chunk.add(batch)
+                    rows += batch.rows
+                    size += batch.size
+                    self._report(task, rows, size)
+                chunk.end(
+                    ChunkFooter(self.dump_id, task.table, task.generation, task.chunk, rows, size, point, structure)
+                )
+            # Where another worker was first, its file may have other bytes.
+            if file.publish():
+                self._report(task, rows, size, hashed.sha256)
         return ChunkResult(task.table, task.generation, task.chunk, rows, size, point=point)

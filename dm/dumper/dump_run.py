@@ -6,7 +6,6 @@ import threading
 import uuid
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
@@ -15,6 +14,7 @@ from dm.dumper.stream import Stream
 from dm.dumper.structures import read_schemas
 from dm.dumper.target_keys import TargetKeys
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -34,7 +34,7 @@ class DumpRun:
     """One run of the dump of a subtask."""
 
     subtask: SubtaskConfig
-    directory: Path
+    storage: DumpStorage
     spark: SparkProvider
     rules: TableRules
     keys: TargetKeys

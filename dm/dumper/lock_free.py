@@ -90,7 +90,7 @@ class LockFreeDump:
             birth=run.birth(settled.point),
         )
         run.demand_same_history(first)
-        save_plan(run.directory, plan)
+        save_plan(run.storage, plan)
         faults.hit("dumper.after_p0")
         return plan
 
@@ -184,10 +184,9 @@ class LockFreeDump:
             vanished=vanished,
             schemas={**plan.schemas, **read_schemas(run.connection, {table.name.schema for table in entries})},
         ).with_tables(*entries)
-        save_plan(run.directory, plan)
-        for name in planned.keys() & (vanished.keys() | {entry.name for entry in entries}):
-            for chunk in range(planned[name].chunks):
-                (run.directory / planned[name].file_name(chunk)).unlink(missing_ok=True)
+        save_plan(run.storage, plan)
+        gone = planned.keys() & (vanished.keys() | {entry.name for entry in entries})
+        run.storage.remove(planned[name].file_name(chunk) for name in gone for chunk in range(planned[name].chunks))
         for entry in entries:
             self.planner.announce(plan, entry)
         return plan, moved

@@ -17,7 +17,7 @@ from dm.dumper.snapshot_slots import Meeting, SlotReader, SlotTask
 from dm.dumper.structures import read_structures, same
 from dm.dumper.table_planner import TablePlanner
 from dm.dumpfiles.dump_directory import SLOTS_DIRECTORY
-from dm.dumpfiles.dump_files import DumpedTable, DumpPlan, read_footer
+from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
@@ -66,7 +66,7 @@ class OneMomentDump:
         run = self.run
         run.progress.phase = "reading rows"
         context = run.spark.context()
-        directory = run.directory / SLOTS_DIRECTORY
+        directory = run.storage.work / SLOTS_DIRECTORY
         directory.mkdir()
         chunks = tuple(self.planner.missing(plan))
         slots = max(1, min(context.defaultParallelism, run.subtask.dumper.threads, len(chunks)))
@@ -97,11 +97,8 @@ class OneMomentDump:
             if before is None:
                 self._compare(plan)
                 run.progress.reading()
-            for name in [name for name in waiting if (run.directory / name).exists()]:
-                task = waiting.pop(name)
-                footer = read_footer(run.directory / name)
-                if footer is not None:
-                    run.progress.chunk(task.table, footer.rows, footer.size)
+            for name, rows, size in self.planner.reported_whole(waiting):
+                run.progress.chunk(waiting.pop(name).table, rows, size)
                 self.planner.forget_report(name)
             self.planner.hear_reports((task.table, name) for name, task in waiting.items())
 

@@ -11,13 +11,12 @@ import hashlib
 import json
 import time
 from collections.abc import Mapping
-from pathlib import Path
 
-from dm.atomic_file import write_together
 from dm.dumpfiles.dump_directory import MANIFEST_FILE, METADATA_FILE, PLAN_FILE
 from dm.dumpfiles.dump_files import STREAMED, DumpPlan, file_stem, finished_chunk
 from dm.dumpfiles.manifest import ListedFile, manifest_text, sha256_of
 from dm.dumpfiles.sql_file import SCHEMA_HEADER
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.position import Position
@@ -43,7 +42,7 @@ def metadata_text(plan: DumpPlan, finished: float) -> str:
     return f"{text}Finished dump at: {_time(finished)}\n"
 
 
-def write_readable(directory: Path, plan: DumpPlan, finished: float, checksums: Mapping[str, str]) -> None:
+def write_readable(storage: DumpStorage, plan: DumpPlan, finished: float, checksums: Mapping[str, str]) -> None:
     """Write them all; `checksums` has those of chunk files that are known already."""
     texts = {METADATA_FILE: metadata_text(plan, finished)}
     for schema, (charset, collation) in plan.schemas.items():
@@ -53,30 +52,32 @@ def write_readable(directory: Path, plan: DumpPlan, finished: float, checksums: 
         texts[f"{file_stem(table.name)}-schema.sql"] = f"{SCHEMA_HEADER}{table.structure};\n"
     contents = {name: text.encode() for name, text in texts.items()}
     files = [ListedFile(name, len(data), hashlib.sha256(data).hexdigest()) for name, data in contents.items()]
-    chunks = _chunk_files(directory, plan, checksums)
-    _remove_leftovers(directory, {chunk.name for chunk in chunks})
+    chunks = _chunk_files(storage, plan, checksums)
+    _remove_leftovers(storage, {chunk.name for chunk in chunks})
     manifest = manifest_text(plan.dump_id, [*files, *chunks])
-    write_together(directory, contents | {MANIFEST_FILE: manifest.encode()})
+    storage.store(contents | {MANIFEST_FILE: manifest.encode()})
 
 
-def _chunk_files(directory: Path, plan: DumpPlan, checksums: Mapping[str, str]) -> list[ListedFile]:
+def _chunk_files(storage: DumpStorage, plan: DumpPlan, checksums: Mapping[str, str]) -> list[ListedFile]:
     found = []
     for table in plan.tables:
         for chunk in range(0 if table.form == STREAMED else table.chunks):
             name = table.file_name(chunk)
-            path = directory / name
-            footer = finished_chunk(directory, plan, table, chunk)
+            footer = finished_chunk(storage, plan, table, chunk)
             if footer is None:
-                raise DMError("dump-file-damaged", file=path, why="it is missing or of another dump")
+                raise DMError("dump-file-damaged", file=storage.shown(name), why="it is missing or of another dump")
             # An earlier run of the dump has told the checksums of its files to nobody.
-            checksum = checksums.get(name) or sha256_of(path)
-            found.append(ListedFile(name, path.stat().st_size, checksum, table.name, footer.rows))
+            checksum = checksums.get(name) or sha256_of(storage, name)
+            found.append(ListedFile(name, storage.size(name), checksum, table.name, footer.rows))
     return found
 
 
-def _remove_leftovers(directory: Path, chunks: set[str]) -> None:
+def _remove_leftovers(storage: DumpStorage, chunks: set[str]) -> None:
     """Other tools take every SQL file for a part of the dump: what an earlier round has left must go."""
-    for path in directory.glob("*.sql"):
-        number = path.stem.rpartition(".")[2]
-        if path.name not in chunks and number.isdigit() and len(number) >= 9 and (directory / PLAN_FILE).exists():
-            path.unlink(missing_ok=True)
+    names = storage.names()
+    if PLAN_FILE not in names:
+        return
+    numbers = {name: name.removesuffix(".sql").rpartition(".")[2] for name in names if name.endswith(".sql")}
+    storage.remove(
+        name for name, number in numbers.items() if name not in chunks and number.isdigit() and len(number) >= 9
+    )

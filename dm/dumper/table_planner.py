@@ -75,7 +75,7 @@ class TablePlanner:
         """Rows and bytes of a chunk that is done."""
         if table.form == STREAMED and self.run.stream is not None:
             return self.run.stream.finished(table, chunk)
-        footer = finished_chunk(self.run.directory, plan, table, chunk)
+        footer = finished_chunk(self.run.storage, plan, table, chunk)
         return None if footer is None else (footer.rows, footer.size)
 
     def walk(self, plan: DumpPlan) -> DumpPlan | None:
@@ -116,7 +116,7 @@ class TablePlanner:
             if not self._walk(groups, walked):
                 return None
         plan = plan.with_tables(*planned.values())
-        save_plan(run.directory, plan)
+        save_plan(run.storage, plan)
         for table in planned.values():
             self.announce(plan, table)
         return plan
@@ -184,13 +184,13 @@ class TablePlanner:
     def reader(self, plan: DumpPlan) -> ChunkReader:
         """What reads chunks of the plan."""
         run = self.run
-        shared_marker(run.directory, plan.dump_id).touch()
+        shared_marker(run.storage.work, plan.dump_id).touch()
         sink = None if run.stream is None else run.stream.sink
-        return ChunkReader(run.endpoint, run.facts, run.directory, plan.dump_id, run.subtask.dumper.where, sink)
+        return ChunkReader(run.endpoint, run.facts, run.storage, plan.dump_id, run.subtask.dumper.where, sink)
 
     def hear_reports(self, chunks: Iterable[tuple[TableName, str]]) -> None:
         """Count what has been read of chunks that are not finished; any number may be waiting for a worker."""
-        directory = self.run.directory
+        directory = self.run.storage.work
         present = {path.name for path in directory.glob(".*.progress.tmp")}
         read: dict[TableName, tuple[int, int]] = {}
         for table, file in chunks:
@@ -199,12 +199,20 @@ class TablePlanner:
                 read[table] = (rows + more_rows, size + more_size)
         self.run.progress.under_way(read)
 
+    def reported_whole(self, files: Iterable[str]) -> list[tuple[str, int, int]]:
+        """Those whose writers have said their last word, with rows and bytes; they are in their place then."""
+        work = self.run.storage.work
+        present = {path.name for path in work.glob(".*.progress.tmp")}
+        whole = [file for file in files if report_file(work, file).name in present and reported_checksum(work, file)]
+        return [(file, *read_report(work, file)) for file in whole]
+
     def forget_report(self, file: str) -> None:
         """The chunk is done, or its table is not what it was."""
-        sha256 = reported_checksum(self.run.directory, file)
+        work = self.run.storage.work
+        sha256 = reported_checksum(work, file)
         if sha256 is not None:
             self.checksums[file] = sha256
-        report_file(self.run.directory, file).unlink(missing_ok=True)
+        report_file(work, file).unlink(missing_ok=True)
 
     def with_points(self, plan: DumpPlan) -> DumpPlan:
         """Take the points of keyless tables from their files into the plan."""
@@ -212,7 +220,7 @@ class TablePlanner:
         for table in plan.tables:
             if table.form == STREAMED:
                 continue
-            footers = [finished_chunk(self.run.directory, plan, table, chunk) for chunk in range(table.chunks)]
+            footers = [finished_chunk(self.run.storage, plan, table, chunk) for chunk in range(table.chunks)]
             if any(footer is None for footer in footers):
                 raise DMError("dump-file-damaged", file=table.file_name(0), why=f"a chunk of {table.name} is missing")
             if table.keyless and footers[0] is not None:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 
 from dm import faults
 from dm.clock import Clock, SystemClock
@@ -28,8 +27,9 @@ from dm.dumper.readable import write_readable
 from dm.dumper.stream import Stream
 from dm.dumper.table_planner import TablePlanner
 from dm.dumper.target_keys import TargetKeys
-from dm.dumpfiles.dump_directory import foreign_file, remove_files, writing_to
+from dm.dumpfiles.dump_directory import foreign_file, remove_files
 from dm.dumpfiles.dump_files import STREAMED, DumpPlan, load_plan, save_plan
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.rules import TableRules
@@ -47,7 +47,7 @@ class DumpUnit:
     def __init__(
         self,
         subtask: SubtaskConfig,
-        directory: Path,
+        storage: DumpStorage,
         spark: SparkProvider,
         *,
         clock: Clock | None = None,
@@ -55,7 +55,7 @@ class DumpUnit:
         stream: Stream | None = None,
     ) -> None:
         self._subtask = subtask
-        self._directory = directory
+        self._storage = storage
         self._spark = spark
         self._hold = hold
         self._stream = stream
@@ -76,7 +76,7 @@ class DumpUnit:
                 facts = read_facts(connection)
                 run = DumpRun(
                     self._subtask,
-                    self._directory,
+                    self._storage,
                     self._spark,
                     rules,
                     keys,
@@ -100,7 +100,7 @@ class DumpUnit:
 
     def _run(self, run: DumpRun) -> None:
         planner = TablePlanner(run)
-        with writing_to(self._directory):
+        with self._storage.writing():
             plan = self._stored(run)
         if plan is not None:
             run.keep_from(plan.p0)
@@ -120,27 +120,27 @@ class DumpUnit:
             raise DMError("dump-without-tables")
         # Points of keyless tables are in their files; P1 was read after the last of them, so it covers them too.
         complete = planner.with_points(complete)
-        with writing_to(self._directory):
-            write_readable(self._directory, complete, self._clock.time(), planner.checksums)
+        with self._storage.writing():
+            write_readable(self._storage, complete, self._clock.time(), planner.checksums)
         self._remove_left()
-        save_plan(self._directory, complete)
+        save_plan(self._storage, complete)
         faults.hit("dumper.finished")
         self._finish(run, planner, complete)
 
     def _stored(self, run: DumpRun) -> DumpPlan | None:
         """The plan to go on with; None, and an empty directory, when the dump has to begin."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        plan = load_plan(self._directory)
+        self._storage.prepare()
+        plan = load_plan(self._storage)
         if plan is None:
-            foreign = foreign_file(self._directory)
+            foreign = foreign_file(self._storage)
             if foreign is not None:  # DM would remove it
                 why = f"{foreign}, which this task has not written"
-                raise DMError("dump-directory-foreign", directory=self._directory, why=why)
+                raise DMError("dump-directory-foreign", directory=self._storage, why=why)
             self._clear()
             return None
         if (plan.task, plan.source_id) != (self._subtask.task, self._subtask.source.source_id):
             why = f"it is the dump of source {plan.source_id} in task {plan.task}"
-            raise DMError("dump-directory-foreign", directory=self._directory, why=why)
+            raise DMError("dump-directory-foreign", directory=self._storage, why=why)
         # A snapshot is gone with its session, and a point means nothing on another server. Files of two forms in one
         # directory are no dump for other tools, and chunks of two conditions none at all.
         forms = {self._subtask.spark.dump_format, STREAMED if run.stream is not None else ""}
@@ -150,7 +150,7 @@ class DumpUnit:
         other_history = not plan.finished and not other_server and run.reset_since(plan.birth) != ""
         if plan.finished and other_rows:
             why = f"it was dumped with {f'`where: {plan.where}`' if plan.where else 'no `where`'}"
-            raise DMError("dump-directory-foreign", directory=self._directory, why=why)
+            raise DMError("dump-directory-foreign", directory=self._storage, why=why)
         if not plan.finished and (plan.consistent or other_rows or other_form or other_server or other_history):
             self._clear()
             return None
@@ -159,12 +159,11 @@ class DumpUnit:
 
     def _remove_left(self) -> None:
         """Remove what nobody needs any more; workers of a driver that was killed write for a moment longer."""
-        for left in self._directory.glob(".*.tmp"):
-            left.unlink(missing_ok=True)
+        self._storage.sweep()
 
     def _clear(self) -> None:
-        remove_files(self._directory)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        remove_files(self._storage)
+        self._storage.prepare()
 
     def _finish(self, run: DumpRun, planner: TablePlanner, plan: DumpPlan) -> None:
         if run.stream is not None and plan.streamed:

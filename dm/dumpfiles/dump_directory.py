@@ -1,4 +1,4 @@
-"""The directory of a dump: whose it is, removing what is ours, and what a file system says when it can't take more.
+"""The files of a dump in its place: whose they are, and removing what is ours.
 
 Problem: `loaders.dir` names a directory of the user's. A dump must never wipe what somebody else's dump has left there,
 a load must never take the remains of a removal for a dump, and a process may die between any two files.
@@ -9,15 +9,11 @@ before the first chunk is written, and a removal begins by renaming the plan to 
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import re
 import shutil
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
-from dm.errors import DMError
+from dm.dumpfiles.storage import DumpStorage
 
 PLAN_FILE: Final = "dump.json"
 MANIFEST_FILE: Final = "manifest.json"
@@ -31,36 +27,23 @@ _OURS = re.compile(
     r"|.+(\.[0-9]{3,}\.[0-9]{9,}\.parquet|\.[0-9]{9,}\.sql|-schema\.sql|-schema-create\.sql)"
 )
 _DUMP_LIKE = re.compile(r"metadata(\.partial)?|.*(\.parquet|\.sql(\.gz|\.zst)?|\.dat|\.csv)", re.DOTALL)
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-def foreign_file(directory: Path) -> str | None:
+def foreign_file(storage: DumpStorage) -> str | None:
     """The name of a file of a dump that is not ours; None where there is none."""
-    if (directory / PLAN_FILE).exists() or (directory / _REMOVAL).exists() or not directory.is_dir():
+    names = storage.names()
+    if PLAN_FILE in names or _REMOVAL in names:
         return None
-    return min((path.name for path in directory.iterdir() if _DUMP_LIKE.fullmatch(path.name)), default=None)
+    return min((name for name in names if _DUMP_LIKE.fullmatch(name)), default=None)
 
 
-def remove_files(directory: Path) -> None:
+def remove_files(storage: DumpStorage) -> None:
     """Remove what a dump of ours has written here, and nothing else."""
-    plan, removal = directory / PLAN_FILE, directory / _REMOVAL
-    if plan.exists():
-        plan.replace(removal)
-    if removal.exists():
-        for path in directory.iterdir():
-            if _OURS.fullmatch(path.name):
-                path.unlink(missing_ok=True)
-        shutil.rmtree(directory / SLOTS_DIRECTORY, ignore_errors=True)
-        removal.unlink(missing_ok=True)
-    with contextlib.suppress(OSError):
-        directory.rmdir()  # other files may be there, which are not ours
-
-
-@contextlib.contextmanager
-def writing_to(directory: Path) -> Iterator[None]:
-    """Say in our words what the file system refuses while files of the dump are written."""
-    try:
-        yield
-    except OSError as error:
-        name = "dump-disk-full" if error.errno in _FULL else "dump-directory-unusable"
-        raise DMError(name, directory=directory, cause=str(error)) from error
+    names = storage.names()
+    if PLAN_FILE in names:
+        storage.rename(PLAN_FILE, _REMOVAL)
+    if PLAN_FILE in names or _REMOVAL in names:
+        storage.remove(name for name in storage.names() if _OURS.fullmatch(name))
+        shutil.rmtree(storage.work / SLOTS_DIRECTORY, ignore_errors=True)
+        storage.remove([_REMOVAL])
+    storage.leave()

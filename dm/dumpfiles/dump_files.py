@@ -7,31 +7,28 @@
     manifest.json                          every file of the finished dump with its size and SHA-256
 
 A chunk file is complete or it is not there: it is written under another name, synced, and then *linked* to its own
-name, which fails if the name exists. So a worker that outlived its driver can't replace a file after P1 was read,
-which would smuggle in rows from behind P1. Its footer repeats which dump, table, generation and chunk it belongs to;
-files of another dump or of a table's earlier generation are not counted. The plan is written only when a phase of the
-dump ends; which chunks are done is what the files themselves say.
+name, which fails if the name exists (in object storage it is sent in parts and made by one conditional request). So a
+worker that outlived its driver can't replace a file after P1 was read, which would smuggle in rows from behind P1. Its
+footer repeats which dump, table, generation and chunk it belongs to; files of another dump or of a table's earlier
+generation are not counted. The plan is written only when a phase of the dump ends; which chunks are done is what the
+files themselves say.
 """
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import hashlib
 import json
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 from pyarrow import parquet
 
-from dm.atomic_file import write_atomically
 from dm.dumpfiles.chunk_plan import Bound
-from dm.dumpfiles.dump_directory import PLAN_FILE, writing_to
+from dm.dumpfiles.dump_directory import PLAN_FILE
 from dm.dumpfiles.sql_file import read_trailer
+from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
@@ -290,66 +287,44 @@ def plan_from_text(text: str) -> DumpPlan:
     )
 
 
-def save_plan(directory: Path, plan: DumpPlan) -> None:
+def save_plan(storage: DumpStorage, plan: DumpPlan) -> None:
     """Store the plan."""
-    with writing_to(directory):
-        write_atomically(directory / PLAN_FILE, plan_to_text(plan).encode(), durable=True)
+    with storage.writing():
+        storage.store({PLAN_FILE: plan_to_text(plan).encode()})
 
 
-def load_plan(directory: Path) -> DumpPlan | None:
+def load_plan(storage: DumpStorage) -> DumpPlan | None:
     """The stored plan; None when no dump was begun here."""
-    path = directory / PLAN_FILE
     try:
-        return plan_from_text(path.read_text(encoding="utf-8"))
+        return plan_from_text(read_bytes(storage, PLAN_FILE).decode())
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        raise DMError("dump-file-damaged", file=path, why=str(error)) from error
+        raise DMError("dump-file-damaged", file=storage.shown(PLAN_FILE), why=str(error)) from error
 
 
-def publish(temporary: Path, final: Path) -> bool:
-    """Give a finished file its name; False when another worker was first, whose file then stays.
-
-    A power cut may take the name away, and the chunk is read again. Those of a finished dump are as safe as its plan,
-    which is stored behind them.
-    """
+def read_footer(storage: DumpStorage, name: str) -> ChunkFooter | None:
+    """What a file says about itself; None when there is no such file, DMError when it is not whole."""
     try:
-        os.link(temporary, final)
-    except FileExistsError:
-        return False
-    except OSError as error:
-        # Some network file systems have no hard links; there a rename must do, and the first one no longer wins.
-        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK):
-            raise
-        temporary.rename(final)
-        return True
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()
-    return True
-
-
-def read_footer(path: Path) -> ChunkFooter | None:
-    """What the file says about itself; None when there is no such file, DMError when it is not whole."""
-    try:
-        if path.suffix == ".sql":
-            return ChunkFooter.from_text(read_trailer(path).footer)
-        with parquet.ParquetFile(path) as file:
+        if name.endswith(".sql"):
+            with storage.open(name) as text:
+                return ChunkFooter.from_text(read_trailer(text, storage.shown(name)).footer)
+        with parquet.ParquetFile(storage.arrow_source(name)) as file:
             metadata = file.metadata
             footer = ChunkFooter.from_text((metadata.metadata or {})[FOOTER_KEY])
             rows = metadata.num_rows
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError, OSError) as error:
-        raise DMError("dump-file-damaged", file=path, why=str(error)) from error
+        raise DMError("dump-file-damaged", file=storage.shown(name), why=str(error)) from error
     if footer.rows != rows:
-        raise DMError("dump-file-damaged", file=path, why=f"{rows} rows instead of {footer.rows}")
+        raise DMError("dump-file-damaged", file=storage.shown(name), why=f"{rows} rows instead of {footer.rows}")
     return footer
 
 
-def finished_chunk(directory: Path, plan: DumpPlan, table: DumpedTable, chunk: int) -> ChunkFooter | None:
+def finished_chunk(storage: DumpStorage, plan: DumpPlan, table: DumpedTable, chunk: int) -> ChunkFooter | None:
     """The footer of a chunk that is done; None when it has to be read (again)."""
-    footer = read_footer(directory / table.file_name(chunk))
+    footer = read_footer(storage, table.file_name(chunk))
     if footer is None:
         return None
     if (footer.dump_id, footer.table, footer.generation, footer.chunk) != (

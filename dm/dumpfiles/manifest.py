@@ -10,9 +10,9 @@ import hashlib
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from dm.dumpfiles.dump_directory import MANIFEST_FILE
+from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
 from dm.ident import TableName
 
@@ -37,26 +37,26 @@ class Manifest:
     dump_id: str
     files: tuple[ListedFile, ...]
 
-    def check(self, directory: Path, dump_id: str, table: TableName) -> None:
+    def check(self, storage: DumpStorage, dump_id: str, table: TableName) -> None:
         """Raise DMError where a chunk file of the dump's table is missing or not as long as it was."""
         if self.dump_id != dump_id:
-            raise DMError("dump-file-damaged", file=directory / MANIFEST_FILE, why="it is of another dump")
+            raise DMError("dump-file-damaged", file=storage.shown(MANIFEST_FILE), why="it is of another dump")
         for file in self.files:
             if file.table != table:
                 continue
-            path = directory / file.name
+            shown = storage.shown(file.name)
             try:
-                size = path.stat().st_size
+                size = storage.size(file.name)
             except FileNotFoundError:
-                raise DMError("dump-file-damaged", file=path, why="it is missing") from None
+                raise DMError("dump-file-damaged", file=shown, why="it is missing") from None
             if size != file.size:
-                raise DMError("dump-file-damaged", file=path, why=f"{size} bytes instead of {file.size}")
+                raise DMError("dump-file-damaged", file=shown, why=f"{size} bytes instead of {file.size}")
 
 
-def sha256_of(path: Path) -> str:
+def sha256_of(storage: DumpStorage, name: str) -> str:
     """The checksum of a file's content, read in blocks."""
     digest = hashlib.sha256()
-    with path.open("rb") as file:
+    with storage.open(name) as file:
         while block := file.read(_BLOCK):
             digest.update(block)
     return digest.hexdigest()
@@ -73,11 +73,11 @@ def manifest_text(dump_id: str, files: Iterable[ListedFile]) -> str:
     return json.dumps({"dump": dump_id, "files": listed}, indent=1)
 
 
-def read_manifest(directory: Path) -> Manifest:
+def read_manifest(storage: DumpStorage) -> Manifest:
     """The manifest of a finished dump; DMError when it can't be read."""
-    path = directory / MANIFEST_FILE
+    shown = storage.shown(MANIFEST_FILE)
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        found = json.loads(read_bytes(storage, MANIFEST_FILE))
         files = tuple(
             ListedFile(
                 file["name"],
@@ -90,6 +90,6 @@ def read_manifest(directory: Path) -> Manifest:
         )
         return Manifest(found["dump"], files)
     except FileNotFoundError:
-        raise DMError("dump-file-damaged", file=path, why="it is missing") from None
+        raise DMError("dump-file-damaged", file=shown, why="it is missing") from None
     except (ValueError, KeyError, TypeError) as error:
-        raise DMError("dump-file-damaged", file=path, why=str(error)) from error
+        raise DMError("dump-file-damaged", file=shown, why=str(error)) from error

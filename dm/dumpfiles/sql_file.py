@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
-from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from dm.errors import DMError
 
@@ -56,24 +55,24 @@ class SqlTrailer:
         return _MARK[1:] + json.dumps(asdict(self)).encode("ascii") + b"\n"
 
 
-def read_trailer(path: Path) -> SqlTrailer:
+def read_trailer(file: BinaryIO, name: str) -> SqlTrailer:
     """The trailer of a file; raises DMError where the file has none or is not as long as it says."""
-    with path.open("rb") as file:
-        size = file.seek(0, 2)
-        window = 0
-        at = -1
-        while at < 0 and window < size:
-            window = min(size, max(_WINDOW, window * 4))
-            file.seek(size - window)
-            tail = file.read(window)
-            at = tail.rfind(_MARK)
+    size = file.seek(0, 2)
+    window = 0
+    at = -1
+    tail = b""
+    while at < 0 and window < size:
+        window = min(size, max(_WINDOW, window * 4))
+        file.seek(size - window)
+        tail = file.read(window)
+        at = tail.rfind(_MARK)
     if at < 0:
-        raise DMError("dump-file-damaged", file=path, why="its last line is missing")
+        raise DMError("dump-file-damaged", file=name, why="its last line is missing")
     line = tail[at + 1 :]
     try:
         trailer = SqlTrailer(**json.loads(line[len(_MARK) - 1 :]))
     except (ValueError, TypeError) as error:
-        raise DMError("dump-file-damaged", file=path, why=f"its last line can't be read: {error}") from error
+        raise DMError("dump-file-damaged", file=name, why=f"its last line can't be read: {error}") from error
     if trailer.body + len(line) != size or not line.endswith(b"\n"):
-        raise DMError("dump-file-damaged", file=path, why=f"{size} bytes instead of {trailer.body + len(line)}")
+        raise DMError("dump-file-damaged", file=name, why=f"{size} bytes instead of {trailer.body + len(line)}")
     return trailer

@@ -60,6 +60,10 @@ KINDS = (
         "make one with `openssl rand -hex 32`, or take DM's (`secret-key-path` of dm-master); `chmod 600`",
     ),
     _problem("config-plain-pattern", 20918, "`{pattern}` looks like a regular expression, but is taken as it stands"),
+    _problem(
+        "config-object-storage", 20983, "this is no place in object storage: {why}",
+        "`s3://bucket/prefix?endpoint=https://host:9000&region=..&access-key=..&secret-access-key=..`",
+    ),
     _problem("config-bad-gtid-set", 20920, "not a GTID set: {why}"),
     _problem("config-bad-extra-args", 20921, "{argument} is not possible here"),
     _problem(

@@ -102,6 +102,30 @@ KINDS: tuple[ErrorKind, ...] = (
         "`loaders.dir`, then resume the task",
     ),
     ErrorKind(
+        "object-storage-library", 20984, "functional", "internal", "medium",
+        "{place} is in object storage, and the library for it is not installed",
+        "install it where dm is: `pip install 'dm-replicator[s3]'`, on every host of a Spark cluster",
+    ),
+    ErrorKind(
+        "object-storage-refused", 20985, "functional", "internal", "medium",
+        "object storage at {place} refuses a request",
+        "the cause has the store's words: see to bucket, keys, `endpoint` and `region` of `dir` in `loaders`. The keys "
+        "need s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, s3:ListBucketMultipartUploads and "
+        "s3:AbortMultipartUpload there",
+    ),
+    ErrorKind(
+        "object-storage-unreachable", 20986, "functional", "internal", "medium",
+        "object storage at {place} does not answer as it should",
+        "the task tries again by itself and continues after the finished files; the cause has the details",
+        retryable=True,
+    ),
+    ErrorKind(
+        "object-storage-replaces", 20987, "functional", "internal", "medium",
+        "object storage at {place} replaces an object that it is told to leave alone (`If-None-Match`)",
+        "use a store with conditional writes, such as Amazon S3 or MinIO, or a directory: without them a worker that "
+        "outlived its task could replace a file of the dump",
+    ),
+    ErrorKind(
         "dump-directory-not-shared", 32908, "dump-unit", "internal", "high",
         "host {host} does not see the same dump directory {directory} as the task's host",
         "use a directory that all hosts of the Spark cluster share (NFS or similar), mounted at the same path; or "

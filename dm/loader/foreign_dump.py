@@ -14,11 +14,11 @@ import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Final
 
 from dm.dumpfiles.dump_directory import METADATA_FILE
 from dm.dumpfiles.dump_files import DumpedTable, DumpPlan
+from dm.dumpfiles.storage import DumpStorage, read_bytes
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
@@ -47,22 +47,22 @@ class ForeignDump:
 
 
 @dataclass(frozen=True)
-class _Directory:
-    path: Path
+class _Place:
+    storage: DumpStorage
     context: SourceContext
 
     def refused(self, why: str) -> DMError:
-        return DMError("dump-not-understood", directory=self.path, why=why)
+        return DMError("dump-not-understood", directory=self.storage, why=why)
 
     def names(self) -> list[str]:
-        return sorted(path.name for path in self.path.iterdir() if path.is_file())
+        return sorted(self.storage.names())
 
     def statement(self, name: str, schema: str) -> str:
         """The one statement of a schema file that is no setting."""
-        path = self.path / name
+        shown = self.storage.shown(name)
         found: list[str] = []
-        with opened(path) as read:
-            for text in SqlSource(read, path, _LARGEST_SCHEMA):
+        with opened(self.storage, name) as read:
+            for text in SqlSource(read, shown, _LARGEST_SCHEMA):
                 wanted = understand(text.text, TableName(schema, ""))
                 if wanted is None or isinstance(wanted, Setting):
                     continue
@@ -70,17 +70,17 @@ class _Directory:
                     found.append(without_comments(text.text).decode())
                 except UnicodeDecodeError as error:
                     why = "it is not UTF-8"
-                    raise DMError("dump-file-not-understood", file=path, offset=text.offset, why=why) from error
+                    raise DMError("dump-file-not-understood", file=shown, offset=text.offset, why=why) from error
         if len(found) != 1:
-            raise DMError("dump-file-not-understood", file=path, offset=0, why=f"it has {len(found)} statements")
+            raise DMError("dump-file-not-understood", file=shown, offset=0, why=f"it has {len(found)} statements")
         return found[0]
 
 
 def read_foreign_dump(
-    directory: Path, task: str, source_id: str, context: SourceContext, wanted: Callable[[TableName], bool]
+    storage: DumpStorage, task: str, source_id: str, context: SourceContext, wanted: Callable[[TableName], bool]
 ) -> ForeignDump:
-    """The tables and files of the directory; `context` is the target's, for which such dumps are written."""
-    place = _Directory(directory, context)
+    """The tables and files of the place; `context` is the target's, for which such dumps are written."""
+    place = _Place(storage, context)
     names = place.names()
     metadata = read_metadata(place)
     twice = [name for name in names if unpacked_name(name) != name and unpacked_name(name) in names]
@@ -109,7 +109,7 @@ def read_foreign_dump(
         piece = Piece.of(text, replace(context, schema=schema))
         if piece.verb != "CREATE TABLE" or piece.table.schema != schema:
             raise DMError(
-                "dump-file-not-understood", file=directory / name, offset=0, why=f"{piece.verb} {piece.table}"
+                "dump-file-not-understood", file=storage.shown(name), offset=0, why=f"{piece.verb} {piece.table}"
             )
         tables[stem] = DumpedTable(piece.table, text, bounds=(), form="sql")
     files: dict[str, list[str]] = {stem: [] for stem in tables}
@@ -137,7 +137,7 @@ def read_foreign_dump(
     return ForeignDump(plan, {table.name: tuple(files[stem]) for stem, table in kept.items()}, tuple(left_out))
 
 
-def _only(place: _Directory, name: str, candidates: list[str]) -> str:
+def _only(place: _Place, name: str, candidates: list[str]) -> str:
     if len(candidates) != 1:
         found = f"to several ({', '.join(candidates)})" if candidates else "to no schema or table of the dump"
         raise place.refused(f"{name} belongs {found}, going by its name")
@@ -155,12 +155,12 @@ def _stems(base: str) -> Iterable[str]:
         yield base
 
 
-def _schema(place: _Directory, name: str) -> tuple[str, tuple[str, str]]:
+def _schema(place: _Place, name: str) -> tuple[str, tuple[str, str]]:
     """Name, character set and collation of a schema."""
     text = place.statement(name, "")
     piece = Piece.of(text, place.context)
     if piece.verb not in ("CREATE DATABASE", "CREATE SCHEMA"):
-        raise DMError("dump-file-not-understood", file=place.path / name, offset=0, why=piece.verb)
+        raise DMError("dump-file-not-understood", file=place.storage.shown(name), offset=0, why=piece.verb)
     found = {"CHARSET": "", "COLLATE": ""}
     tokens = [token for token in tokenize(piece.text, place.context) if token.text != "="]
     for before, token, value in zip(tokens, tokens[1:], tokens[2:], strict=False):
@@ -170,14 +170,15 @@ def _schema(place: _Directory, name: str) -> tuple[str, tuple[str, str]]:
     if not found["CHARSET"] and found["COLLATE"]:
         found["CHARSET"] = found["COLLATE"].partition("_")[0]
     if not found["CHARSET"]:
-        raise DMError("dump-file-not-understood", file=place.path / name, offset=0, why="it names no character set")
+        why = "it names no character set"
+        raise DMError("dump-file-not-understood", file=place.storage.shown(name), offset=0, why=why)
     return piece.table.schema, (found["CHARSET"], found["COLLATE"])
 
 
-def read_metadata(place: _Directory) -> str:
+def read_metadata(place: _Place) -> str:
     """The text of `metadata`; raises DMError where the dump was not finished."""
     try:
-        text = (place.path / METADATA_FILE).read_text(encoding="utf-8")
+        text = read_bytes(place.storage, METADATA_FILE).decode()
     except FileNotFoundError as error:
         raise place.refused("it has no file `metadata`, which is written when a dump is finished") from error
     except (OSError, ValueError) as error:

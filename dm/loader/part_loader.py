@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow
 from pyarrow import parquet
@@ -18,6 +17,7 @@ from dm.config.endpoint import Endpoint
 from dm.downstream.attempts import Attempts
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
@@ -64,7 +64,7 @@ class PartLoader:
     """Loads parts, each once."""
 
     endpoint: Endpoint
-    directory: Path
+    storage: DumpStorage
     run: LoadRun
     source: Endpoint  # to be asked where rows meet by a key that the target compares in its own way
     on_duplicate: OnDuplicate = "replace"
@@ -119,10 +119,11 @@ class PartLoader:
         return tally.duplicates
 
     def _batches(self, task: PartTask, names: Sequence[str]) -> Iterator[pyarrow.RecordBatch]:
-        path = self.directory / task.file
+        # From a store the columns of a group are asked for at once.
+        options = {"page_checksum_verification": True, "pre_buffer": self.storage.everywhere}
         try:
-            with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            with parquet.ParquetFile(self.storage.arrow_source(task.file), **options) as file:
                 for group in range(task.first_group, task.last_group + 1):
                     yield from file.read_row_group(group, columns=list(names) or None, use_threads=False).to_batches()
         except (OSError, pyarrow.ArrowException) as error:
-            raise DMError("dump-file-damaged", file=path, why=str(error)) from error
+            raise DMError("dump-file-damaged", file=self.storage.shown(task.file), why=str(error)) from error

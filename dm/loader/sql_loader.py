@@ -23,7 +23,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Final
 
 from dm import faults
@@ -32,6 +31,7 @@ from dm.downstream.attempts import Attempts
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_trailer
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import statement_frame
@@ -106,7 +106,7 @@ class FileLoader:
     """Loads files, each part once."""
 
     endpoint: Endpoint
-    directory: Path
+    storage: DumpStorage
     run: LoadRun
     on_duplicate: OnDuplicate = "replace"
 
@@ -116,8 +116,7 @@ class FileLoader:
 
     def _file(self, task: FileTask) -> FileResult:
         # A session of its own for each: files set variables of it.
-        path = self.directory / task.file
-        trailer = checked_trailer(path) if task.ours else None
+        trailer = checked_trailer(self.storage, task.file) if task.ours else None
         connection = TargetConnection(self.endpoint)
         try:
             take_slot(connection, self.run.key)
@@ -125,12 +124,12 @@ class FileLoader:
             connection.execute(
                 f"SET SESSION foreign_key_checks = 0, sql_mode = '{mode}', time_zone = %s", (task.time_zone,)
             )
-            tally = self._load(connection, task, path, trailer)
+            tally = self._load(connection, task, trailer)
         finally:
             connection.close()
         return FileResult(task.table, task.file, task.rows or tally.rows, task.size, tally.duplicates)
 
-    def _load(self, connection: TargetConnection, task: FileTask, path: Path, trailer: SqlTrailer | None) -> Tally:
+    def _load(self, connection: TargetConnection, task: FileTask, trailer: SqlTrailer | None) -> Tally:
         largest = int(connection.query("SELECT @@max_allowed_packet")[0][0]) - _PACKET_MARGIN
         errors = 0 if trailer is None else trailer.error_values
         enums = tuple(column.name for column in task.destination.columns if column.base == "enum")
@@ -148,11 +147,12 @@ class FileLoader:
             loaded,
             into.computed,
         )
-        sender = _Sender(tally, task, path, largest)
+        shown = self.storage.shown(task.file)
+        sender = _Sender(tally, task, shown, largest)
         number = 0
         part = _Part()
-        with opened(path) as read:
-            for text in SqlSource(read, path, largest):
+        with opened(self.storage, task.file) as read:
+            for text in SqlSource(read, shown, largest):
                 rows = sender.take(text)
                 if rows is None:
                     continue
@@ -168,7 +168,7 @@ class FileLoader:
     ) -> None:
         if task.done.get(number, part.size) != part.size:
             why = f"an earlier run has loaded {task.done[number]} bytes of it that are now {part.size}"
-            raise DMError("dump-file-damaged", file=sender.path, why=why)
+            raise DMError("dump-file-damaged", file=sender.shown, why=why)
         if number in task.done and not end:
             return
         attempts, tally = Attempts(), sender.tally
@@ -207,7 +207,7 @@ class _Sender:
 
     tally: Tally
     task: FileTask
-    path: Path
+    shown: str
     largest: int
     charset: str = "binary"
     _named: bool = False  # the file has named a character set
@@ -229,7 +229,7 @@ class _Sender:
         if isinstance(found, Setting) and self._gathered and (found.sql or found.charset):
             found = NotUnderstood("a setting behind rows")
         if isinstance(found, NotUnderstood):
-            raise DMError("dump-file-not-understood", file=self.path, offset=text.offset, why=found.why)
+            raise DMError("dump-file-not-understood", file=self.shown, offset=text.offset, why=found.why)
         if isinstance(found, Setting):
             self._stored |= found.name == "time_zone" or (found.name == "foreign_key_checks" and self._named)
             self._named |= bool(found.charset)
@@ -243,11 +243,11 @@ class _Sender:
         head, tail = self._frame(rows.columns)
         statement = head + rows.text[rows.rows_at :] + tail
         if len(statement) > self.largest:
-            raise DMError("load-statement-too-large", file=self.path, offset=offset, largest=self.largest)
+            raise DMError("load-statement-too-large", file=self.shown, offset=offset, largest=self.largest)
         try:
             self.tally.insert(statement)
         except DMError as error:
-            place = f"statement at byte {offset} of {self.path}"
+            place = f"statement at byte {offset} of {self.shown}"
             raise error.restated(position=place) from error
 
     def _frame(self, columns: tuple[str, ...]) -> tuple[bytes, bytes]:
@@ -258,18 +258,20 @@ class _Sender:
         return self._frames[columns]
 
 
-def checked_trailer(path: Path) -> SqlTrailer:
+def checked_trailer(storage: DumpStorage, name: str) -> SqlTrailer:
     """The trailer of a file of ours; raises DMError when the file is not what was written."""
+    shown = storage.shown(name)
     try:
-        trailer = read_trailer(path)
         digest = hashlib.sha256()
-        with path.open("rb") as file:
+        with storage.open(name) as file:
+            trailer = read_trailer(file, shown)
+            file.seek(0)
             for block in _blocks(trailer.body):
                 digest.update(file.read(block))
     except OSError as error:
-        raise DMError("dump-file-damaged", file=path, why=str(error)) from error
+        raise DMError("dump-file-damaged", file=shown, why=str(error)) from error
     if digest.hexdigest() != trailer.sha256:
-        raise DMError("dump-file-damaged", file=path, why="its checksum is another one")
+        raise DMError("dump-file-damaged", file=shown, why="its checksum is another one")
     return trailer
 
 

@@ -21,11 +21,11 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import zstandard
 
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 
 _BLOCK: Final = 1 << 20
@@ -51,24 +51,25 @@ def unpacked_name(name: str) -> str:
 
 
 @contextmanager
-def opened(path: Path) -> Iterator[Read]:
+def opened(storage: DumpStorage, name: str) -> Iterator[Read]:
     """Read the file's content, unpacked if it is packed; a file that was cut off is an error, not an end."""
-    with path.open("rb") as file:
-        if path.suffix == ".gz":
+    shown = storage.shown(name)
+    with storage.open(name) as file:
+        if name.endswith(".gz"):
             with gzip.GzipFile(fileobj=file) as packed:
-                yield _checked(packed.read, path)
-        elif path.suffix == ".zst":
-            yield _checked(_zstd(file), path)
+                yield _checked(packed.read, shown)
+        elif name.endswith(".zst"):
+            yield _checked(_zstd(file), shown)
         else:
-            yield _checked(file.read, path)
+            yield _checked(file.read, shown)
 
 
-def _checked(read: Read, path: Path) -> Read:
+def _checked(read: Read, shown: str) -> Read:
     def more(size: int) -> bytes:
         try:
             return read(size)
         except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-            raise DMError("dump-file-damaged", file=path, why=str(error)) from error
+            raise DMError("dump-file-damaged", file=shown, why=str(error)) from error
 
     return more
 
@@ -100,9 +101,9 @@ def _zstd(file: BinaryIO) -> Read:
 class SqlSource:
     """Cuts what `read` gives into statements; `largest` bounds one of them."""
 
-    def __init__(self, read: Read, path: Path, largest: int) -> None:
+    def __init__(self, read: Read, shown: str, largest: int) -> None:
         self._read = read
-        self._path = path
+        self._shown = shown
         self._largest = largest
         self._buffer = b""
         self._base = 0  # offset of the buffer in the file
@@ -165,13 +166,13 @@ class SqlSource:
 
     def _more(self) -> None:
         if len(self._buffer) > self._largest:
-            raise DMError("load-statement-too-large", file=self._path, offset=self._base, largest=self._largest)
+            raise DMError("load-statement-too-large", file=self._shown, offset=self._base, largest=self._largest)
         data = self._read(max(_BLOCK, len(self._buffer)))
         self._ended = not data
         self._buffer += data
 
     def _damaged(self, why: str) -> DMError:
-        return DMError("dump-file-damaged", file=self._path, why=f"{why} (statement at byte {self._base})")
+        return DMError("dump-file-damaged", file=self._shown, why=f"{why} (statement at byte {self._base})")
 
 
 _LEADING: Final = re.compile(

@@ -15,7 +15,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from pyarrow import parquet
 
@@ -27,6 +26,7 @@ from dm.dumpfiles.destination import Destination
 from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files
 from dm.dumpfiles.dump_files import STREAMED, DumpedTable, DumpPlan, finished_chunk, load_plan
 from dm.dumpfiles.json_types import types_column
+from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.deferred_indexes import complete_tables
@@ -68,10 +68,10 @@ class LoadUnit:
     name: UnitName = "Load"
 
     def __init__(
-        self, subtask: SubtaskConfig, directory: Path, spark: SparkProvider, *, clock: Clock | None = None
+        self, subtask: SubtaskConfig, storage: DumpStorage, spark: SparkProvider, *, clock: Clock | None = None
     ) -> None:
         self._subtask = subtask
-        self._directory = directory
+        self._storage = storage
         self._spark = spark
         self._rules = TableRules(subtask)
         self._key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source.source_id)
@@ -90,11 +90,11 @@ class LoadUnit:
             if load_is_finished(connection, self._key):
                 self._clean(None)
                 return
-            plan = load_plan(self._directory)
-            if plan is None and foreign_file(self._directory) is not None:
+            plan = load_plan(self._storage)
+            if plan is None and foreign_file(self._storage) is not None:
                 plan = self._foreign_plan(connection)
             if plan is None or not plan.finished:
-                raise DMError("dump-missing", directory=self._directory)
+                raise DMError("dump-missing", directory=self._storage)
             if self._subtask.loader.on_duplicate_logical == "error" and not plan.consistent:
                 raise DMError("load-error-mode")
             self._demand_wanted(plan)
@@ -117,9 +117,9 @@ class LoadUnit:
     def _foreign_plan(self, connection: TargetConnection) -> DumpPlan:
         """The plan that the files of another program amount to."""
         context, subtask = TargetTables.at(connection).context, self._subtask
-        found = read_foreign_dump(self._directory, self._key.task, self._key.source_id, context, self._rules.wanted)
+        found = read_foreign_dump(self._storage, self._key.task, self._key.source_id, context, self._rules.wanted)
         if subtask.mode != "load":
-            raise DMError("load-foreign-sync", directory=self._directory, place=found.plan.p0)
+            raise DMError("load-foreign-sync", directory=self._storage, place=found.plan.p0)
         self._foreign_files = found.files
         self._progress.leave_out(found.left_out)
         return found.plan
@@ -163,7 +163,7 @@ class LoadUnit:
     def _run_tasks(self, run: LoadRun, tasks: list[PartTask], stop: threading.Event) -> bool:
         settings = self._subtask.loader
         source = self._subtask.source.endpoint
-        loader = PartLoader(self._subtask.target, self._directory, run, source, settings.on_duplicate_logical)
+        loader = PartLoader(self._subtask.target, self._storage, run, source, settings.on_duplicate_logical)
 
         def done(results: tuple[PartResult, ...]) -> None:
             for result in results:
@@ -194,7 +194,7 @@ class LoadUnit:
                 self._progress.loaded(task.table, task.rows, task.size)
             else:
                 left.append(replace(task, done=parts.get((task.table, task.generation, task.chunk), {})))
-        loader = FileLoader(self._subtask.target, self._directory, run, self._subtask.loader.on_duplicate_logical)
+        loader = FileLoader(self._subtask.target, self._storage, run, self._subtask.loader.on_duplicate_logical)
 
         def loaded(results: tuple[FileResult, ...]) -> None:
             for result in results:
@@ -237,7 +237,7 @@ class LoadUnit:
             found = self._streamed.get(PartKey(table.name, table.generation, chunk, 0))
             if found is None:
                 why = f"chunk {chunk} of {table.name} was copied without a file, and the target has no record of it"
-                raise DMError("dump-file-damaged", file=self._directory / PLAN_FILE, why=why)
+                raise DMError("dump-file-damaged", file=self._storage.shown(PLAN_FILE), why=why)
             self._progress.expect(table.name, *found)
             self._progress.loaded(table.name, *found)
 
@@ -252,21 +252,20 @@ class LoadUnit:
         visible = [column for column in stored if not column.invisible]
         recoded = any(column.base == "json" or column.charset not in _SAME_IN_UTF8 for column in stored)
         for chunk, name in enumerate(names):
-            footer = None if foreign is not None else finished_chunk(self._directory, plan, table, chunk)
-            path = self._directory / name
+            footer = None if foreign is not None else finished_chunk(self._storage, plan, table, chunk)
             if foreign is None and footer is None:
-                raise DMError("dump-file-damaged", file=path, why="it is missing or of another dump")
+                raise self._missing(name)
             yield FileTask(
-                table.name, table.generation, chunk, name, path.stat().st_size, destination, tuple(visible),
+                table.name, table.generation, chunk, name, self._storage.size(name), destination, tuple(visible),
                 rows=0 if footer is None else footer.rows, ours=footer is not None,
                 time_zone=self._subtask.timezone or "+00:00", recoded=recoded,
             )  # fmt: skip
 
     def _parts(self, plan: DumpPlan, table: DumpedTable, destination: Destination, chunk: int) -> Iterator[PartTask]:
         name = table.file_name(chunk)
-        if finished_chunk(self._directory, plan, table, chunk) is None:
-            raise DMError("dump-file-damaged", file=self._directory / name, why="it is missing or of another dump")
-        with parquet.ParquetFile(self._directory / name) as file:
+        if finished_chunk(self._storage, plan, table, chunk) is None:
+            raise self._missing(name)
+        with parquet.ParquetFile(self._storage.arrow_source(name)) as file:
             typed = any(types_column(column.name) in file.schema_arrow.names for column in destination.columns)
             groups = [
                 (file.metadata.row_group(group).num_rows, file.metadata.row_group(group).total_byte_size)
@@ -282,6 +281,9 @@ class LoadUnit:
                     yield PartTask(key, name, first, group, destination, rows, size, typed)
                 first, rows, size, part = group + 1, 0, 0, part + 1
 
+    def _missing(self, name: str) -> DMError:
+        return DMError("dump-file-damaged", file=self._storage.shown(name), why="it is missing or of another dump")
+
     def _hand_over(self, connection: TargetConnection, plan: DumpPlan, structures: DumpedStructures) -> None:
         """Tell the syncer where to begin and up to where rows may be there already."""
         if self._subtask.mode not in ("all", "load&sync"):
@@ -296,7 +298,7 @@ class LoadUnit:
         self._progress.finish()
         # A dump that another task has made stays: it may be loaded elsewhere, too.
         if self._subtask.clean_dump_file and self._subtask.mode in ("full", "all"):
-            found = plan or load_plan(self._directory)
+            found = plan or load_plan(self._storage)
             # Without a plan the files are what a removal left that was cut short.
             if found is None or (found.task, found.source_id) == (self._key.task, self._key.source_id):
-                remove_files(self._directory)
+                remove_files(self._storage)

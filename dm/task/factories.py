@@ -53,14 +53,14 @@ class Factories:
         payload = UnitPayload.from_wire(wire)
         config = payload.config
         stream = TargetStream(config) if config.spark.dump_files == "none" else None
-        return DumpUnit(config, payload.dump_directory, self._session(payload), hold=payload.hold, stream=stream)
+        return DumpUnit(config, payload.dump_storage, self._session(payload), hold=payload.hold, stream=stream)
 
     def load(self, wire: Mapping[str, JSON]) -> Unit:
         """The load of a subtask."""
         from dm.loader.unit import LoadUnit
 
         payload = UnitPayload.from_wire(wire)
-        return LoadUnit(payload.config, payload.dump_directory, self._session(payload))
+        return LoadUnit(payload.config, payload.dump_storage, self._session(payload))
 
     def head_start(self, wire: Mapping[str, JSON]) -> Unit:
         """What has Spark's session ready when a dump or a load comes for it."""

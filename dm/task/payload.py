@@ -9,12 +9,16 @@ from typing import cast
 
 from dm.config import SourceConfig, SubtaskConfig
 from dm.diff.options import DiffOptions
+from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.s3_storage import S3Storage
+from dm.dumpfiles.storage import DumpStorage
 from dm.flashback.request import FlashbackRequest, RelayedSubtask
 from dm.relaylog.hold import Hold
 from dm.syncer.stream.until import Until, until_from_json, until_to_json
 from dm.unit import JSON
 
 SCRATCH = ".spark"
+REPORTS = ".dump"  # of workers, where the dump itself is in object storage
 
 
 def dump_directory(config: SubtaskConfig, work_directory: Path) -> Path:
@@ -25,9 +29,26 @@ def dump_directory(config: SubtaskConfig, work_directory: Path) -> Path:
     own, each has a directory in that.
     """
     named = config.loader.dir.rstrip("/") or "/"
-    loads_only = config.mode in ("load", "load&sync")
-    place = work_directory.parent / (named if loads_only else f"{named}.{config.task}")
+    # As in DM, a name that ends so already stays.
+    as_it_stands = config.mode in ("load", "load&sync") or named.endswith(f".{config.task}")
+    place = work_directory.parent / (named if as_it_stands else f"{named}.{config.task}")
     return place if config.sole_source else place / config.source_id
+
+
+def dump_storage(config: SubtaskConfig, work_directory: Path) -> DumpStorage:
+    """The place of a subtask's dump.
+
+    In object storage a task has a part of `dir` for each of its sources, `TASK.SOURCE`, as in DM. One that only loads
+    takes `dir` as it stands there, too.
+    """
+    place = config.loader.storage
+    if place is None:
+        return LocalStorage(dump_directory(config, work_directory))
+    if config.mode not in ("load", "load&sync"):
+        place = place.within(f"{config.task}.{config.source_id}")
+    elif not config.sole_source:
+        place = place.within(config.source_id)
+    return S3Storage(place, work_directory / REPORTS / config.source_id)
 
 
 def sync_directory(work_directory: Path, source: str) -> Path:
@@ -68,9 +89,9 @@ class UnitPayload:
         return None if self.hold_in is None else Hold(self.hold_in, self.config.task)
 
     @property
-    def dump_directory(self) -> Path:
+    def dump_storage(self) -> DumpStorage:
         """Where the subtask's dump files are."""
-        return dump_directory(self.config, self.work_directory)
+        return dump_storage(self.config, self.work_directory)
 
     @property
     def sync_directory(self) -> Path:

@@ -6,35 +6,18 @@ dump files. Who asks the target for that is asked only where a directory can't b
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from dm.config import SubtaskConfig
+from dm.dumpfiles.local_storage import unusable
 from dm.errors import DMError
-from dm.task.payload import dump_directory
+from dm.task.payload import dump_storage
 from dm.task.precheck.result import CheckResult
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName
 
 FirstUnit = Callable[[SubtaskConfig], UnitName | None]
-
-
-def unusable(directory: Path) -> str:
-    """Why files can't be made there, empty where they can; what was made to find out is removed again."""
-    missing = [place for place in (directory, *directory.parents) if not os.path.lexists(place)]
-    try:
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            return ""
-    except OSError as error:
-        return f"{error.strerror or error}: {error.filename or directory}"
-    finally:
-        for place in missing:
-            with suppress(OSError):
-                place.rmdir()
 
 
 def demand_relay_directory(source: str, directory: Path) -> None:
@@ -51,11 +34,10 @@ def directories(config: SubtaskConfig, work: Path, relay: Path, first_unit: Firs
         return
     subject = f"source {config.source_id}"
     if "Dump" in units:
-        place = dump_directory(config, work)
-        why = unusable(place)
-        if why and _copies(config, first_unit):
-            error = DMError("dump-directory-unusable", directory=place)
-            yield CheckResult("dump_directory", subject, "failure", f"{error.message}: {why}", error.workaround)
+        error = dump_storage(config, work).refusal()
+        if error is not None and _copies(config, first_unit):
+            text = f"{error.message}: {error.cause}" if error.cause else error.message
+            yield CheckResult("dump_directory", subject, "failure", text, error.workaround)
     if "Sync" in units:
         why = unusable(relay)
         if why:

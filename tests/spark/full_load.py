@@ -26,6 +26,9 @@ from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.dumper.unit import DumpUnit
 from dm.dumpfiles.dump_files import DumpPlan, load_plan
+from dm.dumpfiles.local_storage import LocalStorage
+from dm.dumpfiles.s3_storage import S3Storage
+from dm.dumpfiles.storage import DumpStorage
 from dm.ident import TableName
 from dm.loader.stream import TargetStream
 from dm.loader.unit import LoadUnit
@@ -39,10 +42,16 @@ def endpoint(server: PrivateServer) -> Endpoint:
     return Endpoint(host=server.host, port=server.port, user=server.user, password=SecretStr(server.password))
 
 
-def dump_unit(subtask: SubtaskConfig, directory: Path, spark: SparkProvider, hold: Hold | None = None) -> DumpUnit:
+def dump_unit(subtask: SubtaskConfig, storage: DumpStorage, spark: SparkProvider, hold: Hold | None = None) -> DumpUnit:
     """The unit as a task makes it."""
     stream = TargetStream(subtask) if subtask.spark.dump_files == "none" else None
-    return DumpUnit(subtask, directory, spark, hold=hold, stream=stream)
+    return DumpUnit(subtask, storage, spark, hold=hold, stream=stream)
+
+
+def storage_at(subtask: SubtaskConfig, directory: Path) -> DumpStorage:
+    """The directory, or where the subtask's `dir` is in object storage: then what is no dump file is there."""
+    place = subtask.loader.storage
+    return LocalStorage(directory) if place is None else S3Storage(place, directory)
 
 
 @dataclass
@@ -57,6 +66,11 @@ class FullLoad:
     source_id: str = "source-1"
     task: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def storage(self) -> DumpStorage:
+        """The place of the dump."""
+        return storage_at(self.subtask(), self.directory)
 
     @property
     def target_schema(self) -> str:
@@ -103,6 +117,7 @@ class FullLoad:
             update={
                 "on_duplicate_logical": self.settings.get("on_duplicate", "replace"),
                 "pool_size": self.settings.get("pool_size", 16),
+                "storage": self.settings.get("storage"),
             }
         )
         spark = config.spark.model_copy(
@@ -118,15 +133,15 @@ class FullLoad:
 
     def dump(self, stop: threading.Event | None = None) -> DumpPlan:
         """Run the dump; gives its plan."""
-        unit = dump_unit(self.subtask(), self.directory, self.spark, self.hold)
+        unit = dump_unit(self.subtask(), self.storage, self.spark, self.hold)
         unit.run(stop or threading.Event())
-        plan = load_plan(self.directory)
+        plan = load_plan(self.storage)
         assert plan is not None
         return plan
 
     def load(self, stop: threading.Event | None = None) -> LoadUnit:
         """Run the load."""
-        unit = LoadUnit(self.subtask(), self.directory, self.spark)
+        unit = LoadUnit(self.subtask(), self.storage, self.spark)
         unit.run(stop or threading.Event())
         return unit
 

@@ -14,7 +14,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.errors import DMError
 from dm.loader.unit import LoadUnit
 from dm.spark.session import SparkProvider
-from tests.spark.full_load import dump_unit
+from tests.spark.full_load import dump_unit, storage_at
 
 TRIED_AGAIN = 3
 
@@ -24,7 +24,8 @@ def main() -> None:
     config = SubtaskConfig.from_wire(json.load(sys.stdin))
     directory = Path(sys.argv[2])
     spark = SparkProvider("local[2]", scratch=directory.parent / "spark")
-    unit = dump_unit(config, directory, spark) if sys.argv[1] == "Dump" else LoadUnit(config, directory, spark)
+    storage = storage_at(config, directory)
+    unit = dump_unit(config, storage, spark) if sys.argv[1] == "Dump" else LoadUnit(config, storage, spark)
     try:
         unit.run(threading.Event())
     except DMError as error:

@@ -44,7 +44,7 @@ def test_rows_of_one_table_do_not_go_to_two(
     )
     unit = dump_unit if form == "stream" else LoadUnit
     with pytest.raises(DMError) as caught:
-        unit(changed, load.directory, load.spark).run(threading.Event())
+        unit(changed, load.storage, load.spark).run(threading.Event())
     assert caught.value.name == "load-route-changed"
     for name in (load.schema, load.target_schema, elsewhere):
         assert str(TableName(name, "keyed")) in caught.value.message
@@ -61,7 +61,7 @@ OTHER = ("CREATE TABLE other (id INT PRIMARY KEY, v INT)", "INSERT INTO other VA
 def dump_without_other(load: FullLoad) -> None:
     lists = BlockAllowList(do_dbs=(load.schema,), ignore_tables=(TablePattern(db_name=load.schema, tbl_name="other"),))
     config = load.subtask().model_copy(update={"block_allow_list": lists})
-    dump_unit(config, load.directory, load.spark).run(threading.Event())
+    dump_unit(config, load.storage, load.spark).run(threading.Event())
 
 
 @pytest.mark.parametrize("settings", [{}, {"dump_files": "none"}, {"mode": "full"}, {"mode": "load"}], ids=str)

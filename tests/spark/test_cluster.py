@@ -156,8 +156,8 @@ def test_a_job_that_no_executor_takes_says_so_until_one_does(
     load: FullLoad = full_load(mariadb, mariadb, *TABLES)
     load.spark = remote
     units = (
-        dump_unit(load.subtask(), load.directory, remote, load.hold),
-        LoadUnit(load.subtask(), load.directory, remote),
+        dump_unit(load.subtask(), load.storage, remote, load.hold),
+        LoadUnit(load.subtask(), load.storage, remote),
     )
     for unit in units:
         stop = threading.Event()

@@ -16,6 +16,7 @@ from dm.dumper.chunk_reader import ChunkReader, shared_marker
 from dm.dumper.snapshot_slots import SlotReader, SlotTask
 from dm.dumpfiles.dump_directory import SLOTS_DIRECTORY
 from dm.dumpfiles.dump_files import load_plan
+from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.text_rows import read_all
 from dm.errors import DMError
 from dm.flavor import Flavor
@@ -143,7 +144,7 @@ def test_a_table_that_changes_before_the_snapshot_starts_the_dump_anew(
     faults.arm("")
     assert [error.name for error in failures] == ["dump-table-unstable"]
     assert failures[0].retryable
-    before = load_plan(load.directory)
+    before = load_plan(load.storage)
     assert before is not None
     plan = load.dump()
     assert plan.dump_id != before.dump_id
@@ -183,7 +184,7 @@ def test_without_the_privilege_for_all_the_dumped_tables_are_locked(
 
 
 def test_a_lost_session_gets_no_second_snapshot(mariadb: ThrowawayServer, tmp_path: Path) -> None:
-    reader = ChunkReader(endpoint(mariadb), server_facts(mariadb), tmp_path, "dump")
+    reader = ChunkReader(endpoint(mariadb), server_facts(mariadb), LocalStorage(tmp_path), "dump")
     shared_marker(tmp_path, "dump").touch()
     meeting = tmp_path / SLOTS_DIRECTORY
     meeting.mkdir()

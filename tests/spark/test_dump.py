@@ -61,7 +61,7 @@ def dump_while(load: FullLoad, tmp_path: Path, act: Callable[[], None], place: s
         thread.join()
     if failure:
         raise failure[0]
-    plan = load_plan(load.directory)
+    plan = load_plan(load.storage)
     assert plan is not None
     return plan
 
@@ -92,7 +92,7 @@ def test_points_enclose_what_was_read(
     assert plan.p1.covers(keyless.point)
     keyed = next(table for table in plan.tables if table.name.table == "keyed")
     assert keyed.point is None
-    footers = [finished_chunk(load.directory, plan, keyed, chunk) for chunk in range(keyed.chunks)]
+    footers = [finished_chunk(load.storage, plan, keyed, chunk) for chunk in range(keyed.chunks)]
     assert [footer.rows for footer in footers if footer is not None] == [2, 2, 0]
 
 
@@ -102,7 +102,7 @@ def test_rows_that_change_meanwhile_are_read_as_they_are(
     load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
     plan = dump_while(load, tmp_path, lambda: mariadb.execute(f"INSERT INTO `{load.schema}`.keyless VALUES (9)"))
     keyless = next(table for table in plan.tables if table.name.table == "keyless")
-    footer = finished_chunk(load.directory, plan, keyless, 0)
+    footer = finished_chunk(load.storage, plan, keyless, 0)
     assert footer is not None
     assert footer.rows == 3
     assert keyless.point is not None
@@ -173,7 +173,7 @@ def test_a_killed_driver_keeps_the_chunks_that_are_done(
     load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1)
     process = load.start("Dump", "dumper.chunk_recorded=kill@3", tmp_path / "log")
     assert process.wait() == -signal.SIGKILL
-    before = load_plan(load.directory)
+    before = load_plan(load.storage)
     assert before is not None
     assert not before.finished
     kept = {path: path.stat().st_mtime_ns for path in load.directory.glob("*.parquet")}
@@ -212,7 +212,7 @@ def test_a_driver_killed_between_phases_goes_on(
     load = full_load(mariadb, mariadb, *KEYED, *KEYLESS)
     process = load.start("Dump", f"{point}=kill", tmp_path / "log")
     assert process.wait() == -signal.SIGKILL
-    before = load_plan(load.directory)
+    before = load_plan(load.storage)
     assert before is not None
     plan = load.dump()
     assert plan.p0 == before.p0
@@ -222,7 +222,7 @@ def test_a_driver_killed_between_phases_goes_on(
 def test_a_pause_leaves_a_dump_that_goes_on(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
     load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1)
     stop = threading.Event()
-    unit = DumpUnit(load.subtask(), load.directory, load.spark)
+    unit = DumpUnit(load.subtask(), load.storage, load.spark)
 
     class StopAfterFirst(threading.Event):
         """Set as soon as a chunk is done."""
@@ -231,7 +231,7 @@ def test_a_pause_leaves_a_dump_that_goes_on(mariadb: ThrowawayServer, full_load:
             return unit.status()["finishedRows"] != "0" or super().is_set()
 
     unit.run(StopAfterFirst())
-    plan = load_plan(load.directory)
+    plan = load_plan(load.storage)
     assert plan is not None
     assert not plan.finished
     assert load.dump(stop).finished
@@ -303,7 +303,7 @@ def test_a_dump_directory_of_another_task_is_left_alone(mariadb: ThrowawayServer
     with pytest.raises(DMError) as caught:
         load.dump()
     assert caught.value.name == "dump-directory-foreign"
-    plan = load_plan(load.directory)
+    plan = load_plan(load.storage)
     assert plan is not None
     assert plan.task == load.schema
 
@@ -315,7 +315,7 @@ def test_another_server_behind_the_address_starts_the_dump_anew(
     load = full_load(mysql, mysql, *KEYED, rows=1)
     process = load.start("Dump", "dumper.before_p1=kill", tmp_path / "log")
     assert process.wait() == -signal.SIGKILL
-    before = load_plan(load.directory)
+    before = load_plan(load.storage)
     assert before is not None
     mariadb.execute(f"CREATE DATABASE `{load.schema}`", f"USE `{load.schema}`", *KEYED)
     try:
@@ -340,7 +340,7 @@ def test_chunk_files_tell_what_they_are(mariadb: ThrowawayServer, full_load: Loa
     load = full_load(mariadb, mariadb, *KEYED)
     plan = load.dump()
     (path,) = load.directory.glob("*.parquet")
-    footer = read_footer(path)
+    footer = read_footer(load.storage, path.name)
     assert footer is not None
     assert (footer.dump_id, footer.table.table, footer.chunk, footer.rows) == (plan.dump_id, "keyed", 0, 4)
 
@@ -400,7 +400,7 @@ def test_a_name_that_is_used_again_has_nothing_of_its_first_table(
     assert not plan.tables
     assert [name.table for name in plan.vanished] == ["keyed"]
     # As if the table had come back before the end.
-    save_plan(load.directory, replace(plan, p1=None))
+    save_plan(load.storage, replace(plan, p1=None))
     mariadb.execute(f"USE `{load.schema}`", KEYED[0], "INSERT INTO keyed VALUES (77, 7)")
     plan = load.dump()
     assert not plan.vanished
@@ -426,7 +426,7 @@ def test_rows_of_two_conditions_never_come_together(mariadb: ThrowawayServer, fu
         load.dump()
     assert caught.value.name == "dump-directory-foreign"
     assert "`where: id > 1`" in caught.value.message
-    save_plan(load.directory, replace(first, p1=None))  # as if it had been stopped at its last chunk
+    save_plan(load.storage, replace(first, p1=None))  # as if it had been stopped at its last chunk
     assert load.dump().dump_id != first.dump_id
     load.load()
     everything = rows(mariadb, f"SELECT id FROM `{load.schema}`.keyed WHERE id > 2 ORDER BY id")

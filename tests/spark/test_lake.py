@@ -159,7 +159,7 @@ def test_a_dump_is_read_whole_or_not_at_all(
     assert refused().name == "dump-file-damaged"
     second.unlink()
     assert "it is missing" in str(refused())
-    save_plan(load.directory, replace(plan, p1=None))
+    save_plan(load.storage, replace(plan, p1=None))
     assert refused().name == "lake-dump-unfinished"
 
     sql = replace(load, settings=load.settings | {"dump_format": "sql"}, directory=load.directory.with_name("sql"))

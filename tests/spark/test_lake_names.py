@@ -46,7 +46,7 @@ def as_before(load: FullLoad, plan: DumpPlan) -> None:
     told = json.loads(stored.read_text())
     del told["tables"][0]["visible"]
     stored.write_text(json.dumps(told))
-    found = load_plan(load.directory)
+    found = load_plan(load.storage)
     assert found is not None
     assert not found.tables[0].visible
 
@@ -102,7 +102,7 @@ def test_names_that_mean_several_tables_are_refused(
         load.upstream.execute(f"CREATE TABLE {table.sql} AS SELECT {number} AS own")
     allowed = BlockAllowList(do_dbs=(load.schema, other))
     subtask = load.subtask().model_copy(update={"block_allow_list": allowed, "mode": "dump"})
-    dump_unit(subtask, load.directory, spark).run(Event())
+    dump_unit(subtask, load.storage, spark).run(Event())
 
     def own(name: str | tuple[str, str]) -> int:
         (row,) = lake.table(spark.session(), load.directory, name).collect()

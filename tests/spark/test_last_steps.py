@@ -58,7 +58,7 @@ def test_where_no_java_is_installed_the_one_of_a_wheel_runs_the_dump(
     assert find_java_home(tmp_path) == tmp_path / "java-home", "a shim was written"
     process = load.start("Dump", "", tmp_path / "log")
     assert process.wait() == 0
-    plan = load_plan(load.directory)
+    plan = load_plan(load.storage)
     assert plan is not None
     assert plan.finished
 
@@ -76,6 +76,6 @@ def test_a_pause_while_an_earlier_runs_session_is_ended_is_no_error(
         if dump_files == "all":
             load.load(stopped)
         else:
-            dump_unit(subtask, load.directory, load.spark).run(stopped)
+            dump_unit(subtask, load.storage, load.spark).run(stopped)
     load.load()
     assert load.report().identical

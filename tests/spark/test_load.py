@@ -122,7 +122,7 @@ def test_a_full_only_task_leaves_no_checkpoint_and_is_finished(
 def test_a_pause_leaves_a_load_that_goes_on(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:
     load = full_load(mariadb, mariadb, *KEYED, *KEYLESS, rows=1)
     load.dump()
-    unit = LoadUnit(load.subtask(), load.directory, load.spark)
+    unit = LoadUnit(load.subtask(), load.storage, load.spark)
 
     class StopAfterFirst(threading.Event):
         """Set as soon as a part is loaded."""
@@ -241,7 +241,7 @@ def test_lists_choose_among_the_tables_of_a_dump(mariadb: ThrowawayServer, full_
     replace(load, settings={"mode": "dump"}).dump()
     lists = BlockAllowList(ignore_tables=(TablePattern(db_name=load.schema, tbl_name="keyless"),))
     config = load.subtask().model_copy(update={"block_allow_list": lists})
-    LoadUnit(config, load.directory, load.spark).run(threading.Event())
+    LoadUnit(config, load.storage, load.spark).run(threading.Event())
     assert rows(mariadb, f"SHOW TABLES FROM `{load.target_schema}`") == [("keyed",)]
     assert rows(mariadb, f"SELECT COUNT(*) FROM `{load.target_schema}`.keyed") == [(4,)]
 
@@ -422,7 +422,7 @@ def test_a_damaged_chunk_file_is_named(mariadb: ThrowawayServer, full_load: Load
         load.load()
     assert caught.value.name == "dump-file-damaged"
     assert path.name in caught.value.message
-    assert load_plan(load.directory) == plan
+    assert load_plan(load.storage) == plan
 
 
 def test_the_status_has_dms_fields(mariadb: ThrowawayServer, full_load: LoadFactory) -> None:

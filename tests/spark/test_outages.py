@@ -115,7 +115,7 @@ def chunks_of(load: FullLoad) -> dict[Path, int]:
 
 
 def planned(load: FullLoad) -> DumpPlan:
-    plan = load_plan(load.directory)
+    plan = load_plan(load.storage)
     assert plan is not None
     assert not plan.finished
     return plan

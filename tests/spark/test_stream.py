@@ -107,7 +107,7 @@ def test_a_table_that_is_altered_meanwhile_ends_the_copy(
         load.dump()
     assert caught.value.name == "dump-streamed-table-changed"
     assert not caught.value.retryable
-    plan = load_plan(load.directory)
+    plan = load_plan(load.storage)
     assert plan is not None
     assert not plan.finished
 

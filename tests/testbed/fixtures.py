@@ -23,6 +23,7 @@ from dm.flavor import FLAVORS, Flavor
 from dm.ident import Ident
 from tests.testbed.decoders import compiled, running
 from tests.testbed.park import ServerPark
+from tests.testbed.s3 import S3Server
 from tests.testbed.tidb import TidbServer
 
 
@@ -63,6 +64,14 @@ def tidb(park: ServerPark) -> TidbServer:
 
 
 # Of a module, because hypothesis takes the fixtures of a function for ones that each example would need anew.
+@pytest.fixture(scope="session")
+def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """An S3 server for all tests of this process; each takes a prefix of its own."""
+    server = S3Server(tmp_path_factory.mktemp("s3")).start()
+    yield server
+    server.stop()
+
+
 @pytest.fixture(params=["python", "compiled"], scope="module")
 def twin(request: pytest.FixtureRequest) -> Iterator[str]:
     native = compiled() if request.param == "compiled" else None

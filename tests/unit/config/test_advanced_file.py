@@ -62,7 +62,7 @@ REFUSED = [
     (ONE_PLACE, "    range-concurrency: 16\n", "loaders.global.range-concurrency", 20907),
     (ONE_PLACE, '    compress-kv-pairs: "gzip"\n', "loaders.global.compress-kv-pairs", 20907),
     (ONE_PLACE, '    pd-addr: "192.0.2.1:2379"\n', "loaders.global.pd-addr", 20907),
-    ('dir: "./dumped_data"', 'dir: "s3://bucket/dump"', "loaders.global.dir", 20913),
+    ('dir: "./dumped_data"', 'dir: "gcs://bucket/dump"', "loaders.global.dir", 20913),
     ("chunk-filesize: 64", "chunk-filesize: many", "mydumpers.global.chunk-filesize", 20047),
     ('"--consistency none"', '"--consistency snapshot"', "mydumpers.global.extra-args", 20921),
     ("mode: none", "mode: half", "validators.global.mode", 20055),

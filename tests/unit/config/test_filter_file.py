@@ -14,7 +14,9 @@ from tests.unit.config.texts import TASK
 
 def filters(directory: Path, arguments: str) -> tuple[str, ...]:
     text = TASK + f"    mydumper: {{extra-args: {arguments!r}}}\n"
-    return tuple(read_task(text, directory=directory).mysql_instances[0].mydumper.table_filters)
+    dumper = read_task(text, directory=directory).mysql_instances[0].mydumper
+    assert dumper is not None
+    return dumper.table_filters
 
 
 def refusal(directory: Path, arguments: str) -> str:

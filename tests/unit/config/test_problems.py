@@ -255,7 +255,7 @@ SECTION_CASES = [
     ("loader: {on-duplicate-logical: skip}", "loader.on-duplicate-logical", 20054),
     ("loader: {sorting-dir-physical: /tmp}", "loader.sorting-dir-physical", 20907),
     ("loader: {pd-addr: a}", "loader.pd-addr", 20907),
-    ("loader: {dir: s3://bucket/x}", "loader.dir", 20913),
+    ("loader: {dir: gcs://bucket/x}", "loader.dir", 20913),
     ("syncer: {safe-mode: true, safe-mode-duration: 0s}", "syncer.safe-mode-duration", 20061),
     ("syncer: {safe-mode-duration: 60}", "syncer.safe-mode-duration", 20912),
     ("syncer: {insert-mode: upsert}", "syncer.insert-mode", 20912),

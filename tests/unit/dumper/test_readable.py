@@ -14,7 +14,7 @@ from dm.gtid import GtidSet
 from dm.ident import TableName
 from dm.loader.foreign_dump import point_of
 from dm.position import Position
-from dm.task.payload import dump_directory
+from dm.task.payload import dump_directory, dump_storage
 from tests.unit.config.texts import SOURCE, TASK, source, task
 
 UUID = "3e11fa47-71ca-11e1-9e33-c80aa9429562"
@@ -82,6 +82,27 @@ def test_a_task_that_only_loads_takes_its_directory_as_it_stands(mode: str) -> N
     assert dump_directory(config, Path("/home/work/shop")) == Path("/data/of-another")
 
 
-def test_a_directory_of_another_machine_is_refused() -> None:
+@pytest.mark.parametrize(
+    ("mode", "sole", "prefix"),
+    [
+        ("all", True, "x/shop.mysql-01"),
+        ("dump", False, "x/shop.mysql-01"),
+        ("load", True, "x"),
+        ("load&sync", False, "x/mysql-01"),
+    ],
+)
+def test_in_object_storage_a_source_has_the_part_that_dm_gives_it(mode: str, sole: bool, prefix: str) -> None:
+    text = TASK.replace("task-mode: all", f"task-mode: {mode}") + "    loader: {dir: 's3://bucket/x'}\n"
+    config = task(text).subtask("mysql-01").model_copy(update={"sole_source": sole})
+    storage = dump_storage(config, Path("/home/work/shop"))
+    assert (str(storage), str(storage.work)) == (f"s3://bucket/{prefix}", "/home/work/shop/.dump/mysql-01")
+
+
+def test_a_directory_that_ends_with_the_tasks_name_stays_as_in_dm() -> None:
+    config = task(f"{TASK}    loader: {{dir: /data/dump.shop}}\n").subtask("mysql-01")
+    assert str(dump_storage(config, Path("/home/work/shop"))) == "/data/dump.shop"
+
+
+def test_a_directory_of_another_kind_of_store_is_refused() -> None:
     with pytest.raises(DMError):
-        task(f"{TASK}    loader: {{dir: 's3://bucket/x'}}\n")
+        task(f"{TASK}    loader: {{dir: 'gcs://bucket/x'}}\n")

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
 
-from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files, writing_to
+from dm.dumpfiles.dump_directory import PLAN_FILE, foreign_file, remove_files
 from dm.dumpfiles.dump_files import (
     FOOTER_KEY,
     ChunkFooter,
@@ -21,10 +21,10 @@ from dm.dumpfiles.dump_files import (
     load_plan,
     plan_from_text,
     plan_to_text,
-    publish,
     read_footer,
     save_plan,
 )
+from dm.dumpfiles.local_storage import LocalStorage, publish
 from dm.errors import DMError
 from dm.gtid import GtidSet
 from dm.ident import TableName
@@ -109,24 +109,24 @@ def test_only_files_of_this_dump_and_generation_count(tmp_path: Path) -> None:
     table = DumpedTable(TableName("a", "b"), "", generation=1, bounds=())
     path = tmp_path / table.file_name(0)
     plan = plan_with(table)
-    assert finished_chunk(tmp_path, plan, table, 0) is None
+    assert finished_chunk(LocalStorage(tmp_path), plan, table, 0) is None
     chunk_file(path, ChunkFooter("another", table.name, 1, 0, 2, 9), 2)
-    assert finished_chunk(tmp_path, plan, table, 0) is None
+    assert finished_chunk(LocalStorage(tmp_path), plan, table, 0) is None
     chunk_file(path, ChunkFooter("d1", table.name, 0, 0, 2, 9), 2)
-    assert finished_chunk(tmp_path, plan, table, 0) is None
+    assert finished_chunk(LocalStorage(tmp_path), plan, table, 0) is None
     good = ChunkFooter("d1", table.name, 1, 0, 2, 9)
     chunk_file(path, good, 2)
-    assert finished_chunk(tmp_path, plan, table, 0) == good
+    assert finished_chunk(LocalStorage(tmp_path), plan, table, 0) == good
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = tmp_path / "a.b.000.000000000.parquet"
     chunk_file(path, ChunkFooter("d1", TableName("a", "b"), 0, 0, 5, 9), 2)
     with pytest.raises(DMError, match="is damaged"):
-        read_footer(path)
+        read_footer(LocalStorage(tmp_path), path.name)
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(DMError, match="is damaged"):
-        read_footer(path)
+        read_footer(LocalStorage(tmp_path), path.name)
 
 
 def test_the_first_worker_wins_and_nothing_is_left_over(tmp_path: Path) -> None:
@@ -140,13 +140,13 @@ def test_the_first_worker_wins_and_nothing_is_left_over(tmp_path: Path) -> None:
 
 
 def test_no_plan_is_no_dump_and_half_a_plan_is_damage(tmp_path: Path) -> None:
-    assert load_plan(tmp_path) is None
+    assert load_plan(LocalStorage(tmp_path)) is None
     plan = plan_with(DumpedTable(TableName("a", "b"), "CREATE TABLE `b` (`c` int)"))
-    save_plan(tmp_path, plan)
-    assert load_plan(tmp_path) == plan
+    save_plan(LocalStorage(tmp_path), plan)
+    assert load_plan(LocalStorage(tmp_path)) == plan
     (tmp_path / PLAN_FILE).write_text('{"format": 1')
     with pytest.raises(DMError, match="is damaged"):
-        load_plan(tmp_path)
+        load_plan(LocalStorage(tmp_path))
 
 
 def test_removing_a_dump_keeps_the_files_of_others(tmp_path: Path) -> None:
@@ -163,13 +163,13 @@ def test_removing_a_dump_keeps_the_files_of_others(tmp_path: Path) -> None:
     }
     for name in (*ours, *others):
         (directory / name).write_text("")
-    remove_files(directory)
+    remove_files(LocalStorage(directory))
     assert {path.name for path in directory.iterdir()} == others
     for name in others:
         (directory / name).unlink()
-    remove_files(directory)
+    remove_files(LocalStorage(directory))
     assert not directory.exists()
-    remove_files(directory)
+    remove_files(LocalStorage(directory))
 
 
 @pytest.mark.parametrize("died_at", ["a.b-schema.sql", "metadata"])
@@ -189,29 +189,29 @@ def test_a_removal_cut_short_is_still_ours_and_goes_on(
     with monkeypatch.context() as patch:
         patch.setattr(Path, "unlink", die)
         with pytest.raises(KeyboardInterrupt):
-            remove_files(tmp_path)
-    assert load_plan(tmp_path) is None
-    assert foreign_file(tmp_path) is None
-    remove_files(tmp_path)
+            remove_files(LocalStorage(tmp_path))
+    assert load_plan(LocalStorage(tmp_path)) is None
+    assert foreign_file(LocalStorage(tmp_path)) is None
+    remove_files(LocalStorage(tmp_path))
     assert not tmp_path.exists()
 
 
 @pytest.mark.parametrize("name", ["metadata", "metadata.partial", "a.b.sql", "a.b.00001.sql.gz", "a.b.000.parquet"])
 def test_a_dump_without_our_plan_is_of_others_and_never_removed(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("")
-    assert foreign_file(tmp_path) == name
-    remove_files(tmp_path)
+    assert foreign_file(LocalStorage(tmp_path)) == name
+    remove_files(LocalStorage(tmp_path))
     assert (tmp_path / name).exists()
     (tmp_path / PLAN_FILE).write_text("")
-    assert foreign_file(tmp_path) is None
+    assert foreign_file(LocalStorage(tmp_path)) is None
 
 
 def test_what_the_file_system_refuses_is_said_in_our_words(tmp_path: Path) -> None:
     full = Path("/dev/full")  # takes a file and refuses every byte of it (full(4))
-    with pytest.raises(DMError) as caught, writing_to(tmp_path), full.open("wb", buffering=0) as file:
+    with pytest.raises(DMError) as caught, LocalStorage(tmp_path).writing(), full.open("wb", buffering=0) as file:
         file.write(b"x")
     assert (caught.value.name, caught.value.retryable) == ("dump-disk-full", True)
-    with pytest.raises(DMError) as caught, writing_to(tmp_path):
+    with pytest.raises(DMError) as caught, LocalStorage(tmp_path).writing():
         (tmp_path / "absent" / "file").write_text("")
     assert caught.value.name == "dump-directory-unusable"
 

@@ -11,13 +11,14 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dm.dumpfiles.local_storage import LocalStorage
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader import sql_source
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
 
-NOWHERE = Path("some.sql")
+NOWHERE = "some.sql"
 TABLE = TableName("s", "t")
 
 quotes = st.builds(
@@ -60,7 +61,7 @@ def test_a_statement_that_the_target_can_not_take_is_not_gathered() -> None:
 
 
 def content(path: Path) -> bytes:
-    with opened(path) as read:
+    with opened(LocalStorage(path.parent), path.name) as read:
         parts = []
         while part := read(1000):
             parts.append(part)

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from dm.worker.directory import unusable
+from dm.dumpfiles import s3_client
+from dm.dumpfiles.local_storage import unusable
+from dm.worker.directory import directories
+from tests.unit.config.texts import TASK, task
 from tests.unit.worker.home import TestHome, home
 
 BAD_USAGE, PRECHECK_FAILED = 2, 3
@@ -74,3 +77,17 @@ def _task(one: TestHome, name: str, directory: str) -> None:
     text = (one.directory / one.task(name, "all")).read_text()
     text = text.replace("  - source-id: one\n", f"  - source-id: one\n    loader: {{dir: {directory}}}\n")
     one.file(f"{name}.yaml", text)
+
+
+def test_a_bucket_that_can_not_be_used_is_told_by_the_check(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_client, "_ATTEMPTS", 1)
+    keys = "access-key=canaryA&secret-access-key=canaryS"
+    config = task(f"{TASK}    loader: {{dir: 's3://dumps/x?endpoint=http://127.0.0.1:9&{keys}'}}\n").subtask("mysql-01")
+    (found,) = directories(config, tmp_path / "work", tmp_path / "relay", None)
+    assert (found.item, found.state) == ("dump_directory", "failure")
+    assert "object storage at s3://dumps/x/shop.mysql-01" in found.message
+    assert "127.0.0.1:9" in found.message
+    assert "canary" not in f"{found}"
+    assert list(tmp_path.iterdir()) == []
+    loaded = directories(config, tmp_path / "work", tmp_path / "relay", lambda _: "Sync")
+    assert list(loaded) == [], "what is loaded needs no dump"

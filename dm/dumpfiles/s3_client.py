@@ -1,0 +1,93 @@
+"""The client of a place in object storage, and what its answers mean.
+
+boto3 is an extra of the package (`dm-replicator[s3]`) and is imported only where a task names such a place. A client
+belongs to a process; workers make their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any, Final
+
+from dm.config.object_storage import ObjectStorage
+from dm.config.secret import MASK
+from dm.errors import DMError
+
+_ATTEMPTS: Final = 5
+_SECONDS: Final = 60  # a request waits for an answer
+_CONNECTIONS: Final = 32
+_MISSING: Final = ("404", "NoSuchKey", "NotFound")
+# What may go well when it is tried again: NoSuchUpload also answers a request that was repeated since its answer was
+# lost, and a conflict is with another writer, who may die before it is done.
+_AGAIN: Final = ("SlowDown", "RequestTimeout", "NoSuchUpload", "ConditionalRequestConflict", "OperationAborted")
+_NO_KEYS: Final = ("NoCredentialsError", "PartialCredentialsError", "NoRegionError")
+EXISTS: Final = ("412", "PreconditionFailed")
+"""What a store says where a name is taken that must be free."""
+
+
+@lru_cache(maxsize=8)
+def client_of(place: ObjectStorage) -> Any:
+    """The process's client; DMError where boto3 is not installed."""
+    try:
+        import boto3
+        from botocore.config import Config
+    except ImportError as error:
+        raise DMError("object-storage-library", place=place.address, cause=str(error)) from error
+    addressing = "path" if place.force_path_style else "virtual"
+    s3 = {"addressing_style": addressing, "use_accelerate_endpoint": place.use_accelerate_endpoint}
+    keys = {
+        "aws_access_key_id": place.access_key,
+        "aws_secret_access_key": place.secret_access_key,
+        "aws_session_token": place.session_token,
+    }
+    return boto3.client(
+        "s3",
+        endpoint_url=place.endpoint or None,
+        region_name=place.region or ("us-east-1" if place.endpoint else None),
+        config=Config(
+            retries={"mode": "standard", "max_attempts": _ATTEMPTS},
+            read_timeout=_SECONDS,
+            max_pool_connections=_CONNECTIONS,
+            s3=s3,
+            # Other stores than Amazon's know no checksum that was invented later than they were.
+            request_checksum_calculation="when_required",
+            response_checksum_validation="when_required",
+        ),
+        **{name: key.get_secret_value() or None for name, key in keys.items()},
+    )
+
+
+def code_of(error: Exception) -> str:
+    """The store's word for what is wrong; empty where none of its answers came."""
+    answer = getattr(error, "response", None)
+    return str(answer.get("Error", {}).get("Code", "")) if isinstance(answer, dict) else ""
+
+
+@contextmanager
+def answers(place: ObjectStorage, name: str = "") -> Iterator[None]:
+    """Say in our words what the store refuses; FileNotFoundError where the named object is not there."""
+    client_of(place)  # says so where there is no library
+    from botocore.exceptions import BotoCoreError, ClientError
+    from urllib3.exceptions import HTTPError
+
+    try:
+        yield
+    except ClientError as error:
+        if name and code_of(error) in _MISSING:
+            raise FileNotFoundError(name) from None
+        status = int(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        busy = (status >= 500 and code_of(error) != "NotImplemented") or status == 429 or code_of(error) in _AGAIN
+        raise _told("object-storage-unreachable" if busy else "object-storage-refused", place, error) from None
+    except (BotoCoreError, HTTPError, ConnectionError, TimeoutError) as error:
+        no_keys = type(error).__name__ in _NO_KEYS
+        raise _told("object-storage-refused" if no_keys else "object-storage-unreachable", place, error) from None
+
+
+def _told(kind: str, place: ObjectStorage, error: Exception) -> DMError:
+    text = str(error)
+    for key in (place.secret_access_key, place.session_token, place.access_key):
+        if key.get_secret_value():
+            text = text.replace(key.get_secret_value(), MASK)
+    return DMError(kind, place=place.address, cause=text)

@@ -1,0 +1,1 @@
+"""Places of dump files, on real servers of object storage."""
