@@ -170,6 +170,10 @@ CHAPTERS: Final = (
             " accepts the rows of all shards as they are ([sharding.md](sharding.md)). Empty: a DDL that is in effect"
             " at the target counts as done",
             "strict-optimistic-shard-mode": "with `shard-mode: optimistic`: pause where a shard would wait for others",
+            "merge-order": "`commit-time`: what several sources write into one target is applied in the order of their"
+            " commit times ([sharding.md](sharding.md)). Empty: each source follows its own order alone",
+            "merge-order-hold": "with `merge-order`: how long a source that is silent may hold the others",
+            "merge-order-silent": "what they do then: `pause`, or `continue` without it and say so",
             "meta-schema": "schema of the progress tables at the target",
             "timezone": "the zone of what the target computes itself (a DATETIME of its own with `DEFAULT"
             " CURRENT_TIMESTAMP`; empty: its global `time_zone`), of texts that expression filters compare with a"

@@ -34,6 +34,7 @@ def remarks_of(answer: Answer) -> list[str]:
             if subtask.get("until") and subtask["stage"] != "Finished":
                 remarks.append(f"{subject}: ends at {subtask['until']}")
             remarks += _undecided(subject, subtask.get("sync"))
+            remarks += _out_of_order(subject, subtask.get("sync"))
             if relay is None:
                 remarks += _reads_standby(subject, subtask.get("sync"))
         if relay is not None:
@@ -221,6 +222,25 @@ def _catching_up(subject: str, subtask: Answer) -> list[str]:
             f"{subject}: queued: {counted(int(sync['queuedTransactions']), 'transaction')},"
             f" {counted(int(sync['queuedRows']), 'row')},"
             f" {size:.1f} MB; busy: {parts}"
+        )
+    return lines
+
+
+def _out_of_order(subject: str, sync: Answer | None) -> list[str]:
+    """What several sources did to each other's rows."""
+    lines = []
+    if sync and sync.get("keysOfTwoSources"):
+        lines.append(
+            f"{subject}: warning: {counted(int(sync['keysOfTwoSources']), 'change')} of keys that another source had"
+            f" written, in no order with that one (`merge-order`); the last: {sync['lastKeyOfTwoSources']}"
+        )
+    order = (sync or {}).get("mergeOrder") or {}
+    if order.get("lateTransactions"):
+        late = counted(int(order["lateTransactions"]), "transaction")
+        lines.append(f"{subject}: warning: {late} came after later ones of other sources (`merge-order`)")
+    if order.get("withoutSources"):
+        lines.append(
+            f"{subject}: warning: goes on without {', '.join(order['withoutSources'])}, silent (`merge-order`)"
         )
     return lines
 

@@ -10,6 +10,7 @@ from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
+from dm.config.merge_order import CommitTimeOrder
 from dm.config.route import RouteRule
 from dm.config.selection import BlockAllowList
 from dm.config.source import SourceConfig
@@ -28,6 +29,7 @@ class SubtaskConfig(BaseModel):
     task: str
     source: SourceConfig
     sole_source: bool = True  # the task has no other
+    neighbours: tuple[str, ...] = ()  # the task's other sources
     mode: TaskMode
     target: Endpoint
     meta_schema: str = "dm_meta"
@@ -50,6 +52,7 @@ class SubtaskConfig(BaseModel):
     shard_mode: ShardMode = ""
     strict_optimistic: bool = False  # no shard waits for others
     shard_sources: tuple[str, ...] = ()  # all sources of the task, where it merges shards
+    order: CommitTimeOrder | None = None  # among all sources of the task
     collation_compatible: Collation = "loose"
     collation_map: dict[str, str] = {}
     engine_map: dict[str, str] = {}

@@ -14,11 +14,12 @@ from dm.config.endpoint import Endpoint
 from dm.config.event_filter import FilterRule
 from dm.config.expression import ExpressionFilter
 from dm.config.loader import LoaderConfig
+from dm.config.merge_order import HOLD_SECONDS, CommitTimeOrder, MergeOrder, SilentSource
 from dm.config.name_map import CollationMap, EngineMap, charset_changes
 from dm.config.problem import Mark, Problem
 from dm.config.regex import RegexError, compile_regex
 from dm.config.route import RouteRule
-from dm.config.scalar import Flag, Text, checked, matching, one_of, whole, wrong
+from dm.config.scalar import Flag, Text, checked, duration, matching, one_of, whole, wrong
 from dm.config.section import Issue, Section
 from dm.config.selection import BlockAllowList
 from dm.config.source import NAME_FORM, SourceConfig
@@ -139,6 +140,9 @@ class TaskConfig(Section):
     is_sharding: Flag = False
     shard_mode: Annotated[ShardMode, one_of(ShardMode, "config-shard-mode")] = ""
     strict_optimistic_shard_mode: Flag = False
+    merge_order: Annotated[MergeOrder, one_of(MergeOrder)] = ""
+    merge_order_hold: Annotated[float, duration(1)] = HOLD_SECONDS
+    merge_order_silent: Annotated[SilentSource, one_of(SilentSource)] = "pause"
     meta_schema: Annotated[
         str, matching(r"[^/\\.%\0]{1,64}", "config-bad-name", "a schema name of at most 64 characters without %")
     ] = "dm_meta"
@@ -203,6 +207,8 @@ class TaskConfig(Section):
                     yield Issue("config-shard-mode-with", "shard-mode", details={"key": "atomic-transactions: true"})
             if self.foreign_key_checks:
                 yield Issue("config-shard-mode-with", "shard-mode", details={"key": "foreign_key_checks: 1"})
+            if self.merge_order:
+                yield Issue("config-merge-order-with", "merge-order", details={"key": f"shard-mode: {self.merges}"})
 
     def _check_streaming(self) -> Iterator[Issue]:
         """A snapshot ends with its session, and nobody could go on in the middle of it without files."""
@@ -220,6 +226,13 @@ class TaskConfig(Section):
             elif self.dumper_of(instance).of_one_moment(self.task_mode, on_duplicate):
                 hint = "use `--consistency none` in `extra-args` of `mydumpers`"
                 yield Issue("config-refused-value", "spark", "`dump-files: all`", hint, details=value)
+
+    @property
+    def ordered(self) -> CommitTimeOrder | None:
+        """The order among the task's sources; a task that has one source now may get others."""
+        if not self.merge_order:
+            return None
+        return CommitTimeOrder(sources=self.source_ids, hold=self.merge_order_hold, silent=self.merge_order_silent)
 
     @property
     def merges(self) -> ShardMode:
@@ -294,6 +307,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         task=task.name,
         source=source,
         sole_source=len(task.mysql_instances) == 1,
+        neighbours=tuple(other for other in task.source_ids if other != source_id),
         mode=task.task_mode,
         target=task.target_database,
         meta_schema=task.meta_schema,
@@ -318,6 +332,7 @@ def resolve(task: TaskConfig, source_id: str, sources: Mapping[str, SourceConfig
         shard_mode=task.merges,
         strict_optimistic=task.strict_optimistic_shard_mode,
         shard_sources=task.source_ids if task.merges else (),
+        order=task.ordered,
         collation_compatible=task.collation_compatible,
         collation_map=task.collation_map,
         engine_map=task.engine_map,

@@ -118,6 +118,10 @@ KINDS = (
     _problem("config-safe-mode-duration", 20061, "`safe-mode-duration: 0s` contradicts `safe-mode: true`"),
     _problem("config-column-mapping", 20064, "column mapping was removed from DM"),
     _problem("config-shard-mode-with", 20946, "`shard-mode` does not go together with `{key}`"),
+    _problem(
+        "config-merge-order-with", 20990, "`merge-order` does not go together with `{key}`: rows of a shard that waits"
+        " for a DDL are applied later than they were committed",
+    ),
     _problem("config-strict-optimistic", 20066, "`strict-optimistic-shard-mode` needs `shard-mode: optimistic`"),
     _problem("config-foreign-keys", 20070, "`{key}` is not possible with `foreign_key_checks: 1`"),
     # The rules at work.

@@ -4,6 +4,17 @@ from dm.errors.kind import ErrorKind
 
 KINDS: tuple[ErrorKind, ...] = (
     ErrorKind(
+        "merge-order-silent",
+        36975,
+        "sync-unit",
+        "internal",
+        "medium",
+        "source {source} waits for its turn (`merge-order`), and nothing was heard of {sources} for {seconds} s",
+        "see with `dmctl query-status` what {sources} does, and resume it; this source goes on by itself then. To do"
+        " without it: start the task with a file that does not name it, or with `merge-order-silent: continue`",
+        retryable=True,
+    ),
+    ErrorKind(
         "shard-ddl-conflict",
         36943,
         "sync-unit",

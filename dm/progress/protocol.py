@@ -68,5 +68,6 @@ A session is found without its number: each takes a named lock (`fence.py`) for 
 is the session to end. That also works after a restart of the target, where numbers start again.
 
 What it promises: keyed rows converge exactly, keyless rows are applied exactly once, nothing is skipped, per source. It
-promises nothing about two sources that write one key of one target: they have no common order.
+promises nothing about two sources that write one key of one target: they have no common order, unless the task asks for
+one (`merge_order.py`).
 """

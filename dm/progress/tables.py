@@ -66,6 +66,11 @@ class SubtaskKey:
         return self.table("loader_deferral")
 
     @property
+    def order(self) -> TableName:
+        """How far each source of a task with `merge-order` is (`merge_order.py`)."""
+        return self.table("merge_order")
+
+    @property
     def shards(self) -> tuple[TableName, ...]:
         """The tables of shard merge that have rows of one source (`shard_tables.py`)."""
         return self.table("shard_source"), self.table("shard_table"), self.table("shard_held")
@@ -192,7 +197,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    wanted = [*own, key.table("loader_checkpoint"), key.deferral, *key.shards]
+    wanted = [*own, key.table("loader_checkpoint"), key.deferral, key.order, *key.shards]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )

@@ -11,6 +11,7 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.downstream.weights import ServerWeights
 from dm.progress.undone import Undone
 from dm.syncer.apply.completion import CompletionTracker
+from dm.syncer.apply.key_writers import KeyWriters
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.progress_writer import ProgressWriter
@@ -18,6 +19,7 @@ from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.merge_turn import MergeTurn
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.operators import Change, Request
 from dm.syncer.stream.prepared_watch import PreparedWatch
@@ -48,5 +50,7 @@ class Parts:
     reading: MemoryQuota  # of what was read
     spool: Spool
     missing: MissingRows
+    writers: KeyWriters | None
     forms: RowForms
+    turn: MergeTurn | None  # among the sources of the task
     change_operators: Callable[[Request], Change]

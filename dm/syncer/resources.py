@@ -10,8 +10,10 @@ from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.position import Position
 from dm.relaylog.hold import Hold
+from dm.syncer.apply.key_writers import KeyWriters
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.order_hint import OrderHint
 from dm.syncer.start_record import StartRecord
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.prepared import PreparedTransactions
@@ -35,6 +37,8 @@ class Resources:
     prepared: PreparedTransactions  # outlives a run
     record: StartRecord  # outlives a run
     hold: Hold | None  # on the relay's files
+    writers: KeyWriters | None = None  # where several sources have no order
+    hint: OrderHint | None = None  # where they have one
     floor: Callable[[Position], Position] | None = None  # from where on the binlog is needed, if not from L on
     missing: MissingRows = field(default_factory=MissingRows)
 
@@ -61,6 +65,8 @@ class Resources:
             PreparedTransactions(work_directory / "prepared"),
             StartRecord(work_directory / "begun"),
             hold,
+            _writers(subtask, work_directory, clock),
+            OrderHint(work_directory.parent, subtask.source_id, subtask.neighbours) if subtask.order else None,
             floor,
         )
 
@@ -69,3 +75,10 @@ class Resources:
         self.prepared.settled(position)
         if self.hold is not None:
             self.hold.keep_from(position if self.floor is None else self.floor(position))
+
+
+def _writers(subtask: SubtaskConfig, work_directory: Path, clock: Clock) -> KeyWriters | None:
+    """What all subtasks of the task on this host share: no source's directory has this name."""
+    if not subtask.neighbours or subtask.order is not None:
+        return None
+    return KeyWriters(work_directory.parent / ".key-writers", subtask.source_id, subtask.neighbours, clock)

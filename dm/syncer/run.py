@@ -21,15 +21,25 @@ STOP_SECONDS: Final = 8.0  # of the 10 s in which a unit must stop
 
 def follow(parts: Parts, failing: Callable[[], bool]) -> None:
     """Run until the queue is closed; raises DMError, or Stopped. `failing`: whether a part has failed."""
-    lanes, reader, dispatcher = parts.lanes, parts.reader, parts.dispatcher
+    lanes, reader, dispatcher, turn = parts.lanes, parts.reader, parts.dispatcher, parts.turn
     queue = reader.queue
     parts.spool.wipe()
+    if turn is not None:
+        turn.begin()
     lanes.start()
     parts.progress.start()
     parts.monitor.start()
     reader.start()
     try:
-        while (transaction := queue.take(dispatcher.source_rests)) is not None:
+
+        def at_rest() -> None:
+            dispatcher.source_rests()
+            if turn is not None:
+                turn.rest()
+
+        while (transaction := queue.take(at_rest)) is not None:
+            if turn is not None and not turn.take(transaction):
+                break
             dispatcher.dispatch(transaction)
         if queue.finished and not queue.closed:
             lanes.drain()  # as long as the target takes: nobody has asked to stop
@@ -37,6 +47,8 @@ def follow(parts: Parts, failing: Callable[[], bool]) -> None:
         if not failing():
             _settle(parts)
             _demand_cut(parts)
+            if turn is not None and queue.exhausted:
+                turn.finished()
     except DMError as error:
         if not error.retryable and not failing():
             reader.stop()
@@ -70,6 +82,8 @@ def _end(parts: Parts) -> None:
     parts.monitor.stop()
     parts.lanes.close()
     parts.progress.stop()
+    if parts.turn is not None:
+        parts.turn.close()
     if left := parts.undone.left(parts.progress.stored) | undone_changes(parts.lanes.take_undone()):
         with suppress(DMError):  # the target is away: that ended the run
             parts.progress.write_undone(left)

@@ -27,6 +27,8 @@ def _waits(parts: Parts) -> str:
     if seconds >= LONG_SECONDS:
         return f"target {target} has not finished a transaction that it was given {seconds:.0f} s ago"
     seconds = parts.progress.write_seconds
+    if parts.turn is not None and seconds < LONG_SECONDS:
+        return parts.turn.waits
     return f"target {target} has not answered for {seconds:.0f} s" if seconds >= LONG_SECONDS else ""
 
 
@@ -167,6 +169,8 @@ class SyncStatus:
             "targetSession": dict(self.target_session),
             "timeShares": {} if self._shares is None else self._shares.report(),
             **tables.report(parts.forms.of),
+            **({} if parts.turn is None else {"mergeOrder": parts.turn.report()}),
+            **({} if parts.writers is None else parts.writers.report),
         }
 
     def _recent(self, *totals: int) -> list[float]:

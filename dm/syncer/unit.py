@@ -22,6 +22,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.fence import Fence, lock_holders
 from dm.progress.lane_rows import ATOMIC, CONTROL, DDL, KEYLESS, LaneClaim, worker_lane
+from dm.progress.merge_order import create_order_table
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.progress.takeover import Takeover, take_over
 from dm.relaylog.hold import Hold
@@ -220,7 +221,7 @@ class SyncUnit:
             state = find_state(taken, connections[CONTROL], origin, resources, first)
             if shards is not None:
                 shards.join(connections[CONTROL], state, origin)
-            ending = Ending(stop, self._fail, self._lane_failed)
+            ending = Ending(stop, self._fail, self._lane_failed, self._ending)
             parts = Wiring(
                 subtask, rules, resources, Sides(origin, connections, state, shards), ending, self._until
             ).parts()
@@ -249,6 +250,8 @@ class SyncUnit:
             create_tables(control, key)
             if shards is not None:
                 shards.create_tables(control)
+            if subtask.order is not None:
+                create_order_table(control, key)
 
         lanes = sessions.open_all(self._lane_names(), create)
         connections = {CONTROL: control, **lanes}

@@ -51,6 +51,8 @@ from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
+from dm.syncer.merge_turn import MergeTurn, OwnSide
+from dm.syncer.order_rows import OrderRows
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
 from dm.syncer.shard_run import ShardRun
@@ -62,8 +64,10 @@ from dm.syncer.stream.operators import Change, Operators, Request, checked
 from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.prepared_watch import PreparedWatch
 from dm.syncer.stream.reader import Reader
-from dm.syncer.stream.source_monitor import SourceMonitor
+from dm.syncer.stream.source_monitor import INTERVAL_SECONDS, SourceMonitor
 from dm.syncer.stream.until import Until
+from dm.syncer.stream.watermark import INTERVAL_SECONDS as WATERMARK_SECONDS
+from dm.syncer.stream.watermark import Watermark
 from dm.upstream.connection import Connection
 from dm.upstream.facts import ServerFacts, binlog_end
 
@@ -85,6 +89,7 @@ class Ending:
     stop: threading.Event
     failed: Callable[[BaseException], None]
     lane_failed: Callable[[BaseException, Ticket | None], None]
+    over: threading.Event  # set when the run is to end, for whatever reason
 
 
 class Wiring:
@@ -131,6 +136,8 @@ class Wiring:
         self._names = TargetNames(state.tracker, rules, folded=sides.connections[CONTROL].folds_names)
         self._points = state.checkpoint.points_ahead()
         self._forms = RowForms()
+        self._watermark = Watermark(resources.clock, resources.queue.rest.ask)
+        self._turn: MergeTurn | None = None
 
     def parts(self) -> Parts:
         """All of them; raises DMError."""
@@ -138,6 +145,7 @@ class Wiring:
         rows = self._row_placing(lanes)
         ddl = self._ddl_barrier(lanes, rows)
         reader = self._reader()
+        self._turn = self._merge_turn(lanes, reader)
         watch = PreparedWatch(
             lambda: self._resources.prepared.undecided,
             self._resources.clock,
@@ -163,7 +171,9 @@ class Wiring:
             reading=self._resources.reading,
             spool=self._resources.spool,
             missing=self._resources.missing,
+            writers=self._resources.writers,
             forms=self._forms,
+            turn=self._turn,
             change_operators=self._change_operators,
         )
 
@@ -172,13 +182,36 @@ class Wiring:
         return ProgressWriter(
             self._state.writer,
             CheckpointSources(self._completions, self._safe_mode, self._operators, self._births),
-            AroundCheckpoints(
-                storing=resources.prepared.settle, stored=resources.stored, regularly=resources.spool.passed
-            ),
+            AroundCheckpoints(storing=resources.prepared.settle, stored=resources.stored, regularly=self._regularly),
             interval=self._settings.checkpoint_flush_interval,
             clock=resources.clock,
             failed=self._ending.failed,
         )
+
+    def _regularly(self, stored: Position) -> None:
+        self._resources.spool.passed(stored)
+        if self._turn is not None:
+            self._turn.beat()
+
+    def _merge_turn(self, lanes: Lanes, reader: Reader) -> MergeTurn | None:
+        order, hint, completions = self._subtask.order, self._resources.hint, self._completions
+        if order is None or hint is None:
+            return None
+
+        def applied() -> Position | None:
+            return None if completions.under_way else completions.mark.position
+
+        own = OwnSide(
+            self._subtask.source_id,
+            lanes.drain,
+            OrderRows(self._progress, self._state.writer.claim.key),
+            self._watermark,
+            applied,
+            working=lambda: not reader.queue.empty_handed,
+            read=lambda: reader.bytes,
+            hint=hint,
+        )
+        return MergeTurn(order, own, self._resources.clock, self._ending.over)
 
     # -- To the target
 
@@ -190,6 +223,7 @@ class Wiring:
             Gate(),
             resources.changes,
             resources.missing,
+            resources.writers,
             resources.clock,
             failed=self._ending.lane_failed,
             ended=resources.queue.rest.batch_ended,
@@ -333,6 +367,7 @@ class Wiring:
             gtids_ordered=facts.gtid_ordered,
             births=self._births,
         )
+        assembler.timed = self._subtask.order is not None
         return Reader(
             self._origin.event_source(),
             assembler,
@@ -343,7 +378,11 @@ class Wiring:
         )
 
     def _source_monitor(self, reader: Reader, watch: PreparedWatch) -> SourceMonitor:
+        ordered = self._subtask.order is not None
+
         def look(connection: Connection, facts: ServerFacts, source_time: float) -> None:
+            if ordered:
+                self._watermark.look(connection, facts, source_time)
             watch.look(connection, facts, source_time)
             reader.look(source_time, lambda: binlog_end(connection, facts))
 
@@ -354,6 +393,7 @@ class Wiring:
             applied=lambda: self._completions.mark.position,
             # A relay notices this itself, and what it has stored may still be applied.
             reset=(lambda _: None) if self._origin.relayed else self._ending.failed,
+            interval=WATERMARK_SECONDS if ordered else INTERVAL_SECONDS,
         )
 
     def _change_operators(self, request: Request) -> Change:

@@ -82,6 +82,14 @@ _FAMILIES: Final = (
         "batches that were tried again, after a deadlock for example", ours=True,
     ),
     Family(
+        "dm_syncer_keys_of_two_sources_total", "counter", _TASK,
+        "changes of a key that another source of the task had written before, without a `merge-order`", ours=True,
+    ),
+    Family(
+        "dm_syncer_late_transactions_total", "counter", _TASK,
+        "with `merge-order`: transactions that came after a later one of another source", ours=True,
+    ),
+    Family(
         "dm_syncer_exit_with_error_count", "untyped", (*_TASK, "resumable_err"),
         "how often the sync unit ended with an error; `resumable_err` is true where it is tried again by "
         "itself",

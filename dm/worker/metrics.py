@@ -44,6 +44,7 @@ _OF_SYNC: Final[Mapping[str, str]] = {
     "queuedRows": "dm_syncer_queue_size",
     "memoryUsed": "dm_syncer_memory_bytes",
     "retries": "dm_syncer_retries_total",
+    "keysOfTwoSources": "dm_syncer_keys_of_two_sources_total",
 }
 _OF_DUMP: Final[Mapping[str, str]] = {
     "finishedRows": "dumpling_dump_finished_rows",
@@ -196,6 +197,9 @@ def _add_sync(samples: Samples, sync: Mapping[str, JSON], labels: Mapping[str, s
     samples.add("dm_syncer_synced", sync.get("synced"), labels)
     if "blockingDDLSeconds" in sync:
         samples.add("dm_syncer_ddl_seconds", sync["blockingDDLSeconds"] or 0, labels)  # None when none runs
+    order = sync.get("mergeOrder")
+    if isinstance(order, dict):
+        samples.add("dm_syncer_late_transactions_total", order["lateTransactions"], labels)
     samples.add("dm_syncer_safe_mode", bool(sync.get("safeMode")), labels)
     for node in ("master", "syncer"):
         samples.add_position("dm_syncer", sync.get(f"{node}Binlog"), {**labels, "node": node})

@@ -59,6 +59,7 @@ _FILE_KEYS: Final = {
     "syncer": "syncers",
     "validator": "validators",
     "expression_filters": "expression-filter",
+    "order": "merge-order",
 }
 """Keys of a task file that a subtask has under another name."""
 
@@ -457,6 +458,12 @@ class PrecheckFailed(DMError):
         self.results = results
 
 
+# What a subtask knows of the task's other sources: it may change while others run.
+_OF_OTHER_SOURCES: Final[dict[str, bool | set[str]]] = {
+    "sole_source": True, "neighbours": True, "shard_sources": True, "order": {"sources"}
+}  # fmt: skip
+
+
 def _set_to_work(job: Job) -> JSON:
     """How a subtask that was set to work is, with the error that keeps it from working."""
     subtask = job.subtask
@@ -488,7 +495,7 @@ def _differing(
     if isinstance(known.config, DMError) or source not in sources:
         return [] if known.file.text == file.text else ["its file can't be read any more, and this is another one"]
     before, after = (
-        one.subtask(source, sources).model_dump(exclude={"sole_source", "shard_sources"}, context={"reveal": True})
+        one.subtask(source, sources).model_dump(exclude=_OF_OTHER_SOURCES, context={"reveal": True})
         for one in (known.config, config)
     )
     return [f"`{_FILE_KEYS.get(key, key.replace('_', '-'))}`" for key in before if before[key] != after[key]]

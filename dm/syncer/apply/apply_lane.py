@@ -21,6 +21,7 @@ from dm.position import Position
 from dm.progress.lane_rows import LaneClaim
 from dm.syncer.apply.completion import CompletionTracker, Ticket
 from dm.syncer.apply.gate import Gate
+from dm.syncer.apply.key_writers import KeyWriters
 from dm.syncer.apply.lane import ChangeQueue, LaneJob
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.table_counters import TableCounters
@@ -52,6 +53,7 @@ class LaneSurroundings:
     gate: Gate
     memory: MemoryQuota  # of the changes in the lanes
     missing: MissingRows
+    writers: KeyWriters | None
     clock: Clock
     failed: Callable[[BaseException, Ticket | None], None]  # called once with the error that ended a lane
     ended: Callable[[], None]  # called after every batch
@@ -81,6 +83,7 @@ class ApplyLane:
         self._gate = around.gate
         self._memory = around.memory
         self._missing = around.missing
+        self._writers = around.writers
         self._clock = around.clock
         self._failed = around.failed
         self._ended = around.ended
@@ -218,6 +221,8 @@ class ApplyLane:
             self.tables.merge(counted)
         else:
             self.tables.add(changes)
+            if self._writers is not None:
+                self._writers.note(changes)
         self._missing.add(applied.missing, jobs[-1].end)
         self.rows += applied.changes
         self.compacted += applied.compacted

@@ -22,6 +22,7 @@ class Ticket:
     end: Position
     timestamp: int
     begin: Position | None = None
+    moment: int = 0  # its place in the order of several sources (`dm.progress.merge_order`)
     number: int = 0  # in source order
     open: int = 0  # changes given minus changes committed; may be negative while not closed
     closed: bool = False
@@ -35,6 +36,7 @@ class Mark:
 
     position: Position
     timestamp: int
+    moment: int = 0  # of the last transaction that has one; no later one has an earlier
 
 
 class CompletionTracker:
@@ -47,11 +49,11 @@ class CompletionTracker:
         self._mark = Mark(start, 0)
         self.transactions = 0
 
-    def open(self, end: Position, timestamp: int, begin: Position | None = None) -> Ticket:
+    def open(self, end: Position, timestamp: int, begin: Position | None = None, moment: int = 0) -> Ticket:
         """Begin the next transaction in source order."""
         with self._lock:
             self._opened += 1
-            ticket = Ticket(end, timestamp, begin, self._opened)
+            ticket = Ticket(end, timestamp, begin, moment, self._opened)
             self._under_way.append(ticket)
         return ticket
 
@@ -71,13 +73,14 @@ class CompletionTracker:
             self._advance()
 
     def _advance(self) -> None:
-        under_way, finished, timestamp = self._under_way, None, self._mark.timestamp
+        under_way, finished, timestamp, moment = self._under_way, None, self._mark.timestamp, self._mark.moment
         while under_way and under_way[0].open == 0 and under_way[0].closed:
             finished = under_way.popleft()
             timestamp = finished.timestamp or timestamp
+            moment = finished.moment or moment
             self.transactions += 1
         if finished is not None:
-            self._mark = Mark(finished.end, timestamp)
+            self._mark = Mark(finished.end, timestamp, moment)
 
     @property
     def mark(self) -> Mark:

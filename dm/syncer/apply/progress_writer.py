@@ -31,7 +31,7 @@ from dm.progress.online import OnlineRecord
 from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
 from dm.progress.undone import TransactionKey, UndoneKeys, store_undone
-from dm.syncer.apply.completion import CompletionTracker
+from dm.syncer.apply.completion import CompletionTracker, Mark
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.apply.table_counters import TableCounters
 from dm.syncer.stream.file_births import FileBirths
@@ -207,14 +207,17 @@ class ProgressWriter:
             with self._lock:
                 self._write_held()
 
-    def _write_held(self, intent: Intent | None = None) -> None:
+    def _write_held(
+        self, intent: Intent | None = None, beside: Callable[[TargetConnection], None] | None = None
+    ) -> None:
         end = self._held
         if end is None:
             return
         injected = None if end.injected is None else self._operators.injected(end.injected)
         mark = self._completions.mark.position
         # What lies between has changed no structure.
-        end = replace(end, position=mark if mark.covers(end.position) else end.position, injected=injected)
+        position = mark if mark.covers(end.position) else end.position
+        end = replace(end, position=position, injected=injected, beside=beside or end.beside)
         self._store(end, clear_intent=True, intent=intent)
         self._held = None
 
@@ -260,6 +263,26 @@ class ProgressWriter:
         """Do something in a transaction of its own under the control lane's claim; raises DMError."""
         with self._lock, claimed(self._writer.connection, self._writer.claim):
             act(self._writer.connection)
+
+    def publish(self, act: Callable[[TargetConnection, Mark], None]) -> None:
+        """Store the mark, and in the same transaction what others may rely on because of it; raises DMError.
+
+        Not for a task that merges shards: there the end of a statement has something of its own to store.
+        """
+        with self._lock:
+            mark = self._completions.mark
+            position = mark.position
+
+            def beside(connection: TargetConnection) -> None:
+                act(connection, mark)
+
+            if self._held is not None:
+                self._write_held(beside=beside)
+            elif not self._stored.covers(position):
+                self._store(StatementEnd(position, beside=beside))
+            else:
+                with claimed(self._writer.connection, self._writer.claim):
+                    beside(self._writer.connection)
 
     def ask(self, question: Callable[[TargetConnection], T]) -> T:
         """Ask the target something in the control lane's session; raises DMError."""

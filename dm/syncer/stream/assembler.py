@@ -70,6 +70,8 @@ class TransactionAssembler:
         gtids_ordered: bool = True,
         births: FileBirths | None = None,
     ) -> None:
+        self.timed = False  # its transactions have the moment of their commit
+        self._moment = 0  # of the open transaction, where the source says it
         self._position = start
         self._wanted = wanted
         self._gtids_ordered = gtids_ordered
@@ -131,7 +133,7 @@ class TransactionAssembler:
         events, uuid, file, offset, _ = run
         at = 0
         while at < len(events):
-            if not self._open and self._gtids_ordered:
+            if not self._open and self._gtids_ordered and not self.timed:
                 found, at = self._parser.transactions_of(events, at, self._maps, RowsItem, self._items.step)
                 for plain in found:
                     offset += plain.length
@@ -205,6 +207,8 @@ class TransactionAssembler:
 
     def _begin_group(self, event: GtidEvent) -> None:
         self._gtid = event.gtid
+        # Of a replica's transaction the time at its first server: replicas of shards are behind by unequal times.
+        self._moment = event.original_commit_timestamp_us or event.commit_timestamp_us or 0
         if self._gtid is not None and not self._gtids_ordered:
             self._gtid = self._gtid._replace(ordered=False)
         # MariaDB, binlog_alter_two_phase: a statement is logged at its start and at its end; the end counts.
@@ -323,6 +327,7 @@ class TransactionAssembler:
         moved = self._complete(end, None, timestamp)
         if moved is not None:
             moved.moves = True
+            moved.moment = 0
         return moved
 
     def _end_at(self, at: SourceEvent) -> Position:
@@ -348,6 +353,7 @@ class TransactionAssembler:
     ) -> SourceTransaction | None:
         begin = self._position
         size, self._size = self._size if plain is None else plain.size, 0
+        moment, self._moment = self._moment or timestamp * 1_000_000, 0
         self._gtid = None
         self._in_transaction = self._open = False
         if len(self._maps) > MAPS_KEPT:
@@ -368,7 +374,10 @@ class TransactionAssembler:
             items = self._items.finish(end, timestamp)
         else:
             items = self._items.whole(plain.items, plain.rows_size, end)
-        return SourceTransaction(begin, end, gtid, timestamp, items, size, self._starts)
+        transaction = SourceTransaction(begin, end, gtid, timestamp, items, size, self._starts)
+        if self.timed:
+            transaction.moment = moment
+        return transaction
 
 
 def _xid(sql: bytes, verb: bytes) -> str:

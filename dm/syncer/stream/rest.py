@@ -26,6 +26,7 @@ class Rest:
         self._queue_changed = queue_changed
         self._starving = False
         self._ended = False  # a lane has ended a batch since the dispatcher began to check them
+        self._asked = False
 
     @property
     def starving(self) -> bool:
@@ -34,11 +35,11 @@ class Rest:
 
     def again(self) -> bool:
         """Whether the dispatcher should ask the lanes once more; under the queue's lock."""
-        return self._ended and self._starving
+        return (self._ended and self._starving) or self._asked
 
     def begin(self) -> None:
         """The dispatcher is about to check the lanes; under the queue's lock."""
-        self._ended = False
+        self._ended = self._asked = False
 
     def starve(self) -> None:
         """From now on a lane that ends a batch wakes the dispatcher."""
@@ -47,6 +48,12 @@ class Rest:
     def feed(self) -> None:
         """Nothing is held back: only a transaction wakes the dispatcher."""
         self._starving = False
+
+    def ask(self) -> None:
+        """Have the dispatcher look again, for another reason than a lane's; called in any thread."""
+        with self._queue_changed:
+            self._asked = True
+            self._queue_changed.notify_all()
 
     def batch_ended(self) -> None:
         """A lane has ended a batch; called in its thread."""

@@ -66,7 +66,9 @@ class SourceMonitor:
         *,
         applied: Callable[[], Position] = lambda: _NOWHERE,
         reset: Callable[[DMError], None] = lambda _: None,
+        interval: float = INTERVAL_SECONDS,
     ) -> None:
+        self._interval = interval
         self._addresses = addresses
         self._clock = clock
         self._look = look
@@ -154,7 +156,7 @@ class SourceMonitor:
             with self._changed:
                 self._tried_at = began
                 self._changed.notify_all()
-            self._clock.wait(self._wake, INTERVAL_SECONDS)
+            self._clock.wait(self._wake, self._interval)
         if opened is not None:
             opened[0].close()
 

@@ -132,6 +132,7 @@ class SourceTransaction:
     items: TransactionItems = field(default_factory=MemoryItems)
     size: int = 0  # bytes of binlog
     starts: int = 0  # how often the run has seen the server start; its sessions of before are no more
+    moment: int = 0  # when it was committed, in microseconds, where an order of several sources needs it
     moves: bool = False  # it is no transaction: a file begins or ends here
 
     @property

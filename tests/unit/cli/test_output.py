@@ -100,6 +100,17 @@ def test_an_xa_transaction_that_nobody_decides_is_a_warning(capsys: pytest.Captu
     ]
 
 
+def test_what_sources_did_to_each_others_rows_is_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    order = {"lateTransactions": 2, "withoutSources": ["two"]}
+    keys = {"keysOfTwoSources": 1, "lastKeyOfTwoSources": "`shop`.`t`, written by two before"}
+    assert _status(capsys, sync=SYNC | {"mergeOrder": order, **keys})[1] == [
+        "shop on one: warning: 1 change of keys that another source had written, in no order with that one"
+        " (`merge-order`); the last: `shop`.`t`, written by two before",
+        "shop on one: warning: 2 transactions came after later ones of other sources (`merge-order`)",
+        "shop on one: warning: goes on without two, silent (`merge-order`)",
+    ]
+
+
 def test_a_task_that_catches_up_says_why_it_is_in_safe_mode_and_who_is_busy(capsys: pytest.CaptureFixture[str]) -> None:
     behind = {
         "synced": False,

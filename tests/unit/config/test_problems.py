@@ -157,6 +157,7 @@ TASK_CASES = [
     ("target-database:", "target-database", 20021),
     ("shard-mode: pessimistc", "shard-mode", 20033),
     ("strict-optimistic-shard-mode: true", "strict-optimistic-shard-mode", 20066),
+    ("shard-mode: optimistic\nmerge-order: commit-time", "merge-order", 20990),
     ("meta-schema: a.b", "meta-schema", 20914),
     ("timezone: Mars/Olympus", "timezone", 20008),
     ("timezone: Local", "timezone", 20008),

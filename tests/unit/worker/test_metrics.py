@@ -20,6 +20,7 @@ SYNC: dict[str, JSON] = {
     "recentRps": "12", "ioTotalBytes": "5000", "masterBinlog": "(mysql-bin.000012, 700)",
     "syncerBinlog": "(mysql-bin.000011, 154)", "synced": False, "secondsBehindMaster": "3", "lagSeconds": 3.25,
     "queuedRows": 7, "memoryUsed": 4096, "retries": 2, "safeMode": ["the first minute"], "blockingDDLSeconds": 61,
+    "keysOfTwoSources": 8, "mergeOrder": {"lateTransactions": 9},
     "tables": [
         {"table": "a.b.c", "schema": "a.b", "inserts": 1, "updates": 2, "deletes": 3, "ddl": 4},
         {"table": "others, beyond 2000", "schema": "", "inserts": 9, "updates": 0, "deletes": 0, "ddl": 0},
@@ -75,6 +76,8 @@ def test_the_numbers_of_a_sync_are_there() -> None:
     assert found["dm_syncer_ddl_seconds{source_id=one,task=t}"] == 61
     assert found["dm_syncer_safe_mode{source_id=one,task=t}"] == 1
     assert found["dm_syncer_synced{source_id=one,task=t}"] == 0
+    assert found["dm_syncer_keys_of_two_sources_total{source_id=one,task=t}"] == 8
+    assert found["dm_syncer_late_transactions_total{source_id=one,task=t}"] == 9
 
 
 def test_a_name_with_a_dot_stays_where_it_belongs() -> None:

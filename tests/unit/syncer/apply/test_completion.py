@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dm.position import Position
-from dm.syncer.apply.completion import CompletionTracker
+from dm.syncer.apply.completion import CompletionTracker, Mark
 
 
 def end(number: int) -> Position:
@@ -47,3 +47,10 @@ def test_the_mark_follows_every_order_of_commits(sizes: list[int], data: st.Data
         assert tracker.mark.position == end(finished)
     assert tracker.under_way == 0
     assert tracker.transactions == len(sizes)
+
+
+def test_the_mark_has_the_moment_of_the_last_transaction_that_has_one() -> None:
+    tracker = CompletionTracker(end(0))
+    for number, moment in ((1, 50), (2, 0), (3, 60)):
+        tracker.close(tracker.open(end(number), 7, None, moment), 0 if number < 3 else 1)
+    assert tracker.mark == Mark(end(2), 7, 50)

@@ -44,9 +44,13 @@ class Stream:
         data += struct.pack("<I", zlib.crc32(data))
         return SourceEvent(RawEvent(parse_header(data), data), UUID, self.file, self.offset)
 
-    def gtid(self, number: int) -> SourceEvent:
+    def gtid(self, number: int, *moments: int) -> SourceEvent:
+        """With the moments of its commit here and at its first server, where the server knows them."""
         uuid = bytes.fromhex(UUID.replace("-", ""))
-        return self._event(33, struct.pack("<B16sqBqq", 1, uuid, number, 2, number - 1, number))
+        times = b"".join(
+            (moment | (len(moments) - 1 - at) << 55).to_bytes(7, "little") for at, moment in enumerate(moments)
+        )
+        return self._event(33, struct.pack("<B16sqBqq", 1, uuid, number, 2, number - 1, number) + times)
 
     def query(self, sql: str) -> SourceEvent:
         return self._event(2, struct.pack("<IIBHH", 1, 0, 2, 0, 0) + b"db\0" + sql.encode())
@@ -245,3 +249,19 @@ def test_the_rest_of_a_transaction_alone_is_refused(first: int, end: str) -> Non
     assert raised.value.name == "event-outside-transaction"
     assert f"({FILE}, {begin.offset})" in raised.value.message
     assert assembler.position == begin
+
+
+@pytest.mark.parametrize(
+    ("moments", "moment"), [((5_000_001,), 5_000_001), ((9_000_000, 5_000_001), 5_000_001), ((), 1_000_000_000)]
+)
+@pytest.mark.parametrize("at_once", [True, False])
+def test_for_an_order_of_sources_a_transaction_has_the_time_of_its_first_commit(
+    moments: tuple[int, ...], moment: int, at_once: bool
+) -> None:
+    stream = Stream()
+    events = [stream.format, stream.gtid(2, *moments), *stream.insert(2)[1:], stream.rotate("bin.000002")]
+    for timed in (True, False):
+        assembler = TransactionAssembler(start(f"{UUID}:1"), everything, NO_XA)
+        assembler.timed = timed
+        found = list(assembler.feed_run(run_of(events)) if at_once else assembled(assembler, events))
+        assert [(each.moment, each.moves) for each in found] == [(moment if timed else 0, False), (0, True)]

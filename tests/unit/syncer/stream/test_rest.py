@@ -39,3 +39,12 @@ def test_nobody_is_woken_when_nothing_is_held_back(rest: Rest) -> None:
     rest.feed()
     rest.batch_ended()
     assert not rest.again()
+
+
+def test_who_asks_is_answered_once() -> None:
+    rest = Rest(threading.Condition())
+    rest.begin()
+    rest.ask()
+    assert rest.again()
+    rest.begin()
+    assert not rest.again()
