@@ -20,6 +20,7 @@ from dm.changes.plan import TablePlan
 from dm.changes.row_change import RowChange
 from dm.changes.row_text import row_text
 from dm.errors import DMError
+from dm.flavor import Flavor
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,14 +175,14 @@ def written(
     """The statement that writes this row; lenient if the row has the error value."""
     if has_zero_enum(plan, row):
         count = sum(row[at] == 0 for at in plan.zero_enums)
-        sql = without_strict_modes(plan, sql)
+        sql = without_strict_modes(plan.flavor, sql)
         expected = Expected(expected.affected, expected.matched, count)
     return ApplyStatement(sql, expected, (change,), found, not_found)
 
 
-def without_strict_modes(plan: TablePlan, sql: bytes) -> bytes:
+def without_strict_modes(flavor: Flavor, sql: bytes) -> bytes:
     """The statement in a session that takes what it can of each value, with a warning for what it can't."""
-    return _LENIENT[plan.flavor](sql)
+    return _LENIENT[flavor](sql)
 
 
 _LAX: Final = b"'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"

@@ -14,6 +14,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from dm.binlog.value import Value
+from dm.changes.statement import without_strict_modes
 from dm.diff.table import ComparedTable, TableAt, quoted_columns
 from dm.dumpfiles.json_types import typed_tree
 from dm.equality.values import Part
@@ -56,16 +57,18 @@ def fix_of(
 
 
 def _insertion(table: ComparedTable, side: TableAt, values: Values) -> bytes:
-    listed, literals = [], []
+    listed, literals, strict = [], [], True
     for at, part in enumerate(side.row):
         column = table.target.row[at].label.removesuffix(" (number)")
         if not part.base or column in table.generated:
             continue
         listed.append(column)
+        strict = strict and not (part.base == "enum" and values[at] == b"0")
         literals.append(_document(side, at, values) if part.base == "json" else _literal(part, values[at]))
     verb = "REPLACE" if table.keyed else "INSERT"
     start = f"{verb} INTO {table.target.name.sql} ({quoted_columns(listed)}) VALUES ("
-    return start.encode() + b", ".join(literals) + b")"
+    sql = start.encode() + b", ".join(literals) + b")"
+    return sql if strict else without_strict_modes(table.flavor, sql)  # which refuse an ENUM's error value
 
 
 def _deletion(table: ComparedTable, values: Values, extra: Counter[bytes]) -> bytes | None:

@@ -86,6 +86,7 @@ class ComparedTable:
     origins: tuple[TableAt, ...]
     keyed: bool
     generated: frozenset[str]  # columns that the target computes
+    flavor: Flavor  # of the target
 
     @property
     def sides(self) -> Iterator[TableAt]:
@@ -137,7 +138,7 @@ def compared_table(
     tables = [TableAt(TARGET, target, tuple(rows[0]), key)]
     tables += [TableAt(each.place, each.name, tuple(row), key) for each, row in zip(origins, rows[1:], strict=True)]
     generated = frozenset(column.name for column in structure.columns if column.generated)
-    return ComparedTable(tables[0], tuple(tables[1:]), keyed, generated)
+    return ComparedTable(tables[0], tuple(tables[1:]), keyed, generated, flavor)
 
 
 def sorted_alike(schemas: Sequence[TableSchema], names: Sequence[str], *, one_flavor: bool) -> bool:

@@ -40,7 +40,7 @@ def undo(plan: TablePlan, before: Row | None, after: Row | None) -> bytes:
 
 def _lenient(plan: TablePlan, row: Row, sql: bytes) -> bytes:
     """An ENUM's error value is refused in a strict mode."""
-    return without_strict_modes(plan, sql) if has_zero_enum(plan, row) else sql
+    return without_strict_modes(plan.flavor, sql) if has_zero_enum(plan, row) else sql
 
 
 def _require(plan: TablePlan, row: Row, columns: Sequence[MappedColumn]) -> None:

@@ -43,6 +43,15 @@ def test_a_row_that_is_missing_is_written_whole() -> None:
     )
 
 
+def test_an_error_value_of_an_enum_is_written_in_a_lenient_session() -> None:
+    keyed = table(("id",))
+    row = tuple(b"0" if part.base == "enum" else value for part, value in zip(keyed.origins[0].row, ROW, strict=True))
+    (insertion,) = fix_of(keyed, (keyed.origins[0], row), None, Counter([b"x"]), NONE).insertions
+    assert insertion.startswith(
+        b"REPLACE /*+ SET_VAR(sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES') */ INTO `t`"
+    )
+
+
 def test_a_row_that_is_too_much_is_deleted_by_its_key() -> None:
     fix = fix_of(table(("id", "v`x")), None, ROW, NONE, Counter([b"x"]))
     assert fix.deletions == (b"DELETE FROM `t`.`orders` WHERE `id` = 7 AND `v``x` = _latin1 0xe427",)
