@@ -53,6 +53,8 @@ class ValidatorStatus:
             "processedRowsStatus": rows_status(processed.inserts, processed.updates, processed.deletes),
             "pendingRowsStatus": rows_status(pending["insert"], pending["update"], pending["delete"]),
             "errorRowsStatus": errors_status(self.errors),
+            "newErrors": self.errors.get("new", 0),
+            "pendingRows": len(self._pending),
             "pendingBytes": self._pending.used,
             "syncerCheckpoint": str(self._gate.place),
             "secondsBehindSyncer": behind,
