@@ -64,6 +64,7 @@ class Wrong:
     target: Mapping[str, str] | None
     columns: tuple[str, ...]  # with other values
     fix: Fix
+    version: int = 0  # of the shape, when it was looked at
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,17 +126,18 @@ class Judge:
     def look(self, rows: Sequence[PendingRow], target: TableSchema | None) -> list[Wrong]:
         """Those of some rows of one shape that are wrong; `target` is the target's table as it is. Raises DMError."""
         shape = rows[0].shape
+        version = shape.version
         if target is None:
-            return [_absent(row) for row in rows if row.kind != "delete"]
+            return [_absent(row, version) for row in rows if row.kind != "delete"]
         for left in (1, 0):
             try:
-                return self._looked(shape, rows, target)
+                return [replace(wrong, version=version) for wrong in self._looked(shape, rows, target)]
             except DMError as error:
                 if error.name == "connection-lost" and left:
                     self.close()
                     continue
                 if error.name in REFUSED_STATEMENT.values() and error.server_errno in _NO_TABLE:
-                    return [_absent(row) for row in rows if row.kind != "delete"]
+                    return [_absent(row, version) for row in rows if row.kind != "delete"]
                 if not self.changed_meanwhile(error):
                     self.close()
                 raise
@@ -320,9 +322,9 @@ def _equal(pairing: _Pairing, which: Sequence[int]) -> str:
     return " AND ".join(each or "FALSE" for each in conditions) or "TRUE"
 
 
-def _absent(row: PendingRow) -> Wrong:
+def _absent(row: PendingRow, version: int) -> Wrong:
     why = Fix(impossible="the target has no such table")
-    return Wrong(row, "missing", row.key.decode("utf-8", "backslashreplace"), {}, None, (), why)
+    return Wrong(row, "missing", row.key.decode("utf-8", "backslashreplace"), {}, None, (), why, version)
 
 
 def _words(row: Sequence[Part], values: Values) -> dict[str, str]:

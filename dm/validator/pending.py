@@ -38,12 +38,8 @@ class Shape:
     columns: tuple[Column, ...]  # of the target, in the order of the rows' literals
     key: tuple[str, ...]  # names of those that find a row
     compared: frozenset[str]  # names of those that count; a DDL takes names out
-    shared: bool = False  # several source servers have rows in the target table
-
-    @property
-    def name(self) -> str:
-        """The source's table, for messages."""
-        return str(self.source)
+    shared: bool = False  # other tables of sources may have rows in the target's
+    version: int = 0  # grows with each change; a look at an older one tells nothing of what is wrong
 
     def to_json(self) -> dict[str, object]:
         """As stored with each row."""
@@ -208,6 +204,7 @@ class PendingRows:
                 del self._rows[place]
             for shape in shapes:
                 shape.source, shape.target = names[shape.source]
+                shape.version += 1
             for (_, key), row in moved:
                 self._drop((row.shape.target, key))
                 self._rows[row.shape.target, key] = row

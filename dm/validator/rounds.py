@@ -87,16 +87,37 @@ class Rounds:
         """One round; gives how many rows have become errors. Raises DMError."""
         rows = self.around.pending.all()
         wrong: list[Wrong] = []
-        looks = [(part, self._pool.submit(self._look, part, target)) for part, target in self._parts(rows)]
+        unsure: list[PendingRow] = []
+        looks = [(part, target, self._pool.submit(self._look, part, target)) for part, target in self._parts(rows)]
         try:
-            for part, future in looks:
-                wrong += self._outcome(part, future)
+            for part, target, future in looks:
+                found = self._outcome(part, future)
+                wrong += found or []
+                if found is not None:
+                    unsure += self._let_go(part, found, there=target is not None)
         finally:
-            for _, future in looks:
+            for _, _, future in looks:
                 future.cancel()
         errors = self._errors(wrong, self.delay if delay is None else delay)
-        self._fence([each.row for each in wrong])
+        self._fence([*unsure, *(each.row for each in wrong)])
         return errors
+
+    def _let_go(self, rows: Sequence[PendingRow], wrong: Sequence[Wrong], *, there: bool) -> list[PendingRow]:
+        """Rows that are as they should be wait no more; gives those of which that is not known yet.
+
+        A table that is not there may have another name there already, by a statement that was not read yet.
+        """
+        different = {each.row for each in wrong}
+        right = [row for row in rows if row not in different]
+        unsure: list[PendingRow] = []
+        if right and not there:
+            applied = self.around.places.applied()
+            unsure = [row for row in right if not self._passed(row, applied)]
+        waiting = set(unsure)
+        for row in right:
+            if row not in waiting:
+                self.around.pending.done(row)
+        return unsure
 
     def _parts(self, rows: Sequence[PendingRow]) -> Iterator[tuple[list[PendingRow], TableSchema | None]]:
         by_shape: dict[Shape, list[PendingRow]] = {}
@@ -121,21 +142,15 @@ class Rounds:
         finally:
             self._free.put(judge)
 
-    def _outcome(self, rows: Sequence[PendingRow], future: Future[list[Wrong] | None]) -> list[Wrong]:
+    def _outcome(self, rows: Sequence[PendingRow], future: Future[list[Wrong] | None]) -> list[Wrong] | None:
+        """What is wrong; None where nothing is known."""
         try:
-            wrong = future.result()
+            return future.result()
         except DMError as error:
             if error.server_errno not in _UNFIT:
                 raise
             self.around.unfit(rows[0].shape, f"its rows can't be compared: {error.cause or error.message}")
-            return []
-        if wrong is None:
-            return []
-        different = {each.row for each in wrong}
-        for row in rows:
-            if row not in different:
-                self.around.pending.done(row)
-        return wrong
+            return None
 
     def _errors(self, wrong: Sequence[Wrong], delay: float) -> int:
         now = self.clock.time()
@@ -146,13 +161,17 @@ class Rounds:
             row.failed_at = row.failed_at or now
             old_enough = now - row.failed_at >= delay
             # The fence first: what is read behind it might have been a change of the row.
-            if old_enough and self._passed(row, applied) and self.around.pending.current(row):
+            if old_enough and self._passed(row, applied) and self._still(each):
                 found.append(each)
         if found:
             self.around.store([_error(each) for each in found])
             for each in found:
                 self.around.pending.done(each.row)
         return len(found)
+
+    def _still(self, wrong: Wrong) -> bool:
+        """Whether neither a change of the row nor one of its table was read since it was looked at."""
+        return self.around.pending.current(wrong.row) and wrong.version == wrong.row.shape.version
 
     def _passed(self, row: PendingRow, applied: Position | None) -> bool:
         fence = row.fence

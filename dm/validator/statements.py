@@ -157,6 +157,7 @@ class Statements:
             changed = {name.lower() for name in _changed(was, now)}
             changed |= {name for table, name in dropped if table == shape.source}
             shape.compared = frozenset(name for name in shape.compared if name.lower() not in changed)
+            shape.version += 1
             if any(name.lower() in changed for name in shape.key):
                 self.superseded += self.pending.forget(_is(shape))
 
