@@ -81,7 +81,7 @@ class Validators:
         self.clock = tasks.clock
         self.hosts = tasks.hosts
         self._all: dict[Key, Validator] = {}
-        self._ending: list[Job] = []  # of tasks that are gone
+        self._ending: list[tuple[Job, Hold]] = []  # of tasks that are gone; they move their holds once more
         self._stored = tasks.registry.validators()
         self._log = structlog.get_logger()
 
@@ -152,8 +152,9 @@ class Validators:
             return
         if found.job.subtask.stage not in ("New", "Stopped"):
             found.job.subtask.stop()
-            self._ending.append(found.job)
-        self._hold(task, source).remove()
+            self._ending.append((found.job, self._hold(task, source)))
+        else:
+            self._hold(task, source).remove()
 
     def read_from_source(self, source: str) -> None:
         """No relay pulls any more: whoever reads its files begins anew without them."""
@@ -176,7 +177,10 @@ class Validators:
                 subtask.stage = "New"
             subtask.tick()
             self.launch_if_ready(found.job)
-        self._ending = [job for job in self._ending if job.subtask.stage != "Stopped"]
+        for job, hold in [each for each in self._ending if each[0].subtask.stage == "Stopped"]:
+            self._ending.remove((job, hold))
+            if job.task is not None and (job.task, job.source) not in self._all:
+                hold.remove()
         jobs = [found.job for found in self._all.values()]
         return bool(self._ending) or any(job.waiting is not None or job.subtask.waits for job in jobs)
 
