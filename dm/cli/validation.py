@@ -47,7 +47,7 @@ class Errors(Enum):
 
 validation_app = typer.Typer(
     cls=PlainGroup,
-    help="Validate rows that were applied, and show those that are wrong.",
+    help="Validate applied rows, and show those that are wrong.",
     no_args_is_help=True,
     rich_markup_mode=None,
 )
@@ -77,7 +77,7 @@ def start(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Begin to validate, where the task is or at a time; a validator that was stopped goes on from where it was."""
+    """Begin to validate, or go on where it was stopped."""
     _either(task, all_task=all_task)
     client = client_of(addr)
     body: dict[str, Any] = {
@@ -101,7 +101,7 @@ def stop(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Validate no more for now; what is known stays stored at the target."""
+    """Validate no more for now."""
     _either(task, all_task=all_task)
     client = client_of(addr)
     name = task_name(client, task) if task else ""
@@ -118,7 +118,7 @@ def status(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Show how far validators are, how many rows wait and are wrong, and which tables are not validated."""
+    """Show how far it is, and what is not validated."""
     client = client_of(addr)
     stage = {} if table_stage is None else {"table_stage": table_stage.value}
     answer = client.get(f"{of_task(task_name(client, task))}/validation", **stage)
@@ -137,7 +137,7 @@ def show_error(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Show rows that are wrong, with both sides and the statement that mends each."""
+    """Show rows that are wrong, and how to mend them."""
     client = client_of(addr)
     answer = client.get(f"{of_task(task_name(client, task))}/validation/errors", state=error.value)
     if as_json(output):
@@ -193,7 +193,7 @@ def update(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Say where business moves to the target: nothing behind it is validated, and rows up to it do not wait."""
+    """Say where business moves to the target."""
     if cutover_binlog_pos and cutover_binlog_gtid:
         raise DMError("usage", problem="a place and a GTID set are given", hint="give one of them")
     client = client_of(addr)
