@@ -47,7 +47,7 @@ class BesideValidator:
         """As `run_python`."""
         told = dict(cast("dict[str, Any]", order))
         subtask = SubtaskConfig.from_wire(told["subtask"])
-        syncer = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 1.0})
+        syncer = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 1})
         settings = ValidatorConfig.model_validate({"mode": "full", "validate_interval": 1.0, "check_interval": 1.0})
         subtask = subtask.model_copy(update={"syncer": syncer, "validator": settings})
         ready = PreparedProcess()

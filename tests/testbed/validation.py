@@ -28,7 +28,7 @@ QUICK: Mapping[str, object] = {
 def validated(subtask: SubtaskConfig, **settings: object) -> SubtaskConfig:
     """The subtask with a validator that does not let a test wait."""
     config = ValidatorConfig.model_validate({**QUICK, **settings})
-    syncer = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 0.1})
+    syncer = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 1})
     return subtask.model_copy(update={"validator": config, "syncer": syncer})
 
 
