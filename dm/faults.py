@@ -38,6 +38,8 @@ POINTS: frozenset[str] = frozenset(
         "syncer.after_ddl",
         "syncer.after_ddl_record",
         "syncer.bound_persisted",
+        "validator.before_checkpoint",
+        "validator.after_checkpoint",
         "shard.joined",
         "shard.ready",
         "shard.held",

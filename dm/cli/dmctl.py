@@ -43,6 +43,7 @@ from dm.cli.plain_values import PlainGroup
 from dm.cli.shard_ddl_lock import locks_app
 from dm.cli.shell import Shell
 from dm.cli.status_text import in_error
+from dm.cli.validation import validation_app
 from dm.cli.wait import wait_task
 from dm.errors import DMError, ErrorReport
 
@@ -69,6 +70,7 @@ app.command("encrypt")(encrypt)
 app.command("diff")(diff)
 app.command("flashback")(flashback)
 app.add_typer(config_app, name="config")
+app.add_typer(validation_app, name="validation")
 
 FileArgument = Annotated[str, typer.Argument(help="the task file")]
 FollowOption = Annotated[

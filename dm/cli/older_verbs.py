@@ -22,7 +22,6 @@ _DMS_ADDRESS: Final = "--master-addr"
 
 _ONE_DAEMON = "there is one dm-worker per user and machine and no cluster"
 _BREAK_LOCK = "use `dmctl shard-ddl-lock unlock <lock-id>`"
-_NO_VALIDATION = "continuous validation is not there yet; compare the data with a tool such as sync-diff-inspector"
 _BINLOG = "use `dmctl binlog skip|replace|inject|revert|list <task>`"
 
 INSTEAD: Final[Mapping[str, str]] = {
@@ -32,9 +31,8 @@ INSTEAD: Final[Mapping[str, str]] = {
     "transfer-source": f"{_ONE_DAEMON}: to move a source, stop its tasks and start them at the other machine; their "
     "progress is at the target",
     "break-ddl-lock": _BREAK_LOCK,
-    "validation": _NO_VALIDATION,
-    "start-validation": _NO_VALIDATION,
-    "stop-validation": _NO_VALIDATION,
+    "start-validation": "use `dmctl validation start <task>`",
+    "stop-validation": "use `dmctl validation stop <task>`",
     "update-task": "use `dmctl stop-task <task>` and `dmctl start-task <file>`: it goes on from its checkpoint",
     "refresh-worker-tasks": "nothing is to be refreshed: see `dmctl query-status`",
     "update-master-config": f"{_ONE_DAEMON}; its settings are those of `dmctl config worker`",

@@ -14,10 +14,6 @@ class ValidatorConfig(Section):
     """One entry of `validators`."""
 
     place: ClassVar = "under `validators`"
-    without_effect: ClassVar = {
-        "mode": "nothing is validated continuously; compare the tables, for example with CHECKSUM TABLE",
-    }
-    idle_values: ClassVar = {"mode": ("none",)}
     unset_values: ClassVar = {
         "mode": ("",),
         **dict.fromkeys(("worker-count", "batch-query-size", "max-pending-row-count"), ("0",)),

@@ -266,6 +266,22 @@ def row_text(row: Sequence[Part]) -> str | None:
     return f"CONCAT({joined})" if pieces else "''"
 
 
+def same_text(one: Part, other: Part) -> str | None:
+    """SQL of whether two parts that go together are equal, where one query sees both; None if only a client can tell.
+
+    It is false where a text is too long for the server: then a client looks.
+    """
+    if one.text is None or other.text is None:
+        return None
+    if one.form == other.form == "plain":
+        return f"({one.text} <=> {other.text})"
+    ours, theirs = f"CAST({one.text} AS BINARY)", f"CAST({other.text} AS BINARY)"
+    if not (one.null and other.null):
+        return f"({ours} <=> {theirs})"
+    null, both = (f"({one.null} IS NULL {word} {other.null} IS NULL)" for word in ("OR", "AND"))
+    return f"IF({null}, {both}, IFNULL({ours} = {theirs}, FALSE))"
+
+
 def text_of(row: Sequence[Part], values: Sequence[bytes | None]) -> bytes:
     """The same text of a row that was read."""
     return b",".join([b"N" if value is None else _piece(part, value) for part, value in zip(row, values, strict=True)])

@@ -23,6 +23,7 @@ from dm.errors import (
     syncer,
     until,
     upstream,
+    validator,
     worker,
     xa,
 )
@@ -62,4 +63,5 @@ CATALOGUE = _collect(
     diff.KINDS,
     feed.KINDS,
     flashback.KINDS,
+    validator.KINDS,
 )

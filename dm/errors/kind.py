@@ -19,6 +19,7 @@ ErrorClass = Literal[
     "dump-unit",
     "load-unit",
     "sync-unit",
+    "validator",
     "dm-master",
     "dm-worker",
     "schema-tracker",

@@ -85,6 +85,26 @@ def read_checkpoint(connection: TargetConnection, key: SubtaskKey) -> Checkpoint
     return Checkpoint(position, bound, tables, birth)
 
 
+def read_position_of(connection: TargetConnection, key: SubtaskKey) -> Position | None:
+    """L alone; None if the subtask never had a point."""
+    rows = connection.query(
+        f"SELECT server_uuid, binlog_name, binlog_pos, binlog_gtid FROM {key.checkpoint.sql}"
+        " WHERE id = %s AND is_global",
+        (key.source_id,),
+    )
+    return read_position(*rows[0]) if rows else None
+
+
+def read_structure_of(connection: TargetConnection, key: SubtaskKey, table: TableName) -> TableSchema | None:
+    """The structure of one table of the source at L."""
+    rows = connection.query(
+        f"SELECT table_info FROM {key.checkpoint.sql} WHERE id = %s AND cp_schema = %s AND cp_table = %s"
+        " AND NOT is_global",
+        (key.source_id, table.schema, table.table),
+    )
+    return schema_from_json(str(rows[0][0])) if rows and str(rows[0][0]) != _NO_STRUCTURE else None
+
+
 _Row = tuple[object, ...]
 
 

@@ -5,6 +5,7 @@ A host that runs a relay has no use for Spark, and starts in a fraction of the t
 
 from __future__ import annotations
 
+import os
 import shutil
 import threading
 from collections.abc import Callable, Mapping
@@ -13,12 +14,13 @@ from typing import TYPE_CHECKING
 
 from dm.config import SubtaskConfig
 from dm.stop_signal import StopSignal
-from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, UnitPayload
+from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, UnitPayload, ValidatorPayload
 from dm.unit import JSON, Factory, Unit
 
 if TYPE_CHECKING:
     from dm.spark.session import SparkProvider
 
+_LOW_PRIORITY = 10  # of a validator: it takes what the syncer leaves
 _WORKERS_IMPORT = ("dm.dumper.chunk_group", "dm.loader.part_loader")
 
 
@@ -35,7 +37,7 @@ class Factories:
         """The factories by the unit's name, and what is to be done when all units rest."""
         return {
             "Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync, "Diff": self.diff,
-            "Flashback": self.flashback, "Spark": self.head_start,
+            "Flashback": self.flashback, "Spark": self.head_start, "Validator": self.validator,
         }, self.close  # fmt: skip
 
     def relay(self, wire: Mapping[str, JSON]) -> Unit:
@@ -81,6 +83,20 @@ class Factories:
             work_directory=payload.sync_directory,
             hold=payload.hold,
             until=payload.until,
+        )
+
+    def validator(self, wire: Mapping[str, JSON]) -> Unit:
+        """The validator of a subtask."""
+        from dm.validator.unit import Start, ValidatorUnit
+
+        payload = ValidatorPayload.from_wire(wire)
+        os.nice(max(0, _LOW_PRIORITY - os.nice(0)))  # the host has no other unit
+        return ValidatorUnit(
+            payload.config,
+            relay_directory=payload.relay_directory,
+            work_directory=payload.work_directory,
+            hold=payload.hold,
+            start=Start(payload.start),
         )
 
     def diff(self, wire: Mapping[str, JSON]) -> Unit:

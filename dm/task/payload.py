@@ -13,6 +13,9 @@ from dm.dumpfiles.local_storage import LocalStorage
 from dm.dumpfiles.s3_storage import S3Storage
 from dm.dumpfiles.storage import DumpStorage
 from dm.flashback.request import FlashbackRequest, RelayedSubtask
+from dm.flavor import Flavor
+from dm.gtid import GtidSet
+from dm.position import Position
 from dm.relaylog.hold import Hold
 from dm.syncer.stream.until import Until, until_from_json, until_to_json
 from dm.unit import JSON
@@ -54,6 +57,16 @@ def dump_storage(config: SubtaskConfig, work_directory: Path) -> DumpStorage:
 def sync_directory(work_directory: Path, source: str) -> Path:
     """Where the syncer of a source keeps what is on disk for the moment, in its task's work directory."""
     return work_directory / ".sync" / source
+
+
+def validator_directory(work_directory: Path, source: str) -> Path:
+    """Where the validator of a source keeps what is on disk, in its task's work directory."""
+    return work_directory / ".validator" / source
+
+
+def validator_hold(task: str) -> str:
+    """Under which name a task's validator holds relay files, which may be older than those of the syncer."""
+    return f"{task} (validator)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +137,56 @@ class UnitPayload:
             None if hold_in is None else Path(str(hold_in)),
             until_from_json(wire.get("until")),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatorPayload:
+    """What a validator needs: its subtask with the mode that counts, its places on disk, where it begins."""
+
+    config: SubtaskConfig
+    relay_directory: Path | None
+    work_directory: Path  # its own
+    hold_in: Path | None
+    start: Position | None = None
+
+    @property
+    def hold(self) -> Hold | None:
+        """What tells the relay which files it still needs."""
+        return None if self.hold_in is None else Hold(self.hold_in, validator_hold(self.config.task))
+
+    def to_wire(self) -> dict[str, JSON]:
+        """With passwords: for the pipe only."""
+        start = self.start
+        return {
+            "config": self.config.to_wire(),
+            "relay_directory": None if self.relay_directory is None else str(self.relay_directory),
+            "work_directory": str(self.work_directory),
+            "hold_in": None if self.hold_in is None else str(self.hold_in),
+            "start": None if start is None else position_to_json(start),
+        }
+
+    @classmethod
+    def from_wire(cls, wire: Mapping[str, JSON]) -> ValidatorPayload:
+        """The inverse of `to_wire`."""
+        relay, hold_in, start = wire["relay_directory"], wire["hold_in"], wire["start"]
+        return cls(
+            SubtaskConfig.from_wire(wire["config"]),
+            None if relay is None else Path(str(relay)),
+            Path(str(wire["work_directory"])),
+            None if hold_in is None else Path(str(hold_in)),
+            None if start is None else position_from_json(start),
+        )
+
+
+def position_to_json(position: Position) -> JSON:
+    """A place for the pipe, or for the registry."""
+    return [position.server_uuid, position.file, position.offset, str(position.gtid_set), position.flavor]
+
+
+def position_from_json(stored: JSON) -> Position:
+    """The inverse."""
+    uuid, file, offset, gtids, flavor = cast("list[str]", stored)
+    return Position(uuid, file, int(offset), GtidSet.parse(gtids, cast("Flavor", flavor)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
 from dm.progress.chunks import load_is_finished
 from dm.progress.restart import no_other_run
 from dm.progress.tables import SubtaskKey, remove_progress
-from dm.task.payload import dump_storage, sync_directory
+from dm.progress.validator_tables import remove_validation
+from dm.task.payload import dump_storage, sync_directory, validator_directory
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName
 from dm.upstream.connection import connect
@@ -58,13 +59,15 @@ def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
     try:
         with no_other_run(connection, key_of(config)):
             remove_progress(connection, key_of(config))
+            remove_validation(connection, key_of(config))
     finally:
         connection.close()
     if "Dump" in UNITS_OF_MODE[config.mode]:  # else the files are what the task is to load
         remove_files(dump_storage(config, work_directory))
-    syncing = sync_directory(work_directory, config.source_id)
-    if syncing.exists():
-        shutil.rmtree(syncing)
+    for directory in (sync_directory, validator_directory):
+        held = directory(work_directory, config.source_id)
+        if held.exists():
+            shutil.rmtree(held)
 
 
 def demand_sole_run(config: SubtaskConfig) -> None:

@@ -61,8 +61,8 @@ class StartTime:
         return int(found or 0)
 
 
-def place_of(config: SubtaskConfig, when: StartTime, relay_directory: Path) -> TimePlace:
-    """Behind the last transaction before the time; raises DMError."""
+def place_of(config: SubtaskConfig, when: StartTime, relay_directory: Path, *, reader: str = "") -> TimePlace:
+    """Behind the last transaction before the time; raises DMError. `reader` is as whom the binlog is read."""
     if first_unit(config) != "Sync":
         raise DMError("start-time-with-load", task=config.task, source=config.source_id)
     connection = connect(config.source.endpoint)
@@ -76,7 +76,7 @@ def place_of(config: SubtaskConfig, when: StartTime, relay_directory: Path) -> T
     stored = relay_search.find_time(RelayDirectory(relay_directory), facts.flavor, time)
     if stored is not None and stored.known:
         return stored
-    there = time_search.find_time(config.source.endpoint, identity_for(config.task, config.source_id), time)
+    there = time_search.find_time(config.source.endpoint, identity_for(reader or config.task, config.source_id), time)
     if there is None and stored is None:
         raise DMError("start-time-too-late", source=config.source_id, time=when.text)
     if stored is None or (there is not None and _begins_earlier(there, stored)):

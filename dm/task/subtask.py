@@ -43,6 +43,7 @@ UNITS_OF_MODE: Mapping[str, tuple[UnitName, ...]] = {
     "load&sync": ("Load", "Sync"),
 }
 RELAY_UNITS: tuple[UnitName, ...] = ("Relay",)
+VALIDATOR_UNITS: tuple[UnitName, ...] = ("Validator",)
 
 
 class Runner(Protocol):
@@ -251,8 +252,8 @@ class Subtask:
         self.next_attempt = None
         self.errors = []
         self.detail = detail
-        if unit is None and self.units == RELAY_UNITS:
-            unit = "Relay"  # a relay has one unit; nothing to ask
+        if unit is None and self.units in (RELAY_UNITS, VALIDATOR_UNITS):
+            unit = self.units[0]  # there is only one; nothing to ask
         if unit is None:
             self._set("Running")
             self.runner.locate(self.run)

@@ -32,6 +32,7 @@ from dm.unit import JSON
 from dm.worker.metrics import CONTENT_TYPE, Metrics
 from dm.worker.operations import Answer, Operations, PrecheckFailed
 from dm.worker.registry import ConfigFile
+from dm.worker.validation_api import add_validation
 from dm.worker.version import installed_version
 
 HOST = "dm-worker"  # what the client calls the host behind the Unix socket
@@ -188,6 +189,7 @@ def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], 
     _config(app, operations)
     _errands(app, operations)
     _locks(app, operations)
+    add_validation(app, operations.validation)
     _metrics(app, metrics)
     return app
 

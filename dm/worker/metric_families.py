@@ -94,6 +94,18 @@ _FAMILIES: Final = (
         "how often the sync unit ended with an error; `resumable_err` is true where it is tried again by "
         "itself",
     ),
+    Family(
+        "dm_validator_validator_error_count", "gauge", _TASK,
+        "rows that are wrong at the target and that nobody has dealt with",
+    ),
+    Family("dm_validator_validator_binlog_file", "gauge", _TASK, "number of the binlog file that the validator is in"),
+    Family("dm_validator_validator_binlog_pos", "gauge", _TASK, "offset in that file"),
+    Family("dm_validator_pending_rows", "gauge", _TASK, "rows that wait to be found equal", ours=True),
+    Family("dm_validator_pending_bytes", "gauge", _TASK, "memory that these take, about", ours=True),
+    Family(
+        "dm_validator_behind_seconds", "gauge", _TASK,
+        "the source's time between what the validator has read and now; 0 when it has all that is applied", ours=True,
+    ),
     Family("dumpling_dump_finished_rows", "gauge", _TASK, "rows that are dumped"),
     Family("dumpling_dump_finished_size", "gauge", _TASK, "bytes that are dumped"),
     Family("dumpling_dump_finished_tables", "gauge", _TASK, "tables that are dumped"),

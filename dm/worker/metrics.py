@@ -163,6 +163,9 @@ class Metrics(Collector):
     def _jobs(self) -> list[Job]:
         return [job for task in self._supervisor.tasks.values() for job in task.jobs.values()]
 
+    def _validation(self, job: Job) -> dict[str, JSON] | None:
+        return None if job.task is None else self._supervisor.validators.status(job.task, job.source)
+
     def _look(self, asked: Sequence[tuple[Job, int]]) -> _Seen:
         relays: dict[str, tuple[Mapping[str, JSON], Ends, Path]] = {}
         for name, source in self._supervisor.sources.items():
@@ -171,7 +174,7 @@ class Metrics(Collector):
                 directory = self._supervisor.relay_directory(name)
                 relays[name] = (status, Ends.of(source.relay), directory)
         subtasks = [
-            (subtask_status(job, request), job.source, Ends.of(job))
+            (subtask_status(job, request, self._validation(job)), job.source, Ends.of(job))
             for job, request in asked
             if job.subtask.stage != "Stopped"
         ]
@@ -190,6 +193,18 @@ def add_subtask(samples: Samples, status: Mapping[str, JSON], source: str, ends:
             samples.add_all(names, part, labels)
             if key == "sync":
                 _add_sync(samples, part, labels)
+    validation = status.get("validation")
+    if isinstance(validation, dict):
+        _add_validation(samples, validation, labels)
+
+
+def _add_validation(samples: Samples, status: Mapping[str, JSON], labels: Mapping[str, str]) -> None:
+    names = {
+        "newErrors": "dm_validator_validator_error_count", "pendingRows": "dm_validator_pending_rows",
+        "pendingBytes": "dm_validator_pending_bytes", "secondsBehindSyncer": "dm_validator_behind_seconds",
+    }  # fmt: skip
+    samples.add_all(names, status, labels)
+    samples.add_position("dm_validator_validator", status.get("validatorBinlog"), labels)
 
 
 def _add_sync(samples: Samples, sync: Mapping[str, JSON], labels: Mapping[str, str]) -> None:

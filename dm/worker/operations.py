@@ -25,12 +25,13 @@ from dm.position import TimePlace
 from dm.relaylog.hold import Hold, forget_others
 from dm.syncer.stream.until import Until
 from dm.task.final_place import FinalPlace
-from dm.task.payload import DiffPayload, FlashbackPayload
+from dm.task.payload import DiffPayload, FlashbackPayload, validator_hold
 from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.shard_locks import ShardLocks
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.until import AskedEnd, is_time
+from dm.task.validation import Validations
 from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
@@ -46,6 +47,7 @@ from dm.worker.source_verbs import SourceVerbs
 from dm.worker.spark_ahead import spark_ahead
 from dm.worker.status import all_tasks, task_status
 from dm.worker.supervisor import Source, Supervisor, Task
+from dm.worker.validation_verbs import ValidationVerbs
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
@@ -89,6 +91,7 @@ class Servers:
     progress: ProgressAtTarget
     demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
     locks: ShardLocks = field(default_factory=ShardLocks)
+    validations: Validations = field(default_factory=Validations)
 
 
 class Operations:
@@ -105,6 +108,7 @@ class Operations:
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
         self.config = ConfigVerbs(loop, supervisor)
         self.shards = ShardVerbs(loop, supervisor, servers.locks)
+        self.validation = ValidationVerbs(loop, supervisor, servers.validations)
         self.errands = Errands(loop, supervisor.home.log_of)
 
     def take_up(self) -> None:
@@ -124,7 +128,8 @@ class Operations:
             for name, file in registry.tasks().items()
         }
         records = registry.subtasks()
-        self._restore_holds(sources, tasks, records)
+        validated = frozenset(registry.validators())
+        self._restore_holds(sources, tasks, records, validated)
 
         def add() -> None:
             for name, source in sources.items():
@@ -135,14 +140,19 @@ class Operations:
         self._loop.call(add)
 
     def _restore_holds(
-        self, sources: Mapping[str, Source], tasks: Mapping[str, Task], records: Mapping[tuple[str, str], SubtaskRecord]
+        self,
+        sources: Mapping[str, Source],
+        tasks: Mapping[str, Task],
+        records: Mapping[tuple[str, str], SubtaskRecord],
+        validated: frozenset[tuple[str, str]],
     ) -> None:
         """Before a relay runs: every task holds its files, and no task that is gone does."""
         for name, source in sources.items():
             directory = self._supervisor.relay_directory(name, source)
             there = frozenset(task for task, of in records if of == name and _syncs(tasks[task].config))
+            validating = frozenset(validator_hold(task) for task, of in validated if of == name)
             try:
-                forget_others(directory, there)
+                forget_others(directory, there | validating)
                 for task in there:
                     Hold(directory, task).create()
             except (DMError, OSError) as error:
@@ -242,8 +252,11 @@ class Operations:
                 if _syncs(config) and when is None:  # a place of that time may lie in the relay's files
                     for source in wanted:
                         Hold(directories[source], config.name).begin()
+                for source in wanted:
+                    Hold(directories[source], validator_hold(config.name)).remove()
             for source, start in starts.items():
                 warnings += self._servers.begin_at(subtasks[source], start)
+                self._servers.validations.forget(subtasks[source])
             jobs = self._loop.call(add)
         return {
             **self._begun(config.name, jobs),

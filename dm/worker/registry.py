@@ -21,7 +21,9 @@ from typing import Literal, cast
 
 from dm import faults
 from dm.errors import DMError
+from dm.position import Position
 from dm.syncer.stream.until import Until, until_from_json
+from dm.task.payload import position_from_json, position_to_json
 from dm.task.subtask import Intent, Stage
 from dm.unit import JSON, UnitName
 
@@ -38,6 +40,11 @@ CREATE TABLE IF NOT EXISTS task (
 CREATE TABLE IF NOT EXISTS subtask (
     task TEXT NOT NULL REFERENCES task ON DELETE CASCADE, source TEXT NOT NULL REFERENCES source,
     intent TEXT NOT NULL, stage TEXT NOT NULL, unit TEXT, result TEXT NOT NULL, until TEXT,
+    PRIMARY KEY (task, source)
+) STRICT;
+CREATE TABLE IF NOT EXISTS validator (
+    task TEXT NOT NULL REFERENCES task ON DELETE CASCADE, source TEXT NOT NULL,
+    mode TEXT NOT NULL, running INTEGER NOT NULL, start TEXT NOT NULL,
     PRIMARY KEY (task, source)
 ) STRICT;
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
@@ -76,6 +83,15 @@ class SubtaskRecord:
     unit: UnitName | None
     result: JSON
     until: Until | None = None  # where a person wants it to end
+
+
+@dataclass(frozen=True, slots=True)
+class ValidatorRecord:
+    """The validator of a task on a source, as it is wanted."""
+
+    mode: Literal["full", "fast"]
+    running: bool
+    start: Position | None = None  # where it begins if it has not begun yet; None: where the syncer is
 
 
 class Registry:
@@ -123,6 +139,26 @@ class Registry:
             )
             for row in rows
         }
+
+    def validators(self) -> dict[tuple[str, str], ValidatorRecord]:
+        """All validators by task and source."""
+        rows = self._read("SELECT task, source, mode, running, start FROM validator")
+        return {
+            (str(row[0]), str(row[1])): ValidatorRecord(
+                cast(Literal["full", "fast"], row[2]), bool(row[3]), _place(json.loads(str(row[4])))
+            )
+            for row in rows
+        }
+
+    def put_validator(self, task: str, source: str, record: ValidatorRecord) -> None:
+        """Note what is wanted of a validator."""
+        start = None if record.start is None else position_to_json(record.start)
+        with self._transaction():
+            self._database.execute(
+                "INSERT INTO validator VALUES (?, ?, ?, ?, ?) ON CONFLICT (task, source) DO UPDATE SET"
+                " mode = excluded.mode, running = excluded.running, start = excluded.start",
+                (task, source, record.mode, int(record.running), json.dumps(start)),
+            )
 
     def settings(self) -> dict[str, str]:
         """The settings of the daemon that a person has changed."""
@@ -179,6 +215,7 @@ class Registry:
         """Forget a subtask, and the task with its last one."""
         with self._transaction():
             self._database.execute("DELETE FROM subtask WHERE task = ? AND source = ?", (task, source))
+            self._database.execute("DELETE FROM validator WHERE task = ? AND source = ?", (task, source))
             self._database.execute(
                 "DELETE FROM task WHERE name = ? AND NOT EXISTS (SELECT 1 FROM subtask WHERE task = ?)", (task, task)
             )
@@ -214,6 +251,10 @@ class Registry:
             yield
         except (sqlite3.Error, OSError) as error:
             raise DMError("registry-unusable", path=self._path) from error
+
+
+def _place(stored: JSON) -> Position | None:
+    return None if stored is None else position_from_json(stored)
 
 
 def _columns(file: ConfigFile) -> tuple[str, str, str, str]:

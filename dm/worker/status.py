@@ -53,7 +53,7 @@ def _has_errors(result: JSON) -> bool:
     return isinstance(result, dict) and bool(result.get("errors"))
 
 
-def subtask_status(job: Job, request: int | None) -> dict[str, JSON]:
+def subtask_status(job: Job, request: int | None, validation: dict[str, JSON] | None = None) -> dict[str, JSON]:
     """DM's subTaskStatus, in answer to a request for a status as of now."""
     subtask = job.subtask
     status: dict[str, JSON] = {
@@ -71,6 +71,8 @@ def subtask_status(job: Job, request: int | None) -> dict[str, JSON]:
         status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
     if job.until is not None:
         status["until"] = str(job.until)
+    if validation is not None:
+        status["validation"] = validation
     return status
 
 
@@ -94,7 +96,9 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
             "result": True,
             "msg": "",
             "sourceStatus": source_status(job.source, supervisor.sources[job.source]),
-            "subTaskStatus": [subtask_status(job, requests.get(job.source))],
+            "subTaskStatus": [
+                subtask_status(job, requests.get(job.source), supervisor.validators.status(name, job.source))
+            ],
         }
         for job in supervisor.jobs(name, sources)
     ]

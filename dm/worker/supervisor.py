@@ -23,13 +23,14 @@ from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.task.backoff import Backoff
-from dm.task.payload import RelayPayload, UnitPayload
+from dm.task.payload import RelayPayload, UnitPayload, validator_hold
 from dm.task.subtask import RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts, spark_host
 from dm.worker.job import Job
 from dm.worker.registry import ConfigFile, Registry, RelayIntent, SubtaskRecord
+from dm.worker.validators import Validators
 
 Locate = Callable[[SubtaskConfig], UnitName | None]
 
@@ -75,6 +76,7 @@ class Supervisor:
         self._post = post
         self.first_unit = first_unit
         self._log = structlog.get_logger()
+        self.validators = Validators(self)
 
     # what there is
 
@@ -99,6 +101,26 @@ class Supervisor:
                 raise DMError("task-not-on-source", task=task, source=source, sources=", ".join(found))
         return [found[source] for source in sources or found]
 
+    def task_job(self, task: str, source: str) -> Job | None:
+        """The subtask of a task on a source."""
+        found = self.tasks.get(task)
+        return None if found is None else found.jobs.get(source)
+
+    def subtask_config(self, task: str, source: str) -> SubtaskConfig:
+        """A task on a source, with all names resolved; raises DMError."""
+        config = self.task(task).config
+        if isinstance(config, DMError):
+            raise config
+        return config.subtask(source, self.source_configs())
+
+    def source_config(self, source: str) -> SourceConfig | DMError:
+        """A source's file, or what is wrong with it."""
+        return self.sources[source].config
+
+    def relay_runs(self, source: str) -> bool:
+        """Whether a relay pulls the source's binlog."""
+        return self.sources[source].relay is not None
+
     def source_configs(self) -> dict[str, SourceConfig]:
         """The sources whose files are understood."""
         return {name: one.config for name, one in self.sources.items() if isinstance(one.config, SourceConfig)}
@@ -115,6 +137,8 @@ class Supervisor:
         for task in self.tasks_of(name):
             if _syncs(self.tasks[task].jobs[name]):
                 Hold(self.relay_directory(name, source), task).create()
+                if self.validators.get(task, name) is not None:
+                    Hold(self.relay_directory(name, source), validator_hold(task)).create()
 
     def tasks_of(self, source: str) -> list[str]:
         """The tasks that have a subtask on the source."""
@@ -152,11 +176,13 @@ class Supervisor:
             else:
                 job.subtask.unit = record.unit
                 job.subtask.start()
+        self.validators.add_task(name, task.config, list(jobs))
 
     def stop_job(self, job: Job) -> None:
         """Stop a subtask and forget it; what it has done stays stored in the target."""
         assert job.task is not None
         self.registry.remove_subtask(job.task, job.source)
+        self.validators.remove(job.task, job.source)
         job.subtask.stop()
         self.forget_stopped()
 
@@ -200,10 +226,11 @@ class Supervisor:
                 job.subtask.tick()
                 self.launch_if_ready(job)
         self.forget_stopped()
+        validating = self.validators.tick()
         self.hosts.tick()
         relays = [source.relay for source in self.sources.values() if source.relay is not None]
         jobs = [*relays, *(job for task in self.tasks.values() for job in task.jobs.values())]
-        return self.hosts.ending or any(job.waiting is not None or job.subtask.waits for job in jobs)
+        return validating or self.hosts.ending or any(job.waiting is not None or job.subtask.waits for job in jobs)
 
     def tick_relay(self, name: str) -> None:
         """Start the source's relay if it is needed and not there, stop it if it is there and not needed."""
@@ -238,6 +265,7 @@ class Supervisor:
             if job is not None and job.reads_relay and job.subtask.unit == "Sync":
                 job.remote = True
                 job.subtask.restart()
+        self.validators.read_from_source(name)
 
     def relay_wanted(self, name: str) -> bool:
         """Whether the relay of a source should be there."""
@@ -373,7 +401,7 @@ class Supervisor:
     def _subtask_job(self, name: str, task: Task, source: str, record: SubtaskRecord) -> Job:
         job = Job(self, source, name, until=record.until)
         mode = task.config.task_mode if isinstance(task.config, TaskConfig) else "incremental"
-        job.subtask = self._subtask(
+        job.subtask = self.new_subtask(
             job, f"task {name} on source {source}", UNITS_OF_MODE[mode], self.sources[source].config
         )
         job.copy.load_follows = "Load" in job.subtask.units
@@ -384,11 +412,12 @@ class Supervisor:
 
     def _relay_job(self, source: str, config: SourceConfig) -> Job:
         job = Job(self, source, None)
-        job.subtask = self._subtask(job, f"the relay of source {source}", RELAY_UNITS, config)
+        job.subtask = self.new_subtask(job, f"the relay of source {source}", RELAY_UNITS, config)
         job.subtask.wish = lambda intent: self._note_relay(source, intent=intent)
         return job
 
-    def _subtask(self, job: Job, label: str, units: tuple[UnitName, ...], config: SourceConfig | DMError) -> Subtask:
+    def new_subtask(self, job: Job, label: str, units: tuple[UnitName, ...], config: SourceConfig | DMError) -> Subtask:
+        """With the source's rules for trying again."""
         subtask = Subtask(label, units, job, self.clock)
         if isinstance(config, SourceConfig):
             checker = config.checker

@@ -190,6 +190,10 @@ faults.arm(order["faults"])
 directory = Path(order["directory"]) if order["directory"] else None
 if order["unit"] == "relay":
     unit = RelayUnit(SourceConfig.from_wire(order["config"]), directory)
+elif order["unit"] == "validator":
+    from dm.validator.unit import ValidatorUnit
+    config = SubtaskConfig.from_wire(order["config"])
+    unit = ValidatorUnit(config, relay_directory=directory, work_directory=Path(order["work_directory"]))
 else:
     work = Path(order["work_directory"])
     until = until_from_json(order["until"])

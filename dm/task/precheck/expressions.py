@@ -44,7 +44,7 @@ def expression_filters(context: Context, answers: Answers) -> Iterator[CheckResu
         return
     facts = context.source.facts
     source = SourceSession(facts.flavor, facts.sql_mode)
-    with closing(FilterSession(lambda: _connected(context), context.config.meta_schema, source)) as session:
+    with closing(FilterSession(lambda: connected(context), context.config.meta_schema, source)) as session:
         for rule in context.config.expression_filters:
             tables = [table for table in context.tables if context.rules.concerns(rule, table)]
             if not tables:
@@ -57,7 +57,7 @@ def expression_filters(context: Context, answers: Answers) -> Iterator[CheckResu
                 yield from _findings(context, answers, rule, table, session)
 
 
-def _connected(context: Context) -> TargetConnection:
+def connected(context: Context) -> TargetConnection:
     """A session as the syncer has it, with the schema in which its temporary tables are made."""
     connection = TargetConnection(context.config.target, several=True)
     schema = context.config.meta_schema

@@ -19,7 +19,6 @@ from tests.unit.docs.document import ROOT
 READS: Mapping[tuple[str, str], str] = {
     ("SourceConfig", "enable"): r"\b(?:source|config)\.enable\b",
     ("Checker", "check-interval"): r"checker\.check_interval\b",
-    ("ValidatorConfig", "mode"): r"\.validator\b",
 }
 
 

@@ -122,6 +122,9 @@ class ScriptedUnit:
     def status(self) -> Mapping[str, JSON]:
         if self.name == "Relay":
             return {"relayBinlog": "(mysql-bin.000001, 154)", "relayCatchUpMaster": True}
+        if self.name == "Validator":
+            config = cast(dict[str, Any], self._payload["config"])
+            return {"mode": config["validator"]["mode"], "validatorBinlog": f"(b.000001, {self._rows})"}
         if self._action() == "starting":
             return {"starting": True, "waiting": "the target"}
         return {
@@ -137,4 +140,4 @@ def factory(name: UnitName) -> Any:
 
 
 if __name__ == "__main__":
-    main({name: factory(name) for name in ("Relay", "Dump", "Load", "Sync", "Spark")})
+    main({name: factory(name) for name in ("Relay", "Dump", "Load", "Sync", "Spark", "Validator")})

@@ -16,7 +16,9 @@ from typing import Any
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.position import Position, TimePlace
+from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
 from dm.syncer.stream.operators import EventPlace, Request
 from dm.syncer.stream.until import Until, UntilPosition, UntilTime
 from dm.task.final_place import FinalPlace
@@ -26,6 +28,7 @@ from dm.task.start_time import StartTime
 from dm.task.subtask import UNITS_OF_MODE
 from dm.task.tracked_structure import StructureRequest
 from dm.task.until import AskedEnd, is_time
+from dm.task.validation import Validations
 from dm.unit import JSON, UnitName
 from dm.worker.binlog_verbs import ProgressAtTarget
 from dm.worker.daemon import Parts, run
@@ -135,11 +138,38 @@ def decide(config: SubtaskConfig, decision: Decision) -> str:
     return ""
 
 
+ROW = RowError(TableName("a", "t"), TableName("b", "t"), "0", "missing", '{"id": "1"}', "null", "id=1", "REPLACE ..")
+
+
+def change(config: SubtaskConfig, operation: Operation, number: int | None) -> int:
+    (Path(os.environ["DM_HOME"]) / f"changed-{config.task}").write_text(f"{operation} {number}")
+    return 0 if number == 404 else 1
+
+
+def cut_over(config: SubtaskConfig, place: str, gtid: str) -> None:
+    (Path(os.environ["DM_HOME"]) / f"cutover-{config.task}").write_text(f"{place} {gtid}")
+
+
+VALIDATIONS = Validations(
+    stored_status=lambda _: {"validatorBinlog": "(stored, 4)"},
+    counted=lambda _: {"errorRowsStatus": "new/ignored/resolved: 1/0/0"},
+    tables=lambda _: [
+        TableStatus(TableName("a", "t"), TableName("b", "t")),
+        TableStatus(TableName("a", "u"), TableName("b", "u"), "Stopped", "no primary key"),
+    ],
+    errors=lambda config, states: [StoredError(7, config.source_id, ROW, state, "now") for state in states],
+    change=change,
+    cut_over=cut_over,
+    forget=lambda _: None,
+    beginning=lambda *_: TimePlace(Position("a-server", "mysql-bin.000003", 154), known=False),
+)
+
+
 if __name__ == "__main__":
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
-        ShardLocks(locks, decide),
+        ShardLocks(locks, decide), VALIDATIONS,
     )  # fmt: skip
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

@@ -37,6 +37,10 @@ RELAY: dict[str, JSON] = {
     "stage": "Running", "masterBinlog": "(mysql-bin.000012, 700)", "relayBinlog": "(mysql-bin.000012, 600)",
     "relaySubDir": "4f1c-aa.000002", "storage": {"freeBytes": "1", "waitsForSpace": True},
 }  # fmt: skip
+VALIDATION: dict[str, JSON] = {
+    "validatorBinlog": "(mysql-bin.000011, 120)", "newErrors": 3, "pendingRows": 5, "pendingBytes": 600,
+    "secondsBehindSyncer": 2.5,
+}  # fmt: skip
 NEVER = Ends(("Dump", "Load", "Sync"), {})
 
 
@@ -98,6 +102,14 @@ def test_dump_and_load_say_how_far_they_are() -> None:
     assert not [name for name in load if name.startswith("dm_loader_remaining_time")]  # nobody knows it
 
 
+def test_a_validator_says_what_is_wrong_and_how_far_it_is() -> None:
+    found = of(subtask(sync=SYNC, validation=VALIDATION))
+    assert found["dm_validator_validator_error_count{source_id=one,task=t}"] == 3
+    assert found["dm_validator_validator_binlog_pos{source_id=one,task=t}"] == 120
+    assert found["dm_validator_behind_seconds{source_id=one,task=t}"] == 2.5
+    assert not [name for name in of(subtask(sync=SYNC)) if name.startswith("dm_validator")]
+
+
 def test_what_nobody_knows_has_no_sample() -> None:
     unknown = {**SYNC, "secondsBehindMaster": None, "masterBinlog": ""}
     del unknown["lagSeconds"]
@@ -122,7 +134,8 @@ def test_every_metric_of_the_page_is_shown_with_its_labels(tmp_path: Path) -> No
     samples = Samples()
     samples.add("dm_worker_info", 1, {"version": "1"})
     ends = Ends(("Dump", "Load", "Sync"), {("Sync", 36910, False): 1})
-    add_subtask(samples, subtask(sync=SYNC, dump=DUMP, load={**LOAD, "etaSeconds": "9"}), "one", ends)
+    load = {**LOAD, "etaSeconds": "9"}
+    add_subtask(samples, subtask(sync=SYNC, dump=DUMP, load=load, validation=VALIDATION), "one", ends)
     add_relay(samples, RELAY, "one", Ends(RELAY_UNITS, {}))
     add_space(samples, tmp_path, "one")
     found = {sample.name: tuple(sample.labels) for metric in samples.families() for sample in metric.samples}

@@ -1,0 +1,136 @@
+"""Rows that are wrong at the target are found, and no others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from dm.config.route import RouteRule
+from dm.demo.servers import ThrowawayServer
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.sync import running_sync, subtask_for, wait_until
+from tests.testbed.validation import errors_of, running_validator, tables_of, validated
+
+pytestmark = [pytest.mark.live, pytest.mark.timeout(180)]
+
+
+def column(server: ThrowawayServer, sql: str) -> list[Any]:
+    return [row[0] for row in server.query(sql)]
+
+
+def test_wrong_rows_are_found_and_no_others(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    keyed = f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v VARCHAR(20), d DOUBLE, j JSON, e ENUM('x','y'), b BLOB)"
+    other = f"CREATE TABLE {name}.bare (v INT)"
+    upstream.execute(keyed, other)
+    subtask = validated(subtask_for(upstream, target, name, task=name))
+    with running_sync(subtask) as sync:
+        target.execute(keyed, other)
+        sync.wait_synced()
+        with running_validator(subtask) as validator:
+            validator.wait("0/0/0")
+        upstream.execute(
+            *(
+                f"INSERT INTO {name}.t VALUES ({n}, 'row {n}', {n} / 3, '{{\"n\": {n}}}', 'y', x'00FF')"
+                for n in range(1, 11)
+            ),
+            f"UPDATE {name}.t SET v = 'changed' WHERE id = 2",
+            f"DELETE FROM {name}.t WHERE id = 3",
+            f"UPDATE {name}.t SET id = 40 WHERE id = 4",
+            f"INSERT INTO {name}.bare VALUES (1)",
+        )
+        sync.wait_synced()
+        target.execute(
+            f"DELETE FROM {name}.t WHERE id = 1",
+            f"UPDATE {name}.t SET v = 'Changed' WHERE id = 2",
+            f"INSERT INTO {name}.t VALUES (3, 'back', 0, NULL, NULL, NULL)",
+            f"UPDATE {name}.t SET d = d + 1e-15 WHERE id = 5",
+            f"UPDATE {name}.t SET v = 'row 6 ' WHERE id = 6",
+        )
+        with running_validator(subtask) as validator:
+            validator.wait("11/1/2")
+            assert validator.status()["errorRowsStatus"] == "new/ignored/resolved: 5/0/0"
+    found = {(each.row.kind, each.row.message.partition(":")[0]): each.row for each in errors_of(subtask)}
+    assert sorted(found) == [
+        ("deleted", "id=3"), ("different", "id=2"), ("different", "id=5"), ("different", "id=6"), ("missing", "id=1"),
+    ]  # fmt: skip
+    assert found["different", "id=2"].message == "id=2: v: changed at the source, Changed at the target"
+    stages = {table: (each.stage, each.message) for table, each in tables_of(subtask).items()}
+    assert stages == {"t": ("Running", ""), "bare": ("Stopped", "no primary key")}
+    target.execute(*(each.fix for each in found.values()))
+    order = f"SELECT id, v, d, j, e, b FROM {name}.t ORDER BY id"
+    assert target.query(order) == upstream.query(order)
+
+
+def test_ddl_routes_and_event_filters(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """Rows that are older than a DDL, tables under other names, and rows that others have changed since."""
+    name = schema(upstream, target)
+    routed = f"r_{name}"
+    target.execute(f"CREATE DATABASE {routed}")
+    keyed = "CREATE TABLE {}.t (id INT, k CHAR(3), v INT, w INT, PRIMARY KEY (id, k))"
+    upstream.execute(keyed.format(name))
+    target.execute(keyed.format(routed))
+    routes = (RouteRule(name="r", schema_pattern=name, target_schema=routed),)
+    subtask = validated(subtask_for(upstream, target, name, task=name, routes=routes))
+    try:
+        with running_sync(subtask) as sync:
+            sync.wait_synced()
+            with running_validator(subtask) as validator:
+                validator.wait("0/0/0")
+            upstream.execute(
+                f"INSERT INTO {name}.t VALUES (1, 'a', 1, 1), (2, 'b', 2, 2), (3, 'c', 3, 3)",
+                f"ALTER TABLE {name}.t ADD COLUMN x INT DEFAULT 7, DROP COLUMN w, MODIFY v BIGINT",
+                f"INSERT INTO {name}.t VALUES (4, 'd', 4, 4)",
+                f"CREATE TABLE {name}.u (id INT PRIMARY KEY)",
+                f"INSERT INTO {name}.u VALUES (1), (2)",
+                f"RENAME TABLE {name}.u TO {name}.renamed",
+                f"CREATE TABLE {name}.gone (id INT PRIMARY KEY)",
+                f"INSERT INTO {name}.gone VALUES (1), (2)",
+                f"TRUNCATE TABLE {name}.gone",
+                f"INSERT INTO {name}.gone VALUES (9)",
+            )
+            sync.wait_synced()
+            target.execute(
+                f"DELETE FROM {routed}.t WHERE id = 2",
+                f"UPDATE {routed}.t SET x = 5 WHERE id = 4",
+                f"DELETE FROM {routed}.renamed WHERE id = 2",
+            )
+            with running_validator(subtask) as validator:
+                validator.wait("9/0/0")
+        found = sorted((each.row.target.table, each.row.kind, each.row.message) for each in errors_of(subtask))
+        assert [(table, kind) for table, kind, _ in found] == [
+            ("renamed", "missing"), ("t", "different"), ("t", "missing"),
+        ]  # fmt: skip
+        assert found[1][2] == "id=4, k=d: x: 4 at the source, 5 at the target"
+    finally:
+        target.execute(f"DROP DATABASE {routed}")
+
+
+def test_a_run_goes_on_where_the_last_one_stored(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    """What waits when a run ends waits in the next one; nothing more is read than the quota has room for."""
+    name = schema(upstream, target)
+    upstream.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    target.execute(f"CREATE TABLE {name}.t (id INT PRIMARY KEY, v INT)")
+    subtask = validated(subtask_for(upstream, target, name, task=name), row_error_delay=3600.0, max_pending_row_count=3)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        with running_validator(subtask) as validator:
+            validator.wait("0/0/0")
+        upstream.execute(*(f"INSERT INTO {name}.t VALUES ({n}, {n})" for n in range(1, 9)))
+        sync.wait_synced()
+        target.execute(f"UPDATE {name}.t SET v = -1 WHERE id <= 3")
+        with running_validator(subtask) as validator:
+            wait_until(lambda: "max-pending-row-count" in str(validator.status().get("detail")), "it rests")
+            validator.wait("3/0/0", "3/0/0")
+        with running_validator(subtask) as validator:
+            validator.wait("3/0/0", "3/0/0")
+            target.execute(f"UPDATE {name}.t SET v = id")
+            validator.wait("8/0/0")
+    assert errors_of(subtask) == []
