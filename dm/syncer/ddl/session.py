@@ -109,6 +109,11 @@ class DdlSession:
         return self._connection.connection_id
 
     @property
+    def tidb(self) -> bool:
+        """Whether the target is a TiDB."""
+        return self._tidb
+
+    @property
     def context(self) -> SourceContext:
         """How the target reads a statement."""
         return SourceContext(self._connection.flavor, self._connection.version, "")
