@@ -168,10 +168,16 @@ class DdlSession:
         self._turn = table
 
     def has_turn(self, connection: TargetConnection) -> bool:
-        """Whether this session still has the turn that it took, as another session sees it."""
+        """Whether this session still has the turn that it took, as another session sees it.
+
+        A TiDB tells others only that a lock is used (by 1, or 0); whose it is, its holder knows.
+        """
         if self._turn is None:
             return False
-        found = connection.query("SELECT IS_USED_LOCK(%s)", (_lock_name(self._turn),))[0][0]
+        asked, name = "SELECT IS_USED_LOCK(%s)", (_lock_name(self._turn),)
+        found = connection.query(asked, name)[0][0]
+        if self._tidb and found:
+            found = self._connection.query(asked, name)[0][0]
         return found is not None and int(found) == self.connection_id
 
     def end_turn(self) -> None:

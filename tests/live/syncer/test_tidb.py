@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack, closing
+
 import pytest
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
+from dm.ident import TableName
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.ddl.session import DdlSession
+from dm.upstream.connection import connect
+from dm.upstream.facts import read_facts
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, running_sync, subtask_for
+from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
 from tests.testbed.tidb import TidbServer
 
 pytestmark = [pytest.mark.live, pytest.mark.tidb]
@@ -86,7 +94,8 @@ def test_what_widens_is_executed(upstream: ThrowawayServer, tidb: TidbServer, sc
     with running_sync(subtask_for(upstream, tidb, name, task=name)) as sync:
         sync.wait_synced()
         upstream.execute(
-            f"CREATE TABLE {t} (id INT PRIMARY KEY, i SMALLINT, v VARCHAR(5), d DECIMAL(6,2), f DATETIME, e ENUM('a','b'))",
+            f"CREATE TABLE {t} (id INT PRIMARY KEY, i SMALLINT, v VARCHAR(5), d DECIMAL(6,2), f DATETIME,"
+            " e ENUM('a','b'))",
             f"INSERT INTO {t} VALUES (1, -7, 'ä', 1234.50, '2020-01-01 10:00:00', 'b'), (2, NULL, '', 0, NULL, NULL)",
             f"ALTER TABLE {t} MODIFY i BIGINT, CHANGE v w VARCHAR(9), MODIFY f DATETIME(3)",
             f"ALTER TABLE {t} MODIFY d DECIMAL(8,3), MODIFY e ENUM('a','b','c'), MODIFY w TEXT",
@@ -121,3 +130,22 @@ def test_what_converts_pauses(
     assert isinstance(error, DMError), error
     assert error.name == "ddl-values-differ", error
     assert f"TiDB may convert column d in another way than {upstream.flavor}" in error.message
+
+
+def test_a_turn_at_a_table_is_seen_by_another_session(mysql: ThrowawayServer, tidb: TidbServer) -> None:
+    source = connect(endpoint_of(mysql))
+    facts = read_facts(source)
+    source.close()
+    table = TableName("s", "t")
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(closing(TargetConnection(endpoint_of(tidb)))) for _ in range(2))
+        sessions = [DdlSession(each, facts, lambda seconds: True) for each in (one, two)]
+        assert not sessions[0].has_turn(two)
+        sessions[0].take_turn(table)
+        assert sessions[0].has_turn(two)
+        with pytest.raises(Stopped):
+            sessions[1].take_turn(table)
+        sessions[0].end_turn()
+        sessions[1].take_turn(table)
+        assert sessions[1].has_turn(one)
+        assert not sessions[0].has_turn(two)
