@@ -284,7 +284,7 @@ class Follower:
         return ("information_schema", f"{here}\n{wrong}") if wrong else None
 
     def _same(self, table: TableName, here: str | None, there: str | None) -> bool:
-        """Whether the target has what the source has; a statement that was logged otherwise may be printed otherwise."""
+        """Whether the target has what the source has; what was logged in other words may be printed in other words."""
         if here == there:
             return True
         if self._reader is None:
