@@ -102,6 +102,7 @@ def test_what_widens_is_executed(upstream: ThrowawayServer, tidb: TidbServer, sc
             f"ALTER TABLE {t} MODIFY d DECIMAL(8,3), MODIFY e ENUM('a','b','c'), MODIFY w TEXT",
             f"CREATE TABLE {name}.none (v VARCHAR(9))",
             f"ALTER TABLE {name}.none MODIFY v INT",  # there is no row to convert
+            f"ALTER TABLE {t} ADD COLUMN x DATETIME(1) DEFAULT '2020-01-01 10:00:00.700'",
         )
         sync.wait_synced()
     identical(upstream, tidb, name)
@@ -150,3 +151,21 @@ def test_a_turn_at_a_table_is_seen_by_another_session(mysql: ThrowawayServer, ti
         sessions[1].take_turn(table)
         assert sessions[1].has_turn(one)
         assert not sessions[0].has_turn(two)
+
+
+def test_a_fraction_that_mariadb_cuts_off_pauses(
+    mariadb: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    """TiDB rounds it, and has no mode in which it does not."""
+    name = schema(mariadb, tidb)
+    sync = RunningSync(subtask_for(mariadb, tidb, name, task=name), None)
+    sync.wait_synced()
+    mariadb.execute(
+        f"CREATE TABLE {name}.t (id INT PRIMARY KEY)",
+        f"ALTER TABLE {name}.t ADD COLUMN x DATETIME DEFAULT '2020-01-01 10:00:00.7'",
+    )
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError), error
+    assert error.name == "ddl-values-differ", error
+    assert "TiDB rounds the fraction of a second in '2020-01-01 10:00:00.7'" in error.message
