@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from dm.demo.servers import ThrowawayServer
+from dm.demo.private_server import PrivateServer
 from dm.unit import JSON
 
 Side = TypeVar("Side")
@@ -44,7 +44,7 @@ def process_seconds(pid: int) -> float:
     return _ticks(pid, own=True) / _TICKS
 
 
-def server_seconds(server: ThrowawayServer) -> float:
+def server_seconds(server: PrivateServer) -> float:
     """CPU seconds of a server so far."""
     return process_seconds(server.pid)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from pymysql.constants import CLIENT
 
 from benchmarks.workload import Workload, play
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import Option, ThrowawayServer
 from tests.testbed.sync import wait_until
 
@@ -42,7 +43,7 @@ class Recording:
     gtids_after: str
 
 
-def create_table(server: ThrowawayServer, workload: Workload, table: str, scale_rows: int) -> None:
+def create_table(server: PrivateServer, workload: Workload, table: str, scale_rows: int) -> None:
     """The table as it is before the workload, in no binlog."""
     with closing(server.connect(client_flag=CLIENT.MULTI_STATEMENTS)) as connection:
         with connection.cursor() as cursor:

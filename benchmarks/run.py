@@ -31,6 +31,7 @@ from benchmarks import (
     pull,
     report,
     tables,
+    tidb,
 )
 from benchmarks.measure import Comparison, run_program, stolen_seconds
 from benchmarks.recording import SOURCE_OPTIONS, TARGET_OPTIONS, record
@@ -52,6 +53,7 @@ PARTS = (
     "memory",
     "idle",
     "tables",
+    "tidb",
 )
 _SAMPLES = 200
 # Parts of the scale: the peer is that slow, and the rates are those of any size. Of B ours would be over too soon.
@@ -95,6 +97,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _possible(parts: Sequence[str]) -> Sequence[str]:
     """The parts whose peers are there; says which are not."""
+    if "tidb" in parts and tidb.missing():
+        print(f"{tidb.missing()}: tidb is left out", file=sys.stderr, flush=True)
+        parts = [part for part in parts if part != "tidb"]
     missing = full.missing_peer()
     if missing is None or not {"full", "full-task"} & set(parts):
         return parts
@@ -111,7 +116,7 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
         catch_up.target_server(Path(directory)) as target,
     ):
         for name in workloads:
-            if not {"decode", "pull", "catch-up"} & set(parts):
+            if not {"decode", "pull", "catch-up", "tidb"} & set(parts):
                 break
             if "decode" in parts and name in decode.GOALS:
                 part = record(source, WORKLOADS[name], scale * _DECODED[name], table=f"decode_{name.lower()}")
@@ -122,6 +127,8 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
                 yield pull.measure(source, recording, rounds)
             if "catch-up" in parts:
                 yield catch_up.measure(source, target, recording, rounds)
+            if "tidb" in parts and name in tidb.WORKLOADS:
+                yield tidb.measure(source, recording, rounds)
         if "ddl" in parts:
             yield ddl.measure(source, target, min(1.0, scale / _WHOLE_SCALE), rounds)
         if "keyless" in parts:

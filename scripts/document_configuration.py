@@ -213,7 +213,7 @@ CHAPTERS: Final = (
     Chapter(
         "mariadb2tidb",
         MariaDb2TiDb,
-        "DM's conversion of MariaDB's structures for TiDB. The target is MySQL or MariaDB, which need none.",
+        "DM's conversion of MariaDB's structures for TiDB. dm translates structures itself, for every target.",
         {
             "mode": "`auto` and `off` are taken as they are, `on` with a warning",
             "enabled-rules": "",

@@ -9,6 +9,8 @@
 #define PACKET_HEAD 5 /* 3 bytes length, number, status */
 #define CRC_RESIDUE 0x2144DF1Cu
 #define ARTIFICIAL 0x20
+#define END_AT 13
+#define CHECKSUM_SIZE 4
 #define LONGEST (0xFFFFFF - 1)
 #define TABLE_ID_SIZE 6
 
@@ -79,6 +81,20 @@ static int show(Run *run, const uint8_t *event, size_t size, uint64_t end)
     return look_inside(run);
 }
 
+static void store_four(uint8_t *to, uint32_t number)
+{
+    for (int byte = 0; byte < 4; byte++)
+        to[byte] = (uint8_t)(number >> 8 * byte);
+}
+
+/* Write the end into an event that does not say it, and the checksum of what it is then. */
+static void say_end(uint8_t *event, size_t size, uint64_t end, int checksum)
+{
+    store_four(event + END_AT, (uint32_t)end);
+    if (checksum)
+        store_four(event + size - CHECKSUM_SIZE, crc32_of(event, size - CHECKSUM_SIZE));
+}
+
 /* The exception that is set, taken out; never NULL. */
 static PyObject *raised(void)
 {
@@ -138,14 +154,19 @@ PyObject *native_cut(PyObject *self, PyObject *const *args, Py_ssize_t count)
         uint64_t event_size = little(event + 9, 4);
         uint64_t following = offset + event_size;
         if (little(data + at, 4) != (sequence << 24) + event_size + 1 || data[at + 4] != 0 || event_size < HEADER_SIZE
-            || event_size > end - at - PACKET_HEAD || little(event + 13, 4) != (following & 0xFFFFFFFFu)
-            || little(event + 17, 2) & ARTIFICIAL)
+            || event_size > end - at - PACKET_HEAD || little(event + 17, 2) & ARTIFICIAL)
             break;
-        int way = run.ways[event[4]];
+        uint64_t said = little(event + END_AT, 4);
+        int way = run.ways[event[4]] & ~WAY_WITHOUT_END;
+        int unsaid = said == 0 && run.ways[event[4]] & WAY_WITHOUT_END;
+        if (said != (following & 0xFFFFFFFFu) && !unsaid)
+            break;
         if (way == WAY_UNUSUAL || (run.checksum && crc32_of(event, event_size) != CRC_RESIDUE))
             break;
         memmove(to + taken, event, event_size);
         event = to + taken;
+        if (unsaid)
+            say_end(to + taken, event_size, following, run.checksum);
         taken += event_size;
         at += PACKET_HEAD + event_size;
         offset = following;

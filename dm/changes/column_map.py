@@ -3,6 +3,8 @@
 Columns are matched by name, ignoring case as the servers do. The target may have more columns (they keep their
 defaults) and may compute some (generated columns are never written). A source column without a target column stops the
 task, because dropping data silently is not an option.
+
+A TiDB has no introducers of other character sets than Unicode's, and keeps latin1 in UTF-8: texts go there in UTF-8.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
+from dm.binlog.charset import decoder_of
 from dm.binlog.value import Value
 from dm.changes.members import label_of, renumbering
 from dm.errors import DMError
@@ -40,12 +43,16 @@ class MappedColumn:
 # Columns that MySQL adds for the parts of a functional index: they exist with the index and need no copy.
 _HIDDEN = "!hidden!"
 _CALLED = (Usual.CALL, b"")
+_UNICODE = frozenset({"utf8", "utf8mb3", "utf8mb4", "binary"})  # and bytes
 
 
 def map_columns(
-    source: TableName, wire: Sequence[Column], target: TableSchema, *, json_types: bool
+    source: TableName, wire: Sequence[Column], target: TableSchema, *, json_types: bool, in_utf8: bool = False
 ) -> tuple[MappedColumn, ...]:
-    """Maps a row of the binlog to the columns of a target; with `json_types` it keeps the types inside documents."""
+    """Maps a row of the binlog to the columns of a target; with `json_types` it keeps the types inside documents.
+
+    `in_utf8`: texts of all character sets are written in UTF-8.
+    """
     places = {column.name.lower(): column for column in target.columns}
     mapped: list[MappedColumn] = []
     missing: list[str] = []
@@ -53,7 +60,9 @@ def map_columns(
         place = places.get(column.name.lower())
         if place is not None:
             name = Ident(place.name).sql.encode()
-            mapped.append(MappedColumn(at, column, place, name, *_encoder(column, place, json_types=json_types)))
+            recoded = _in_utf8(column) if in_utf8 and place.base in TEXTS else None
+            encoder = _encoder(column, place, json_types=json_types) if recoded is None else (recoded, _CALLED)
+            mapped.append(MappedColumn(at, column, place, name, *encoder))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
             missing.append(column.name)
     if missing:
@@ -78,6 +87,20 @@ def _encoder(source: Column, target: Column, *, json_types: bool) -> tuple[Encod
             text = encoder_for(replace(source, base="varchar", charset="utf8mb4"))
             return _after(label_of(source), text), _CALLED
     return encoder_for(source), usual_of(source)
+
+
+def _in_utf8(source: Column) -> Encoder | None:
+    """The encoder of a text of another character set; None where that of every target is right."""
+    charset = source.charset
+    decode = None if charset is None or charset in _UNICODE or source.base not in TEXTS else decoder_of(charset)
+    if decode is None:
+        return None
+
+    def decoded(value: Value) -> Value:
+        text = decode(value) if isinstance(value, bytes) else None
+        return value if text is None else text.encode()  # bytes that are no text: the target judges them
+
+    return _after(decoded, encoder_for(replace(source, charset="utf8mb4")))
 
 
 def _after(change: Callable[[Value], Value], encode: Encoder) -> Encoder:

@@ -55,11 +55,11 @@ def listed(columns: Sequence[MappedColumn]) -> bool:
     return all(column.target.base not in _NUMBERED for column in columns)
 
 
-def exact(column: MappedColumn, flavor: Flavor, *, table: TableName, indexed: bool) -> Comparison:
+def exact(column: MappedColumn, flavor: Flavor, table: TableName, *, indexed: bool, tidb: bool = False) -> Comparison:
     """The condition that the target's column holds exactly the value of a row of this source table."""
     base = column.target.base
     if base in TEXTS and column.target.charset != "binary":
-        return _null_safe(table, column, _text(column, indexed=indexed))
+        return _null_safe(table, column, _text(column, indexed=indexed, tidb=tidb))
     if base in FLOATS:
         return _null_safe(table, column, _floating(column, signed_zero=flavor == "mysql"))
     if base == "json":
@@ -102,10 +102,12 @@ def _members(column: MappedColumn) -> Comparison:
     return compare
 
 
-def _text(column: MappedColumn, *, indexed: bool) -> Comparison:
-    encode = column.encode
+def _text(column: MappedColumn, *, indexed: bool, tidb: bool) -> Comparison:
+    encode, charset = column.encode, column.target.charset or "utf8mb4"
+    if tidb and charset == "latin1":  # which it keeps in UTF-8, and takes for ASCII in CONVERT
+        charset = "utf8mb4"
     start = b"CAST(" + column.sql + b" AS BINARY)=CAST(CONVERT("
-    end = b" USING " + (column.target.charset or "utf8mb4").encode() + b") AS BINARY)"
+    end = b" USING " + charset.encode() + b") AS BINARY)"
     plain = column.sql + b"=" if indexed else b""
 
     def compare(value: Value) -> bytes:

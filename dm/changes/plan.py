@@ -145,7 +145,8 @@ def build_plan(
     schema, checked = target.schema, options.foreign_key_checks
     columns = [*wire, *(each.column for each in constants)]
     # Inside of a TiDB's document a DECIMAL is a DOUBLE anyway, and expressions for dates are not alike in its versions.
-    mapped = map_columns(source.name, columns, schema, json_types=options.flavor == "mysql" and not options.tidb)
+    json_types = options.flavor == "mysql" and not options.tidb
+    mapped = map_columns(source.name, columns, schema, json_types=json_types, in_utf8=options.tidb)
     if options.narrower_columns == "pause":
         # Columns of routes take the target's type.
         pairs = ((column.source, column.target) for column in mapped if column.at < len(wire))
@@ -178,7 +179,7 @@ def build_plan(
         row_index=keys.index,
         key_values=listed_text(keys.row_key),
         all_key_values=listed_text(keys.row_key + keys.verified),
-        comparisons=_comparisons(source.name, schema, written, options.flavor),
+        comparisons=_comparisons(source.name, schema, written, options),
         other_keys=keys.others,
         verified=keys.verified,
         key_functions=key_functions(target, by_name, options.weights, shared, foreign_keys=checked),
@@ -207,12 +208,13 @@ def build_plan(
 
 
 def _comparisons(
-    source: TableName, schema: TableSchema, written: Sequence[MappedColumn], flavor: Flavor
+    source: TableName, schema: TableSchema, written: Sequence[MappedColumn], options: PlanOptions
 ) -> tuple[tuple[int, Comparison], ...]:
     indexed = {name.lower() for index in schema.indexes for name in index.columns}
     return tuple(
-        (column.at, exact(column, flavor, table=source, indexed=column.target.name.lower() in indexed))
+        (column.at, exact(column, options.flavor, source, indexed=name in indexed, tidb=options.tidb))
         for column in written
+        for name in (column.target.name.lower(),)
     )
 
 

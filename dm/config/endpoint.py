@@ -13,8 +13,9 @@ from dm.config.section import LoadContext, Section
 from dm.config.security import Security
 
 TIDB_VARIABLES: Final = "tidb_"  # begins the names of variables that only TiDB has
+WRITTEN_BY_DM: Final = "tidb_txn_mode"  # into every `session` that it prints
 
-_OF_DM: Final = "tidb_txn_mode"  # DM writes it into every `session` that it prints
+_TARGET: Final = "target-database."  # may be a TiDB: a precheck says what becomes of its variables
 _PLACES: Final = "session-places"
 
 
@@ -59,9 +60,10 @@ class Endpoint(Section):
             for name, value in session.items():
                 lowered[name.lower()] = value
                 lowered.key_marks[name.lower()] = session.mark_of(name)
-                if name.lower().startswith(TIDB_VARIABLES) and name.lower() != _OF_DM:
-                    mark, path = session.mark_of(name), session.path_of(shown_key(name))
-                    why = "it is a variable of TiDB, and no other server gets it"
+                mark, path = session.mark_of(name), session.path_of(shown_key(name))
+                of_tidb = name.lower().startswith(TIDB_VARIABLES) and name.lower() != WRITTEN_BY_DM
+                if of_tidb and not path.startswith(_TARGET):
+                    why = "it is a variable of TiDB, and a source gets none"
                     context.report.add("config-no-effect", mark, path, key=shown_key(name), why=why, warning=True)
             data["session"] = lowered
             data[_PLACES] = {name: f"{context.report.file}:{mark.line}" for name, mark in lowered.key_marks.items()}

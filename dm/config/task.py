@@ -69,7 +69,7 @@ class Experimental(Section):
 class MariaDb2TiDb(Section):
     """DM's conversion of MariaDB's structures into TiDB's."""
 
-    without_effect: ClassVar = {"mode": "the target is MySQL or MariaDB, which take MariaDB's structures as they are"}
+    without_effect: ClassVar = {"mode": "structures are translated for every target"}
     idle_values: ClassVar = {"mode": ("auto", "off")}
 
     mode: Annotated[Conversion, one_of(Conversion, fold=True)] = "auto"

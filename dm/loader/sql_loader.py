@@ -15,7 +15,7 @@ file that was cut off is noticed when its end is reached, and then its table is 
 set, as they were stored. dumpling reads in utf8mb4 (its connections' collation) and writes the same words above that;
 bytes it writes in hexadecimal. To take its texts for what is stored would change every letter beyond ASCII of a latin1
 column. They are told apart by their headers: mydumper turns off foreign key checks behind SET NAMES, and names a time
-zone; dumpling does neither.
+zone; dumpling does neither. What TiDB needs of latin1: `latin1_rows.py`.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from dm.dumpfiles.sql_file import LENIENT_MODE, STRICT_MODE, SqlTrailer, read_tr
 from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.ident import TableName
+from dm.loader.latin1_rows import CHARSET, in_utf8, latin1_columns
 from dm.loader.part_writer import statement_frame
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
@@ -241,7 +242,7 @@ class _Sender:
     def send(self, rows: Rows, offset: int) -> None:
         """Execute one statement; raises DMError with the place in the file where the target refuses it."""
         head, tail = self._frame(rows.columns)
-        statement = head + rows.text[rows.rows_at :] + tail
+        statement = head + self._values(rows) + tail
         if len(statement) > self.largest:
             raise DMError("load-statement-too-large", file=self.shown, offset=offset, largest=self.largest)
         try:
@@ -249,6 +250,14 @@ class _Sender:
         except DMError as error:
             place = f"statement at byte {offset} of {self.shown}"
             raise error.restated(position=place) from error
+
+    def _values(self, rows: Rows) -> bytes:
+        values = rows.text[rows.rows_at :]
+        if not self.tally.connection.tidb or self.charset not in ("binary", CHARSET):
+            return values
+        columns = self.task.destination.columns
+        names = rows.columns or [column.name for column in self.task.columns]
+        return in_utf8(values, latin1_columns(columns, names, all_texts=self.charset == CHARSET))
 
     def _frame(self, columns: tuple[str, ...]) -> tuple[bytes, bytes]:
         if columns not in self._frames:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dm.binlog.event_end import with_end
 from dm.binlog.header import EventType
 from dm.clock import Clock
 from dm.config.endpoint import Endpoint
@@ -36,7 +37,7 @@ from dm.upstream.facts import ServerFacts, read_facts
 from dm.upstream.file_beginning import created_in, creation_time
 from dm.upstream.locate import locate
 from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition, with_end
+from dm.upstream.stream_position import StreamPosition
 
 LOCK_NAME = ".relay.lock"
 LOOK_SECONDS = 1.0  # between two checks for damaged files

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 
 from dm.atomic_file import sync_directory
+from dm.binlog.event_end import with_end
 from dm.binlog.header import EventType
 from dm.clock import Clock
 from dm.errors import DMError
@@ -34,7 +35,7 @@ from dm.relaylog.writer import RelayWriter
 from dm.upstream.connection import Connection
 from dm.upstream.dump_stream import DumpStream
 from dm.upstream.facts import ServerFacts, binlog_files
-from dm.upstream.stream_position import StreamPosition, with_end
+from dm.upstream.stream_position import StreamPosition
 
 FETCHING_NAME = ".fetching"
 # Errors that end a dump and may not occur in another attempt.

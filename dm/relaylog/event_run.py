@@ -4,7 +4,8 @@ The calls for a single event cost more than its bytes: one to cut it out, one to
 it. So one loop does all of this for runs of usual events. An event is usual if it is one packet long, states its own
 size, ends where the byte count says, has a correct checksum, and its type is not about files. Everything else stops the
 run before it and takes the slow path, which judges it: rotations, format descriptions, heartbeats, holes, long events,
-and whatever a damaged or hostile stream sends.
+and whatever a damaged or hostile stream sends. An event that may leave its end to the byte count
+(`dm/binlog/event_end.py`) gets it here.
 
 The compiled `cut` is the same loop (`dm/accelerator/packets.c`). It moves the events together in place.
 
@@ -23,6 +24,7 @@ from dm.accelerator.native import Native
 from dm.accelerator.structures import shared
 from dm.accelerator.switch import Pair
 from dm.binlog.boundary import INSIDE
+from dm.binlog.event_end import WITHOUT_END, ending_at
 from dm.binlog.frame import CRC_RESIDUE
 from dm.binlog.header import HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, ROWS_AND_THEIR_TEXT, EventType
 from dm.relaylog.index_builder import ID, IndexBuilder
@@ -36,6 +38,7 @@ class Way(IntEnum):
     ROWS = 1  # shown between transactions only
     TABLE_MAP = 2  # the same, where the table is known
     UNUSUAL = 3  # it ends the run
+    WITHOUT_END = 4  # a bit: it may have no log_pos
 
 
 _WAYS: Final = bytearray(256)  # of the event types
@@ -44,6 +47,8 @@ for _kind in ROWS_AND_THEIR_TEXT:
 _WAYS[EventType.TABLE_MAP] = Way.TABLE_MAP
 for _kind in (EventType.FORMAT_DESCRIPTION, EventType.ROTATE, EventType.HEARTBEAT, EventType.HEARTBEAT_V2):
     _WAYS[_kind] = Way.UNUSUAL
+for _kind in WITHOUT_END:
+    _WAYS[_kind] |= Way.WITHOUT_END
 # Length and number of the packet, status; of the event's header its type, size, end and flags.
 _heads = Struct("<IB4xB4xIIH").unpack_from
 _HEADS_SIZE: Final = 5 + HEADER_SIZE
@@ -136,11 +141,14 @@ def _cut(run: EventRun, packets: Packets, builder: IndexBuilder) -> None:
             stop, following = at + 5 + size, run.offset + size
             if head != (sequence << 24) + size + 1 or status or stop > end or size < HEADER_SIZE:
                 break  # not one event in one packet
-            if log_pos != following & 0xFFFFFFFF or flags & LOG_EVENT_ARTIFICIAL_F:
+            way, unsaid = _WAYS[kind] & ~Way.WITHOUT_END, not log_pos and _WAYS[kind] & Way.WITHOUT_END
+            if (log_pos != following & 0xFFFFFFFF and not unsaid) or flags & LOG_EVENT_ARTIFICIAL_F:
                 break  # not from the place of the file
-            event, way = data[at + 5 : stop], _WAYS[kind]
+            event = data[at + 5 : stop]
             if way == Way.UNUSUAL or (boundary.checksum and crc32(event) != CRC_RESIDUE):
                 break
+            if unsaid:
+                event = ending_at(event, following, checksum=boundary.checksum)
             events.append(event)
             at, run.offset, sequence = stop, following, sequence + 1 & 0xFF
             known = way == Way.ROWS or (way == Way.TABLE_MAP and event[ID] in builder.table_ids)

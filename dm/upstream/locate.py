@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dm.binlog.event_end import has_checksum
 from dm.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
 from dm.config.endpoint import Endpoint
 from dm.errors import DMError
@@ -10,7 +11,7 @@ from dm.position import MAGIC_SIZE, Position
 from dm.upstream.dump_stream import DumpStream
 from dm.upstream.facts import ServerFacts
 from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition, has_checksum
+from dm.upstream.stream_position import StreamPosition
 
 _HEARTBEAT_SECONDS = 1.0
 

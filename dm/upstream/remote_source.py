@@ -23,6 +23,7 @@ from dataclasses import replace
 
 from dm.binlog.boundary import TransactionBoundary
 from dm.binlog.event import RawEvent
+from dm.binlog.event_end import has_checksum
 from dm.binlog.event_source import Origin, SourceEvent, SourceRun
 from dm.binlog.gtid_history import format_has_checksum
 from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
@@ -37,7 +38,7 @@ from dm.upstream.facts import ServerFacts, binlog_end, binlog_files
 from dm.upstream.gtid_history import gtids_before
 from dm.upstream.lineage import can_follow, expect_all, explained
 from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition, has_checksum
+from dm.upstream.stream_position import StreamPosition
 
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0

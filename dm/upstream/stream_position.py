@@ -7,8 +7,7 @@ is ahead, and the count jumps to the next offset that agrees with it.
 Some events are in no file: rotations with the artificial flag, which announce a file; a format description with log_pos
 0, which the server repeats at a start inside a file; heartbeats; and anything else marked artificial or without
 log_pos. The exceptions are an event that ends at a multiple of 4 GiB, whose log_pos is 0, too, and what stands inside
-of a transaction. MariaDB computes checksums before it knows the place of a transaction since 11.4 (MDEV-31273,
-`binlog_legacy_event_pos`): its rows, table maps and statements have log_pos 0 in the file itself.
+of a transaction of MariaDB (`dm/binlog/event_end.py`).
 
 Within one stream the files are consecutive. No server sends a name that goes back, or one that repeats with nothing in
 between. Without the second rule, an endless series of names would keep us busy for ever, because each of them is new
@@ -18,47 +17,15 @@ bytes. A name of another series means that the server's `log_bin` was changed; t
 from __future__ import annotations
 
 import re
-import zlib
 
-from dm.binlog.header import (
-    CHECKSUM_SIZE,
-    HEADER,
-    HEADER_SIZE,
-    LOG_EVENT_ARTIFICIAL_F,
-    ROWS_AND_THEIR_TEXT,
-    EventType,
-)
+from dm.binlog.event_end import WITHOUT_END, has_checksum
+from dm.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.errors import DMError
 
-_CRC_RESIDUE = 0x2144DF1C  # the CRC-32 of any bytes followed by their own CRC-32
 _FILE_NAME = re.compile(r"^[^/\\\x00-\x1f]{1,200}\.[0-9]{6,10}$")
 # A server names a file when the dump starts, and at its end; at least its first event is in between.
 _EMPTY_ROTATIONS = 3
 _NOT_IN_FILES = frozenset({EventType.HEARTBEAT, EventType.HEARTBEAT_V2})
-# What MariaDB writes into a transaction before it knows where that will stand.
-_WITHOUT_PLACE = ROWS_AND_THEIR_TEXT | {
-    EventType.TABLE_MAP,
-    EventType.QUERY,
-    EventType.INTVAR,
-    EventType.RAND,
-    EventType.USER_VAR,
-    EventType.BEGIN_LOAD_QUERY,
-    EventType.EXECUTE_LOAD_QUERY,
-    EventType.MARIADB_QUERY_COMPRESSED,
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED_V1,
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED_V1,
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED_V1,
-    EventType.MARIADB_WRITE_ROWS_COMPRESSED,
-    EventType.MARIADB_UPDATE_ROWS_COMPRESSED,
-    EventType.MARIADB_DELETE_ROWS_COMPRESSED,
-}
-_END = slice(13, 17)  # log_pos of an event
-
-
-def has_checksum(event: bytes) -> bool:
-    """Whether the last four bytes are the CRC-32 of the others."""
-    # A STOP event, the last one of a server that was shut down, is a header and a checksum.
-    return len(event) >= HEADER_SIZE + CHECKSUM_SIZE and zlib.crc32(event) == _CRC_RESIDUE
 
 
 def rotate_target(event: bytes) -> tuple[str, int]:
@@ -70,18 +37,6 @@ def rotate_target(event: bytes) -> tuple[str, int]:
     if not _FILE_NAME.match(text) or text.startswith("."):
         raise DMError("relay-name-refused", file=text)
     return text, offset
-
-
-def with_end(event: bytes, offset: int) -> bytes:
-    """The event with its end in the file, if it does not say it; its checksum is made anew, if it has one."""
-    if any(event[_END]):
-        return event
-    summed = has_checksum(event)
-    changed = bytearray(event)
-    changed[_END] = (offset & 0xFFFFFFFF).to_bytes(4, "little")
-    if summed:
-        changed[-CHECKSUM_SIZE:] = zlib.crc32(changed[:-CHECKSUM_SIZE]).to_bytes(CHECKSUM_SIZE, "little")
-    return bytes(changed)
 
 
 class StreamPosition:
@@ -101,7 +56,7 @@ class StreamPosition:
         _, kind, _, size, end, flags = HEADER.unpack_from(event)
         if size != len(event):
             raise DMError("dump-stream-garbled", what=f"an event of {len(event)} bytes says it has {size}")
-        unplaced = not end and kind in _WITHOUT_PLACE
+        unplaced = not end and kind in WITHOUT_END
         placed = unplaced or end or self._ends_at_wrap(kind, size)
         if flags & LOG_EVENT_ARTIFICIAL_F or kind in _NOT_IN_FILES or not placed:
             if kind == EventType.ROTATE:

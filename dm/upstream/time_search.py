@@ -12,6 +12,7 @@ from bisect import bisect_left
 from typing import Final
 
 from dm.binlog.cursor import ByteCursor
+from dm.binlog.event_end import has_checksum
 from dm.binlog.header import CHECKSUM_SIZE, HEADER_SIZE, NOT_TRANSACTIONS, EventType
 from dm.binlog.time_boundary import TimeBoundary
 from dm.binlog.transaction import parse_gtid, parse_gtid_tagged
@@ -24,7 +25,7 @@ from dm.upstream.dump_stream import DumpStream
 from dm.upstream.facts import binlog_end, binlog_files, read_facts
 from dm.upstream.gtid_history import gtids_before
 from dm.upstream.replica_identity import ReplicaIdentity
-from dm.upstream.stream_position import StreamPosition, has_checksum
+from dm.upstream.stream_position import StreamPosition
 
 _GTIDS: Final = frozenset({EventType.GTID, EventType.ANONYMOUS_GTID, EventType.GTID_TAGGED})
 _NEVER: Final = 1 << 62  # later than any time

@@ -103,9 +103,8 @@ class _Pairing:
     compared: tuple[int, ...]  # parts that count for rows that must be there
     whole: bool  # every column of the row is there, and counts
 
-    @property
-    def table(self) -> ComparedTable:
-        return ComparedTable(self.theirs, (self.ours,), keyed=True, generated=frozenset())
+    def table(self, flavor: Flavor) -> ComparedTable:
+        return ComparedTable(self.theirs, (self.ours,), keyed=True, generated=frozenset(), flavor=flavor)
 
 
 @dataclass
@@ -292,7 +291,7 @@ class Judge:
         gone = kind == "deleted"
         if gone or pairing.whole:
             fix = fix_of(
-                pairing.table,
+                pairing.table(self._flavor),
                 None if gone else (pairing.ours, ours),
                 theirs if gone else None,
                 Counter(),

@@ -2,7 +2,7 @@
 
 Each case runs once with the compiled parts off: on one of its flavours instead of with them, the next case on the next
 one; on its only one it runs both ways, with them in the long runs, since all other tests of whole tasks have them.
-Those with a TiDB as target are marked `tidb`.
+Those with a TiDB as target are marked `tidb`; `make test-tidb` runs all of them, also those of long runs.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dm.accelerator import switch
 from tests.testbed.cases import Case, Expectation
 from tests.testbed.park import ServerPark
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.cases]
 
 FOLDERS = sorted(path.parent for path in Path(__file__).parent.glob("*/expect.yaml"))
 

@@ -25,7 +25,7 @@ def _syncer(*names: str) -> tuple[str, ...]:
 # A file belongs to the part with the longest path that leads to it, so a new one is never left out.
 PARTS = (
     Part("rest", 40, ("tests",)),
-    Part("convergence", 50, _syncer("convergence")),
+    Part("convergence", 50, _syncer("convergence", "convergence_across")),
     Part("deaths", 40, _syncer("crash_loop", "atomic_transactions", "foreign_keys", "xa_chaos", "replay", "fence")),
     Part("ddl", 40, _syncer("ddl", "online_ddl", "operators", "whole_alter")),
     Part("shards", 60, _syncer("shards", "shards_killed", "shards_relay", "shard_seeds")),

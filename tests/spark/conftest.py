@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.spark.session import SparkProvider
 from tests.spark.full_load import FullLoad
@@ -25,7 +26,7 @@ class LoadFactory(Protocol):
     """Makes a full load of a fresh schema, with these statements run in it first."""
 
     def __call__(
-        self, upstream: ThrowawayServer, target: ThrowawayServer, *statements: str, **settings: Any
+        self, upstream: ThrowawayServer, target: PrivateServer, *statements: str, **settings: Any
     ) -> FullLoad: ...
 
 
@@ -33,7 +34,7 @@ class LoadFactory(Protocol):
 def full_load(spark: SparkProvider, schema: SchemaFactory, tmp_path: Path) -> Iterator[LoadFactory]:
     made: list[FullLoad] = []
 
-    def create(upstream: ThrowawayServer, target: ThrowawayServer, *statements: str, **settings: Any) -> FullLoad:
+    def create(upstream: ThrowawayServer, target: PrivateServer, *statements: str, **settings: Any) -> FullLoad:
         name = schema(upstream)
         upstream.execute(f"USE `{name}`", *statements)
         made.append(FullLoad(upstream, target, name, tmp_path / f"dump-{len(made)}", spark, settings=settings))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.dump_files import DumpPlan, load_plan
 from dm.errors import DMError
@@ -25,6 +26,7 @@ from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, rows, wait_for
 from tests.spark.kill import TRIED_AGAIN
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.tidb import TidbServer
 
 pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(900)]
 
@@ -79,6 +81,13 @@ class Outage:
 
 
 @pytest.fixture
+def own_tidb(tmp_path: Path) -> Iterator[TidbServer]:
+    server = TidbServer(tmp_path / "tidb")
+    yield server.start()
+    server.destroy()
+
+
+@pytest.fixture
 def outage(spark: SparkProvider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outage]:
     spark.close()  # the next JVM, and the workers below it, know where strikes are told
     monkeypatch.setattr(job, "_workers_lost", False)
@@ -91,7 +100,7 @@ def kill_worker(worker: int) -> None:
     os.kill(worker, signal.SIGKILL)
 
 
-def crash(server: ThrowawayServer) -> Break:
+def crash(server: PrivateServer) -> Break:
     def kill_and_start(_worker: int) -> None:
         server.kill()
         server.start()
@@ -145,6 +154,35 @@ def test_a_load_writes_no_part_twice(
     load.dump()
     breaks = {"jvm": outage.kill_jvm, "worker": kill_worker, "target": crash(target)}
     outage.strikes(fault, load.load, breaks[lost])
+    loaded_once(load, target)
+
+
+@pytest.mark.tidb
+@pytest.mark.parametrize("fault", ["loader.chunk_inserted", "loader.chunk_committed"])
+def test_a_load_into_a_tidb_that_is_killed_writes_no_part_twice(
+    fault: str, outage: Outage, own_tidb: TidbServer, mysql: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mysql, own_tidb, *TABLES, rows=5)
+    load.dump()
+    outage.strikes(fault, load.load, crash(own_tidb))
+    loaded_once(load, own_tidb)
+
+
+@pytest.mark.tidb
+@pytest.mark.parametrize("fault", ["loader.chunk_inserted", "loader.chunk_committed"])
+def test_a_dump_that_writes_into_a_tidb_that_is_killed_goes_on(
+    fault: str, outage: Outage, own_tidb: TidbServer, mariadb: ThrowawayServer, full_load: LoadFactory
+) -> None:
+    load = full_load(mariadb, own_tidb, *TABLES, rows=5, dump_files="none")
+    outage.strikes(fault, load.dump, crash(own_tidb))
+    load.dump()
+    load.load()
+    report = load.report(structures=False)
+    assert report.identical, str(report)
+
+
+def loaded_once(load: FullLoad, target: PrivateServer) -> None:
+    """The load is ended by another run, which writes no row that is there."""
     keyed, keyless = TableName(load.target_schema, "keyed"), TableName(load.target_schema, "keyless")
     # Waits for sessions of the broken run that still have rows locked, which then are rolled back or committed.
     target.execute(f"UPDATE {keyed.sql} SET v = v + {MARK}")

@@ -15,7 +15,7 @@ import re
 import signal
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from dm.ident import Ident
 from dm.unit import JSON
 from tests.testbed.crash_loop import BATCH_POINTS, SYNC_POINTS
 from tests.testbed.proxy import DIRECTIONS, FaultProxy
+from tests.testbed.random_table import Dialect
 from tests.testbed.random_workload import RandomWorkload
 from tests.testbed.sync import PreparedProcess, SyncProcess, subtask_for
 
@@ -73,6 +74,7 @@ class ConvergenceResult:
     rows: int = 0  # that were compared
     tables: int = 0
     seconds: float = 0.0
+    paused: int = 0  # the code of a pause that the documents demand of this pair of servers; nothing is compared then
     problem: str = ""
 
     def figures(self) -> dict[str, JSON]:
@@ -101,6 +103,8 @@ class Convergence:
         lives: int = 4,
         transactions: int = 60,
         tables: int = 6,
+        dialect: Dialect | None = None,
+        pauses: Collection[int] = (),
     ) -> None:
         self.result = ConvergenceResult(seed, upstream.flavor)
         self._upstream = upstream
@@ -110,6 +114,8 @@ class Convergence:
         self._lives = lives
         self._transactions = transactions  # of each life
         self._first_tables = tables
+        self._dialect = dialect
+        self._pauses = pauses
         self._chance = random.Random(seed)
         self._disorder = random.Random(seed ^ 0x5EED)  # of kills and cuts, so that the workload depends on nothing else
         self._seen: Mapping[str, JSON] = {}
@@ -145,7 +151,7 @@ class Convergence:
             try:
                 with connection.cursor() as cursor:
                     flavor = self._upstream.flavor
-                    self._workload = RandomWorkload(cursor, self._schema, flavor, self._chance, log)
+                    self._workload = RandomWorkload(cursor, self._schema, flavor, self._chance, log, self._dialect)
                     self._play()
             finally:
                 result, workload = self.result, self._workload
@@ -171,10 +177,14 @@ class Convergence:
             return
         for life in range(self._lives):
             self._life(process)
-            if self.result.problem:
+            if self._over:
                 return
             process = self._process(self._draw_faults() if life + 1 < self._lives else "")
         self._last(process)
+
+    @property
+    def _over(self) -> bool:
+        return bool(self.result.problem or self.result.paused)
 
     # -- Lives
 
@@ -202,7 +212,7 @@ class Convergence:
                 self._cut()
             if process.ended:
                 self._bury(process)
-                if self.result.problem:
+                if self._over:
                     return
                 process = self._process("")
         latest = time.monotonic() + START_SECONDS
@@ -237,8 +247,14 @@ class Convergence:
         codes = codes_of(errors)
         if code == 1 and codes and codes[-1] in _RETRYABLE:
             self.result.cut_lives += 1
+        elif code == 1 and codes and codes[-1] in self._pauses:
+            self._pause(codes[-1], errors)
         else:
             self.result.problem = f"a sync process ended by itself ({code}): {errors[-6000:]}"
+
+    def _pause(self, code: int, errors: str) -> None:
+        self.result.paused = code
+        (self._directory / "paused.txt").write_text(errors, encoding="utf-8")
 
     def _count(self, status: Mapping[str, JSON]) -> None:
         for name in ("totalRows", "eventRows", "safeModeRows", "conflicts", "batches", "ddlExecuted"):
@@ -249,7 +265,11 @@ class Convergence:
         try:
             self._count(process.wait_synced(SYNC_SECONDS))
         except AssertionError as error:
-            self.result.problem = str(error)
+            codes = codes_of(process.errors())
+            if codes and codes[-1] in self._pauses:
+                self._pause(codes[-1], process.errors())
+            else:
+                self.result.problem = str(error)
             return
         finally:
             process.close()

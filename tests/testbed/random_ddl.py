@@ -15,7 +15,9 @@ from dm.flavor import Flavor
 from dm.ident import Ident
 from tests.testbed.random_table import (
     KEY_TYPES,
+    NATIVE,
     Column,
+    Dialect,
     Index,
     Table,
     draw_column,
@@ -38,9 +40,10 @@ class Draft:
 class RandomDdl:
     """Draws statements that change the structure of tables in one schema."""
 
-    def __init__(self, schema: str, flavor: Flavor, chance: random.Random) -> None:
+    def __init__(self, schema: str, flavor: Flavor, chance: random.Random, dialect: Dialect | None = None) -> None:
         self._schema = schema
         self._flavor: Flavor = flavor
+        self._dialect = dialect or NATIVE[flavor]
         self._chance = chance
         self._numbers = 0
         self._alterations: dict[Callable[[Table], str | None], int] = {
@@ -74,7 +77,7 @@ class RandomDdl:
             case "truncate":
                 return Draft(f"TRUNCATE TABLE {self._sql(table)}", tables)
             case "create":
-                new = draw_table(self.new_name(), self._flavor, chance)
+                new = draw_table(self.new_name(), self._flavor, chance, self._dialect)
                 return Draft(new.create(self._schema), [*tables, new])
             case "like":
                 new = table.copy()
@@ -134,11 +137,11 @@ class RandomDdl:
         chance = self._chance
         column: Column | None
         if chance.random() < 0.15:
-            column = draw_generated(table, chance)
+            column = draw_generated(table, chance, self._dialect)
         elif chance.random() < 0.2:
-            column = draw_key_column(table, chance, nullable=chance.random() < 0.5)
+            column = draw_key_column(table, chance, self._dialect, nullable=chance.random() < 0.5)
         else:
-            column = draw_column(table, self._flavor, chance)
+            column = draw_column(table, self._flavor, chance, self._dialect)
         if column is None:
             return None
         place, at = self._place(table)
@@ -149,6 +152,11 @@ class RandomDdl:
         if len(table.writable) < 3:
             return None
         column = self._chance.choice(table.columns)
+        if not self._dialect.alters_keys and any(
+            column.name in dict(index.parts) and (len(index.parts) > 1 or index.kind == "PRIMARY KEY")
+            for index in table.indexes
+        ):
+            return None
         table.columns.remove(column)
         left = [replace(index, parts=tuple(p for p in index.parts if p[0] != column.name)) for index in table.indexes]
         table.indexes = [index for index in left if index.parts]
@@ -159,7 +167,9 @@ class RandomDdl:
         # With another type below it an expression may only work in the source's own sql_mode; that pauses.
         if old.generated or old.extra or old in table.bases:
             return None
-        if old in table.key_columns:
+        if not self._dialect.converts:
+            new = replace(old, default="")
+        elif old in table.key_columns:
             kind = self._chance.choice((old.type, *KEY_TYPES))
             new = Column(old.name, kind, tuple(KEY_TYPES.get(kind, old.values)), nullable=old.nullable)
         else:
@@ -201,11 +211,15 @@ class RandomDdl:
         if not table.indexes:
             return None
         index = self._chance.choice(table.indexes)
+        if index.kind == "PRIMARY KEY" and not self._dialect.alters_keys:
+            return None
         table.indexes.remove(index)
         return "DROP PRIMARY KEY" if index.kind == "PRIMARY KEY" else f"DROP INDEX {Ident(index.name).sql}"
 
     def _primary_key(self, table: Table) -> str | None:
         """Another primary key, or the first one."""
+        if not self._dialect.alters_keys:
+            return None
         column = self._chance.choice(table.columns)
         # Under IGNORE a server stores 0 in a key whose expression gives NULL: no target computes that.
         if column.generated and any(base.nullable for base in table.bases):
@@ -224,4 +238,6 @@ class RandomDdl:
         return f"ALTER COLUMN {Ident(column.name).sql} " + self._chance.choice(choices)
 
     def _comment(self, table: Table) -> str | None:
+        if not self._dialect.converts:
+            return "COMMENT = 'it''s 100 %'"
         return self._chance.choice(("COMMENT = 'it''s 100 %'", "DEFAULT CHARSET = utf8mb4", "ROW_FORMAT = DYNAMIC"))

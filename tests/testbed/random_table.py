@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from dm.flavor import Flavor
@@ -16,6 +16,7 @@ from dm.ident import Ident
 from tests.live.binlog.types import MARIADB_TYPES, MYSQL_TYPES, TYPES
 
 _LONG = re.compile(r"\d{4,}\)")  # REPEAT('x', 17000000) has tests of its own
+_LONG_TYPE = re.compile(r"TEXT|BLOB|JSON|GEOMETRY|POINT|POLYGON")
 _PLAIN = re.compile(r"'[ -~]*'|-?\d+(\.\d+)?")
 _WIDE_UNITS = re.compile(r"CHARACTER SET (?:ucs2|utf16|utf16le|utf32)\b")
 _NAMES = ("c{}", "c{}", "c{}", "Ä {}", "a`{}", "per%s{}", "group {}", "q'\"{}")
@@ -51,7 +52,7 @@ KEY_TYPES: dict[str, Sequence[str]] = {
     "DOUBLE": ("0", "0.1", "-0.1", "1e300", "0.3333333333333333", "5e-324"),
     "FLOAT": ("0", "0.1", "1.1", "16777217", "-3.4e38"),
 }
-_PREFIX_TYPES: dict[str, Sequence[str]] = {
+PREFIX_TYPES: dict[str, Sequence[str]] = {
     "VARCHAR(60)": _LONG_WORDS,
     "TEXT CHARACTER SET utf8mb4": _LONG_WORDS,
     "BLOB": (*_BYTES, "'abcdef1'", "'abcdef2'"),
@@ -66,6 +67,24 @@ def _wide(flavor: Flavor) -> dict[str, tuple[str, ...]]:
 
 
 WIDE_TYPES = {"mysql": _wide("mysql"), "mariadb": _wide("mariadb")}
+_OPTIONS = ("", "", "DEFAULT CHARSET=latin1", "ROW_FORMAT=COMPACT")
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What is drawn; the defaults are all that a source has. `shared_dialect.py` has what two servers share."""
+
+    types: Mapping[str, Sequence[str]]
+    key_types: Mapping[str, Sequence[str]] = field(default_factory=lambda: KEY_TYPES)
+    prefix_types: Mapping[str, Sequence[str]] = field(default_factory=lambda: PREFIX_TYPES)
+    options: tuple[str, ...] = _OPTIONS  # of tables
+    converts: bool = True  # a MODIFY may change the type
+    only_numbers: bool = False  # generated columns are computed from numbers only
+    defaults_of_long_types: bool = True
+    alters_keys: bool = True  # a primary key may go, and a column of an index of several
+
+
+NATIVE = {"mysql": Dialect(WIDE_TYPES["mysql"]), "mariadb": Dialect(WIDE_TYPES["mariadb"])}
 
 
 @dataclass(frozen=True)
@@ -162,64 +181,69 @@ class Table:
         return f"CREATE TABLE {Ident(schema).sql}.{Ident(self.name).sql} ({body}) {self.options}".rstrip()
 
 
-def draw_column(table: Table, flavor: Flavor, chance: random.Random) -> Column:
+def draw_column(table: Table, flavor: Flavor, chance: random.Random, dialect: Dialect | None = None) -> Column:
     """A column of any type."""
-    types = WIDE_TYPES[flavor]
-    kind = chance.choice(list(types))
-    column = _with_attributes(Column(table.next_name(chance), kind, types[kind]), chance)
+    dialect = dialect or NATIVE[flavor]
+    kind = chance.choice(list(dialect.types))
+    column = _with_attributes(Column(table.next_name(chance), kind, tuple(dialect.types[kind])), chance)
+    if column.default and not dialect.defaults_of_long_types and _LONG_TYPE.search(kind):
+        column = replace(column, default="")
     if flavor == "mariadb" and kind == "JSON":
         # Rows that are there before ADD COLUMN .. NOT NULL get an empty text, which the column's own CHECK refuses.
         return replace(column, nullable=True)
     return column
 
 
-def draw_key_column(table: Table, chance: random.Random, *, nullable: bool) -> Column:
+def draw_key_column(table: Table, chance: random.Random, dialect: Dialect, *, nullable: bool) -> Column:
     """A column with few values."""
-    kind = chance.choice(list(KEY_TYPES))
-    return Column(table.next_name(chance), kind, tuple(KEY_TYPES[kind]), nullable=nullable)
+    kind = chance.choice(list(dialect.key_types))
+    return Column(table.next_name(chance), kind, tuple(dialect.key_types[kind]), nullable=nullable)
 
 
-def draw_generated(table: Table, chance: random.Random) -> Column | None:
+def draw_generated(table: Table, chance: random.Random, dialect: Dialect) -> Column | None:
     """A column computed from another one, if there is one to compute from."""
-    found = list(_expressions(table.columns))
+    found = [pair for pair in _expressions(table.columns) if pair[0] == "BIGINT" or not dialect.only_numbers]
     if not found:
         return None
     kind, expression = chance.choice(found)
     return Column(table.next_name(chance), kind, (), generated=f"({expression}) {chance.choice(('STORED', 'VIRTUAL'))}")
 
 
-def draw_table(name: str, flavor: Flavor, chance: random.Random) -> Table:
+def draw_table(name: str, flavor: Flavor, chance: random.Random, dialect: Dialect | None = None) -> Table:
     """A table with one of all kinds of keys, or none."""
-    table = Table(name, [], options=chance.choice(("", "", "DEFAULT CHARSET=latin1", "ROW_FORMAT=COMPACT")))
+    dialect = dialect or NATIVE[flavor]
+    table = Table(name, [], options=chance.choice(dialect.options))
     kind = chance.choice(
         ("single", "single", "auto", "composite", "composite", "prefix", "unique", "nullable", "keyless", "keyless")
     )
     match kind:
         case "single":
-            _add_key(table, [draw_key_column(table, chance, nullable=False)], "PRIMARY KEY", chance)
+            _add_key(table, [draw_key_column(table, chance, dialect, nullable=False)], "PRIMARY KEY", chance)
         case "auto":
             column = Column("id", "INT", KEY_TYPES["INT"][1:20], nullable=False, extra=" AUTO_INCREMENT")  # type: ignore[arg-type]
             _add_key(table, [column], "PRIMARY KEY", chance)
         case "composite":
-            columns = [draw_key_column(table, chance, nullable=False) for _ in range(chance.choice((2, 2, 3)))]
+            columns = [draw_key_column(table, chance, dialect, nullable=False) for _ in range(chance.choice((2, 2, 3)))]
             _add_key(table, columns, chance.choice(("PRIMARY KEY", "UNIQUE KEY")), chance)
         case "prefix":
-            _add_prefix_key(table, chance.choice(("PRIMARY KEY", "UNIQUE KEY")), chance, nullable=False)
+            _add_prefix_key(table, chance.choice(("PRIMARY KEY", "UNIQUE KEY")), chance, dialect, nullable=False)
         case "unique":
-            _add_key(table, [draw_key_column(table, chance, nullable=False)], "UNIQUE KEY", chance)
+            _add_key(table, [draw_key_column(table, chance, dialect, nullable=False)], "UNIQUE KEY", chance)
         case "nullable":
-            columns = [draw_key_column(table, chance, nullable=True) for _ in range(chance.choice((1, 1, 2)))]
+            columns = [draw_key_column(table, chance, dialect, nullable=True) for _ in range(chance.choice((1, 1, 2)))]
             _add_key(table, columns, "UNIQUE KEY", chance)
         case _:
-            table.columns.append(draw_key_column(table, chance, nullable=True))
+            table.columns.append(draw_key_column(table, chance, dialect, nullable=True))
     if kind != "keyless" and chance.random() < 0.6:
         if chance.random() < 0.3:
-            _add_prefix_key(table, "UNIQUE KEY", chance, nullable=True)
+            _add_prefix_key(table, "UNIQUE KEY", chance, dialect, nullable=True)
         else:
-            _add_key(table, [draw_key_column(table, chance, nullable=chance.random() < 0.6)], "UNIQUE KEY", chance)
+            _add_key(
+                table, [draw_key_column(table, chance, dialect, nullable=chance.random() < 0.6)], "UNIQUE KEY", chance
+            )
     for _ in range(chance.choice((1, 2, 4, 7))):
-        table.columns.append(draw_column(table, flavor, chance))
-    if chance.random() < 0.3 and (generated := draw_generated(table, chance)) is not None:
+        table.columns.append(draw_column(table, flavor, chance, dialect))
+    if chance.random() < 0.3 and (generated := draw_generated(table, chance, dialect)) is not None:
         table.columns.append(generated)
         if kind != "keyless" and chance.random() < 0.5:
             table.indexes.append(Index(table.next_name(chance), "UNIQUE KEY", ((generated.name, 0),)))
@@ -235,9 +259,9 @@ def _add_key(table: Table, columns: Sequence[Column], kind: str, chance: random.
     table.indexes.append(Index(table.next_name(chance), kind, tuple((column.name, 0) for column in columns)))
 
 
-def _add_prefix_key(table: Table, kind: str, chance: random.Random, *, nullable: bool) -> None:
-    type_name = chance.choice(list(_PREFIX_TYPES))
-    column = Column(table.next_name(chance), type_name, tuple(_PREFIX_TYPES[type_name]), nullable=nullable)
+def _add_prefix_key(table: Table, kind: str, chance: random.Random, dialect: Dialect, *, nullable: bool) -> None:
+    type_name = chance.choice(list(dialect.prefix_types))
+    column = Column(table.next_name(chance), type_name, tuple(dialect.prefix_types[type_name]), nullable=nullable)
     table.columns.append(column)
     table.indexes.append(Index(table.next_name(chance), kind, ((column.name, chance.choice((1, 3, 6))),)))
 

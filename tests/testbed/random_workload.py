@@ -15,7 +15,7 @@ from dm.flavor import Flavor
 from dm.ident import Ident
 from tests.testbed.random_ddl import RandomDdl
 from tests.testbed.random_rows import RandomRows
-from tests.testbed.random_table import Column, Table, draw_table
+from tests.testbed.random_table import NATIVE, Column, Dialect, Table, draw_table
 
 _MODES = ("", "", "", "STRICT_TRANS_TABLES", "ANSI_QUOTES", "NO_BACKSLASH_ESCAPES", "NO_ZERO_DATE,PIPES_AS_CONCAT")
 _ZONES = ("+00:00", "+00:00", "+09:30", "-08:00")
@@ -25,7 +25,15 @@ _LOST = (2006, 2013, 2014, 2055)
 class RandomWorkload:
     """What one session does to the tables of one schema."""
 
-    def __init__(self, cursor: Cursor, schema: str, flavor: Flavor, chance: random.Random, log: TextIO) -> None:
+    def __init__(
+        self,
+        cursor: Cursor,
+        schema: str,
+        flavor: Flavor,
+        chance: random.Random,
+        log: TextIO,
+        dialect: Dialect | None = None,
+    ) -> None:
         self.transactions = self.ddl = self.statements = self.refused = 0
         self._cursor = cursor
         self._schema = schema
@@ -34,7 +42,8 @@ class RandomWorkload:
         self._log = log
         self._tables: list[Table] = []
         self._rows = RandomRows(schema, self._tables, chance)
-        self._ddl = RandomDdl(schema, flavor, chance)
+        self._dialect = dialect or NATIVE[flavor]
+        self._ddl = RandomDdl(schema, flavor, chance, self._dialect)
 
     def create_tables(self, count: int) -> None:
         """The first tables; their structures are drawn until the server takes them."""
@@ -59,7 +68,7 @@ class RandomWorkload:
 
     def _create_table(self) -> None:
         for _ in range(50):
-            table = draw_table(self._ddl.new_name(), self._flavor, self._chance)
+            table = draw_table(self._ddl.new_name(), self._flavor, self._chance, self._dialect)
             if self._execute(table.create(self._schema)):
                 self._tables.append(table)
                 return

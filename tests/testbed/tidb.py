@@ -67,7 +67,7 @@ class TidbServer(PrivateServer):
             "socket": "",
             "temp-dir": str(self.directory / "tmp"),
             "tmp-storage-path": str(self.directory / "tmp"),
-            "log": {"level": "warn"},
+            "log": {"level": "warn", "slow-query-file": str(self.directory / "slow.log")},
             # A TiDB asks itself for the sessions of its cluster through this port.
             "status": {"status-host": HOST, "status-port": free_port()},
             **self._settings,

@@ -62,6 +62,8 @@ _OTHER_FRACTIONS: Final[dict[str, tuple[int, str, int]]] = {  # the mode's bit, 
     "mysql": (1 << 32, "TIME_TRUNCATE_FRACTIONAL", 80000),
     "mariadb": (1 << 34, "TIME_ROUND_FRACTIONAL", 100401),
 }
+_FRACTIONAL: Final = frozenset({"TIME", "DATETIME", "TIMESTAMP"})
+_FRACTION: Final = re.compile(r":\d\d\.(\d+)")
 _COLLATION_SINCE: Final = 80011  # default_collation_for_utf8mb4
 _OF_UTF8MB4: Final = 255  # utf8mb4_0900_ai_ci
 _OF_OLDER_UTF8MB4: Final = 45  # utf8mb4_general_ci
@@ -109,6 +111,11 @@ class DdlSession:
         return self._connection.connection_id
 
     @property
+    def tidb(self) -> bool:
+        """Whether the target is a TiDB."""
+        return self._tidb
+
+    @property
     def context(self) -> SourceContext:
         """How the target reads a statement."""
         return SourceContext(self._connection.flavor, self._connection.version, "")
@@ -119,6 +126,8 @@ class DdlSession:
             self._demand_utf8(statement, query)
         if self._old_mode is None and not self._facts.utf8_is_utf8mb3:
             self._refuse_utf8(statement)
+        if self._tidb and self._cuts_off(query.sql_mode or 0):
+            self._refuse_fractions(statement)
         self._set(self._settings(statement, query))
         try:
             self._run(statement)
@@ -163,10 +172,16 @@ class DdlSession:
         self._turn = table
 
     def has_turn(self, connection: TargetConnection) -> bool:
-        """Whether this session still has the turn that it took, as another session sees it."""
+        """Whether this session still has the turn that it took, as another session sees it.
+
+        A TiDB tells others only that a lock is used (by 1, or 0); whose it is, its holder knows.
+        """
         if self._turn is None:
             return False
-        found = connection.query("SELECT IS_USED_LOCK(%s)", (_lock_name(self._turn),))[0][0]
+        asked, name = "SELECT IS_USED_LOCK(%s)", (_lock_name(self._turn),)
+        found = connection.query(asked, name)[0][0]
+        if self._tidb and found:
+            found = self._connection.query(asked, name)[0][0]
         return found is not None and int(found) == self.connection_id
 
     def end_turn(self) -> None:
@@ -202,6 +217,27 @@ class DdlSession:
             if token.text.lower() in ("utf8", "_utf8") or token.text.lower().startswith("utf8_"):
                 why = f"{token.text} means utf8mb4 at the source (old_mode) and utf8mb3 at the target"
                 raise DMError("ddl-not-understood", statement=statement, why=why)
+
+    def _cuts_off(self, bits: int) -> bool:
+        """Whether the source's session cut off too many digits of a second, where MySQL and TiDB round."""
+        other, _, _ = _OTHER_FRACTIONS[self._facts.flavor]
+        return bool(bits & other) is (self._facts.flavor == "mysql")
+
+    def _refuse_fractions(self, statement: str) -> None:
+        """TiDB has no mode in which it cuts them off; in a definition only a default has any."""
+        tokens = list(tokenize(statement, self.context))
+        for at, token in enumerate(tokens):
+            if token.upper not in _FRACTIONAL:
+                continue
+            sized = [each.text for each in tokens[at + 1 : at + 4]]
+            digits = int(sized[1]) if sized[:1] == ["("] and sized[1].isdigit() else 0
+            for word, value in pairwise(tokens[at + 1 :]):
+                if word.text == ",":
+                    break
+                fraction = _FRACTION.search(value.text) if word.upper == "DEFAULT" else None
+                if fraction is not None and len(fraction[1].rstrip("0")) > digits:
+                    what = f"TiDB rounds the fraction of a second in {value.text}, which the source cut off"
+                    raise DMError("ddl-values-differ", what=what, statement=statement)
 
     def _set(self, values: Mapping[str, object]) -> None:
         """Give the session's variables these values where it has other ones."""

@@ -14,6 +14,7 @@ from dm.config.expression import ExpressionFilter, read_expression
 from dm.downstream.connection import TargetConnection
 from dm.downstream.filter_session import FilterSession, SourceSession
 from dm.errors import DMError
+from dm.flavor import is_tidb
 from dm.ident import Ident, TableName
 from dm.rules.row_filter import Condition, RowFilter
 from dm.rules.server_condition import Judges, ServerCondition
@@ -115,9 +116,11 @@ def _way(
         yield answers.failure(f"{message} (table {table}, {place})", error.workaround)
         return
     source, target = context.source.facts, context.target.facts
-    if source.flavor != target.flavor:
+    tidb = is_tidb(target.version_text)
+    if source.flavor != target.flavor or tidb:
+        there = "TiDB" if tidb else target.base_flavor
         yield answers.warning(
-            f"{what} is evaluated by the target ({condition.why_asked}): its functions are {target.base_flavor}'s,"
+            f"{what} is evaluated by the target ({condition.why_asked}): its functions are {there}'s,"
             f" which may have other results than {source.base_flavor}'s",
             "compare the results of the expression on both servers, or write it without functions",
         )

@@ -11,7 +11,7 @@ from typing import Literal
 from dm.config import Endpoint, SubtaskConfig, TaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
-from dm.task.precheck import access, binlog, online, row_events, tables, validators
+from dm.task.precheck import access, binlog, online, row_events, session, tables, validators
 from dm.task.precheck import standby as second_address
 from dm.task.precheck.context import Answers, Check, Context
 from dm.task.precheck.dump_selection import dump_and_lists
@@ -49,6 +49,7 @@ ITEMS: tuple[Item, ...] = (
     Item("replication_privilege", "sync", access.replication),
     Item("dump_privilege", "dump", access.dump),
     Item("target_privilege", "always", access.target, "target"),
+    Item("target_session", "always", session.session_of_target, "target"),
     Item("row_events", "sync", row_events.privilege, "target"),
     Item("validators", "sync", validators.temporary_tables, "target"),
     Item("table_schema", "always", tables.structures, "both"),

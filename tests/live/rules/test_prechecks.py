@@ -9,10 +9,12 @@ from collections.abc import Mapping
 import pytest
 
 from dm.config import read_source, read_task
+from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.task.precheck.result import CheckResult
 from dm.task.precheck.run import prechecks
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
+from tests.testbed.tidb import TidbServer
 
 # All other items that DM has a name for, to be quick.
 OTHERS = [
@@ -26,7 +28,7 @@ pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 class Task:
     """A task with rules between two servers."""
 
-    def __init__(self, upstream: ThrowawayServer, target: ThrowawayServer, schema: str) -> None:
+    def __init__(self, upstream: ThrowawayServer, target: PrivateServer, schema: str) -> None:
         self.schema = schema
         self._source = read_source(f"source-id: one\nfrom: {json.dumps(_login(upstream))}\n")
         self._target = _login(target)
@@ -48,7 +50,7 @@ class Task:
         return [result for result in found if result.item == "table_schema"]
 
 
-def _login(server: ThrowawayServer) -> dict[str, object]:
+def _login(server: PrivateServer) -> dict[str, object]:
     return {"host": server.host, "port": server.port, "user": server.user, "password": server.password}
 
 
@@ -188,3 +190,19 @@ def test_another_flavour_evaluates_with_a_warning(
     state, message = found("UPPER(name) = 'A'")
     assert state == "failure"
     assert "utf8mb4_0900_bin" in message
+
+
+@pytest.mark.tidb
+def test_a_tidb_computes_by_its_own_rules_and_prints_in_its_own_words(
+    mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    name = schema(mysql, tidb)
+    for server in (mysql, tidb):
+        server.execute(
+            f"CREATE TABLE {name}.t_1 (id INT PRIMARY KEY, tags SET('a','b'), up INT AS (id * 2 + length('x')) STORED)"
+        )
+    task = Task(mysql, tidb, name)
+    rule = {"schema": name, "table": "t_1", "insert-value-expr": "tags = 'a'"}
+    found = [result.message for result in task.findings("expression-filter", "expression-filters", {"x": rule})]
+    assert any("its functions are TiDB's, which may have other results" in message for message in found), found
+    assert not any("computes columns otherwise" in message for message in found), found

@@ -1,14 +1,23 @@
-"""A task follows a MySQL source into TiDB."""
+"""A task follows a source into TiDB."""
 
 from __future__ import annotations
+
+from contextlib import ExitStack, closing
 
 import pytest
 
 from dm.demo.compare import compare, pair_tables
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.syncer.apply.lanes import Stopped
+from dm.syncer.ddl.session import DdlSession
+from dm.upstream.connection import connect
+from dm.upstream.facts import read_facts
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import running_sync, subtask_for
+from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
 from tests.testbed.tidb import TidbServer
 
 pytestmark = [pytest.mark.live, pytest.mark.tidb]
@@ -32,13 +41,15 @@ def create(name: str, *servers: PrivateServer) -> None:
             server.execute(table.replace("CREATE TABLE ", f"CREATE TABLE {name}."))
 
 
-def test_rows_arrive_and_a_second_run_goes_on(mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:
-    name = schema(mysql, tidb)
-    create(name, mysql, tidb)
-    subtask = subtask_for(mysql, tidb, name, task=name)
+def test_rows_arrive_and_a_second_run_goes_on(
+    upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, tidb)
+    create(name, upstream, tidb)
+    subtask = subtask_for(upstream, tidb, name, task=name)
     with running_sync(subtask) as sync:
         sync.wait_synced()
-        mysql.execute(
+        upstream.execute(
             f"INSERT INTO {name}.keyed VALUES (1, 10, 'eins', 1.5, '2026-01-02 03:04:05.678'), (2, 20, NULL, -2, NULL)",
             f"INSERT INTO {name}.keyless VALUES (1, 'x', 0.1), (1, 'x', 0.1), (NULL, NULL, NULL)",
             f"UPDATE {name}.keyed SET u = 11, note = 'müde' WHERE id = 1",
@@ -46,25 +57,26 @@ def test_rows_arrive_and_a_second_run_goes_on(mysql: ThrowawayServer, tidb: Tidb
             f"DELETE FROM {name}.keyless WHERE a = 1 LIMIT 1",
         )
         sync.wait_synced()
-    identical(mysql, tidb, name)
-    mysql.execute(
+    identical(upstream, tidb, name)
+    upstream.execute(
         f"INSERT INTO {name}.keyed VALUES (4, 40, 'later', 0, NULL)", f"DELETE FROM {name}.keyed WHERE id = 1"
     )
     with running_sync(subtask) as sync:
         sync.wait_synced()
-    identical(mysql, tidb, name)
+    identical(upstream, tidb, name)
 
 
-def test_ddl_arrives(mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:
-    name = schema(mysql, tidb)
-    create(name, mysql, tidb)
-    with running_sync(subtask_for(mysql, tidb, name, task=name)) as sync:
+def test_ddl_arrives(upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:
+    name = schema(upstream, tidb)
+    create(name, upstream, tidb)
+    document = "JSON" if upstream.flavor == "mysql" else "LONGTEXT"  # MariaDB's JSON is a text, which TiDB's is not
+    with running_sync(subtask_for(upstream, tidb, name, task=name)) as sync:
         sync.wait_synced()
-        mysql.execute(
+        upstream.execute(
             f"INSERT INTO {name}.keyed (id, u) VALUES (1, 1), (2, 2)",
             f"ALTER TABLE {name}.keyed ADD COLUMN extra INT NOT NULL DEFAULT 7, ADD INDEX by_note (note)",
             f"INSERT INTO {name}.keyed (id, u, extra) VALUES (3, 3, 3)",
-            f"CREATE TABLE {name}.fresh (id BIGINT AUTO_INCREMENT PRIMARY KEY, v JSON)",
+            f"CREATE TABLE {name}.fresh (id BIGINT AUTO_INCREMENT PRIMARY KEY, v {document})",
             f"INSERT INTO {name}.fresh (v) VALUES ('[1, 2.5, null]')",
             f"ALTER TABLE {name}.keyed DROP COLUMN note",
             f"RENAME TABLE {name}.keyless TO {name}.renamed",
@@ -72,4 +84,88 @@ def test_ddl_arrives(mysql: ThrowawayServer, tidb: TidbServer, schema: SchemaFac
             f"TRUNCATE TABLE {name}.fresh",
         )
         sync.wait_synced()
-    identical(mysql, tidb, name)
+    identical(upstream, tidb, name)
+
+
+def test_what_widens_is_executed(upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:
+    name = schema(upstream, tidb)
+    t = f"{name}.t"
+    for server in (upstream, tidb):
+        server.execute(f"ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
+    with running_sync(subtask_for(upstream, tidb, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"CREATE TABLE {t} (id INT PRIMARY KEY, i SMALLINT, v VARCHAR(5), d DECIMAL(6,2), f DATETIME,"
+            " e ENUM('a','b'))",
+            f"INSERT INTO {t} VALUES (1, -7, 'ä', 1234.50, '2020-01-01 10:00:00', 'b'), (2, NULL, '', 0, NULL, NULL)",
+            f"ALTER TABLE {t} MODIFY i BIGINT, CHANGE v w VARCHAR(9), MODIFY f DATETIME(3)",
+            f"ALTER TABLE {t} MODIFY d DECIMAL(8,3), MODIFY e ENUM('a','b','c'), MODIFY w TEXT",
+            f"CREATE TABLE {name}.none (v VARCHAR(9))",
+            f"ALTER TABLE {name}.none MODIFY v INT",  # there is no row to convert
+            f"ALTER TABLE {t} ADD COLUMN x DATETIME(1) DEFAULT '2020-01-01 10:00:00.700'",
+        )
+        sync.wait_synced()
+    identical(upstream, tidb, name)
+
+
+@pytest.mark.parametrize(
+    ("before", "value", "after"),
+    [
+        ("VARCHAR(9) CHARACTER SET latin1 COLLATE latin1_bin", "'ä'", "VARBINARY(9)"),  # bytes, here of UTF-8
+        ("DOUBLE", "1e15", "VARCHAR(30)"),  # printed
+    ],
+)
+def test_what_converts_pauses(
+    upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory, before: str, value: str, after: str
+) -> None:
+    """TiDB executes these by its own rules, with other values than the source has then."""
+    name = schema(upstream, tidb)
+    sync = RunningSync(subtask_for(upstream, tidb, name, task=name), None)
+    sync.wait_synced()
+    upstream.execute(
+        f"CREATE TABLE {name}.t (id INT PRIMARY KEY, d {before})",
+        f"INSERT INTO {name}.t VALUES (1, {value})",
+        f"ALTER TABLE {name}.t MODIFY d {after}",
+    )
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError), error
+    assert error.name == "ddl-values-differ", error
+    assert f"TiDB may convert column d in another way than {upstream.flavor}" in error.message
+
+
+def test_a_turn_at_a_table_is_seen_by_another_session(mysql: ThrowawayServer, tidb: TidbServer) -> None:
+    source = connect(endpoint_of(mysql))
+    facts = read_facts(source)
+    source.close()
+    table = TableName("s", "t")
+    with ExitStack() as stack:
+        one, two = (stack.enter_context(closing(TargetConnection(endpoint_of(tidb)))) for _ in range(2))
+        sessions = [DdlSession(each, facts, lambda seconds: True) for each in (one, two)]
+        assert not sessions[0].has_turn(two)
+        sessions[0].take_turn(table)
+        assert sessions[0].has_turn(two)
+        with pytest.raises(Stopped):
+            sessions[1].take_turn(table)
+        sessions[0].end_turn()
+        sessions[1].take_turn(table)
+        assert sessions[1].has_turn(one)
+        assert not sessions[0].has_turn(two)
+
+
+def test_a_fraction_that_mariadb_cuts_off_pauses(
+    mariadb: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    """TiDB rounds it, and has no mode in which it does not."""
+    name = schema(mariadb, tidb)
+    sync = RunningSync(subtask_for(mariadb, tidb, name, task=name), None)
+    sync.wait_synced()
+    mariadb.execute(
+        f"CREATE TABLE {name}.t (id INT PRIMARY KEY)",
+        f"ALTER TABLE {name}.t ADD COLUMN x DATETIME DEFAULT '2020-01-01 10:00:00.7'",
+    )
+    error = sync.wait_ended()
+    sync.stop()
+    assert isinstance(error, DMError), error
+    assert error.name == "ddl-values-differ", error
+    assert "TiDB rounds the fraction of a second in '2020-01-01 10:00:00.7'" in error.message

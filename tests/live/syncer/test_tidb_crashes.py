@@ -13,17 +13,18 @@ from pathlib import Path
 
 import pytest
 
+from dm.config.subtask import SubtaskConfig
 from dm.demo.compare import compare, pair_tables
 from dm.demo.workload import Writer
 from dm.errors.catalogue import CATALOGUE
 from dm.flavor import Flavor
 from tests.testbed.convergence import codes_of
-from tests.testbed.crash_loop import CrashLoop
+from tests.testbed.crash_loop import ALTERED_POINTS, POINT_SECONDS, SYNC_POINTS, CrashLoop
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.hot_keys import HotKeys
 from tests.testbed.loop_result import draw_seed
 from tests.testbed.park import ServerPark
-from tests.testbed.sync import SyncProcess, subtask_for
+from tests.testbed.sync import SyncProcess, subtask_for, wait_until
 from tests.testbed.tidb import TidbServer
 
 pytestmark = [pytest.mark.live, pytest.mark.tidb, pytest.mark.timeout(900)]
@@ -78,11 +79,7 @@ def test_rows_are_equal_after_kills_of_the_target(
     for server in (upstream, own):
         server.execute(f"DROP DATABASE IF EXISTS {name}", *scene.create())
     subtask = subtask_for(upstream, own, name, task=name, checkpoint_flush_interval=1)
-    first = SyncProcess(subtask)
-    try:
-        first.wait_synced()
-    finally:
-        first.close()
+    undisturbed(subtask, seed)  # which stores where the task begins
     pause = threading.Event()
     with Writer(upstream, scene, seed=seed, rate=40) as writer:
         for number in range(kills):
@@ -103,13 +100,58 @@ def test_rows_are_equal_after_kills_of_the_target(
                 if not own.running:
                     own.start()
         writer.pause()
-        last = SyncProcess(subtask)
-        try:
-            last.wait_synced(180)
-        finally:
-            last.close()
+        undisturbed(subtask, seed)
         report = compare(pair_tables([upstream], [name]), own)
         assert report.identical, f"seed {seed}: {report}"
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("flavor", ["mysql", "mariadb"])
+def test_rows_are_equal_after_a_kill_of_the_target_at_every_point(
+    park: ServerPark, own: TidbServer, schema: SchemaFactory, flavor: Flavor, tmp_path: Path
+) -> None:
+    upstream = park.shared(flavor, "upstream-1")
+    seed = draw_seed(flavor, 0)
+    name = schema(upstream)
+    scene = HotKeys(name, collation=COLLATION)
+    for server in (upstream, own):
+        server.execute(f"DROP DATABASE IF EXISTS {name}", *scene.create())
+    subtask = subtask_for(upstream, own, name, task=name, checkpoint_flush_interval=1)
+    undisturbed(subtask, seed)
+    with Writer(upstream, scene, seed=seed, rate=40) as writer:
+        for point in SYNC_POINTS:
+            log, go = tmp_path / f"{point}.log", tmp_path / f"{point}.go"
+            process = SyncProcess(subtask, faults=f"{point}=hang:{go}", fault_log=log)
+            try:
+                if point in ALTERED_POINTS:
+                    writer.alter()
+                wait_until(lambda: log.exists() or process.ended, point, POINT_SECONDS)  # noqa: B023  # waited for here
+                own.kill()
+                own.start()
+                go.touch()
+                code = process.process.wait(POINT_SECONDS)
+                codes = codes_of(process.errors())
+                assert code not in (0, -signal.SIGKILL), f"seed {seed}, {point}"
+                assert codes, f"seed {seed}, {point}: {process.errors()[-3000:]}"
+                assert codes[-1] in RETRYABLE, f"seed {seed}, {point}: {process.errors()[-3000:]}"
+            finally:
+                go.touch()
+                process.close(kill=True)
+        writer.pause()
+        undisturbed(subtask, seed)
+        report = compare(pair_tables([upstream], [name]), own)
+        assert report.identical, f"seed {seed}: {report}"
+
+
+def undisturbed(subtask: SubtaskConfig, seed: int) -> None:
+    """A life that nobody disturbs."""
+    last = SyncProcess(subtask)
+    try:
+        last.wait_synced(180)
+    except AssertionError as error:
+        raise AssertionError(f"seed {seed}: {error}") from error
+    finally:
+        last.close()
 
 
 def applied(process: SyncProcess, rows: int) -> None:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dm.binlog.event_end import WITHOUT_END
 from dm.binlog.header import EventType
 from dm.errors import DMError
 from dm.relaylog.index import ANY_SIZE, read_index
@@ -89,6 +90,39 @@ def test_a_run_leaves_what_single_events_leave(
     assert closed(many) == closed(single)
 
 
+@both
+@slow
+@given(st.lists(groups, max_size=12))
+def test_an_end_that_is_not_said_is_written(
+    tmp_path_factory: pytest.TempPathFactory, checksums: bool, found: list[list[bytes]]
+) -> None:
+    events = (placed if checksums else placed_without_checksums)([*head(), *(one for group in found for one in group)])
+    said, at = opened(tmp_path_factory.mktemp("relay"), events[:2])
+    unsaid, _ = opened(tmp_path_factory.mktemp("relay"), events[:2])
+    said.take(Packets(packed(events[2:])))
+    silent = [without_end(data, checksums) if data[4] in WITHOUT_END else data for data in events[2:]]
+    packets = Packets(packed(silent))
+    unsaid.take(packets)
+    assert packets.start == len(packets.data)
+    assert unsaid.end == at + sum(map(len, events[2:]))
+    assert closed(unsaid) == closed(said)
+
+
+def test_a_wrong_checksum_of_an_event_without_an_end_stops_a_run(tmp_path: Path) -> None:
+    writer, at = opened(tmp_path, placed(head()))
+    first, second, third, *_ = placed(transaction(1), at)
+    damaged = bytearray(without_end(third, True))
+    damaged[25] ^= 4
+    writer.take(Packets(packed([first, without_end(second, True), bytes(damaged)])))
+    assert writer.end == at + len(first) + len(second)
+
+
+def without_end(data: bytes, checksums: bool) -> bytes:
+    if checksums:
+        return rebuilt(data, end=0)
+    return data[:13] + bytes(4) + data[17:]
+
+
 def rebuilt(data: bytes, **fields: int) -> bytes:
     """The event with other header fields and a right checksum."""
     time, kind, server, size, end, flags = struct.unpack_from("<IBIIIH", data)
@@ -105,7 +139,8 @@ def rebuilt(data: bytes, **fields: int) -> bytes:
         {"kind": EventType.HEARTBEAT},
         {"kind": EventType.HEARTBEAT_V2},
         {"flags": 0x20},
-        {"end": 0},
+        {"end": 0, "kind": EventType.XID},
+        {"end": 0, "flags": 0x20},
         {"end": 5},
         {"size": 18},
         {"size": 1 << 31},

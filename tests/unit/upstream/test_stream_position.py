@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dm.binlog.event_end import has_checksum, with_end
 from dm.binlog.header import LOG_EVENT_ARTIFICIAL_F, EventType
 from dm.errors import DMError
-from dm.upstream.stream_position import StreamPosition, has_checksum, rotate_target, with_end
+from dm.upstream.stream_position import StreamPosition, rotate_target
 from tests.unit.relaylog.binlog_bytes import event, format_description, placed, rotate, rows, transaction
 
 NAME = "mysql-bin.000007"

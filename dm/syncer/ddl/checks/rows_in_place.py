@@ -6,7 +6,8 @@ the primary key, or by its only key that can stand in for one. Without such a ke
 sessions that ran side by side at the source came in the binlog in the order of their commits. Rows that a filter left
 out, or that another source table brought, count as another order, too.
 
-Across flavours a column's new type converts its rows by rules of each server's own (`dm.schema.widening`). That is
+Across flavours, and at a TiDB, a column's new type converts its rows by rules of each server's own
+(`dm.schema.widening`). That is
 harmless where nothing is converted: neither here, nor at the source as far as its table is known. A column that has the
 new type here already was converted by a person, which is the way out.
 
@@ -54,12 +55,13 @@ def refuse_other_values(checked: CheckedStep) -> None:
             continue
         if session.has_rows(target.name, 2 if own.ordered else 1, own.condition):
             raise DMError("ddl-values-differ", what=own.what, statement=piece.text, position=checked.position)
-    if piece.context.flavor == session.context.flavor:
+    if piece.context.flavor == session.context.flavor and not session.tidb:
         return
     after = _read_there(checked.target_piece, checked.now, session)
     converted = _converted(piece, source, tracker, target, after)
     if converted and session.has_rows(target.name, 1):
-        what = f"{session.context.flavor} may convert column {converted} in another way than {piece.context.flavor}"
+        there = "TiDB" if session.tidb else session.context.flavor
+        what = f"{there} may convert column {converted} in another way than {piece.context.flavor}"
         raise DMError("ddl-values-differ", what=what, statement=piece.text, position=checked.position)
 
 

@@ -238,3 +238,27 @@ def test_a_literal_in_another_character_set_s_bytes_pauses() -> None:
     session.execute("CREATE TABLE t (`\xe9` CHAR(3) DEFAULT '\xe9')", _query(charset=(8, 8, 8)))
     with pytest.raises(DMError, match="behind _latin1 is in latin1"):
         session.execute(statement, _query(charset=(8, 8, 8)))
+
+
+CUT_OFF = "ALTER TABLE t ADD COLUMN a DATETIME NOT NULL DEFAULT '2020-01-01 10:00:00.7', ADD b INT"
+WHOLE = (
+    "ALTER TABLE t ADD COLUMN a DATETIME(1) DEFAULT '2020-01-01 10:00:00.700', ADD b VARCHAR(30) DEFAULT '10:00:00.7'"
+)
+
+
+@pytest.mark.parametrize(
+    ("flavor", "mode", "refused"),
+    [("mariadb", 0, True), ("mariadb", 1 << 34, False), ("mysql", 0, False), ("mysql", 1 << 32, True)],
+)
+def test_a_fraction_that_tidb_would_round_is_refused(flavor: Flavor, mode: int, refused: bool) -> None:
+    target = _Target("mysql", version=80011, version_text="8.0.11-TiDB-v8.5.0")
+    session = _session(target, flavor=flavor)
+    session.execute(WHOLE, _query(sql_mode=mode))
+    if refused:
+        with pytest.raises(DMError) as caught:
+            session.execute(CUT_OFF, _query(sql_mode=mode))
+        assert caught.value.name == "ddl-values-differ"
+        assert target.sent == [WHOLE]
+    else:
+        session.execute(CUT_OFF, _query(sql_mode=mode))
+        assert target.sent == [WHOLE, CUT_OFF]

@@ -1,0 +1,32 @@
+"""Which of the session variables that a task names for its target the target's sessions do not get."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from dm.config.endpoint import TIDB_VARIABLES, WRITTEN_BY_DM
+from dm.downstream.tidb_session import FIXED
+from dm.flavor import is_tidb
+from dm.task.precheck.context import Answers, Context
+from dm.task.precheck.result import CheckResult
+
+
+def session_of_target(context: Context, answers: Answers) -> Iterator[CheckResult]:
+    """A warning for variables of TiDB that have no effect; nothing to say where there are none."""
+    endpoint = context.config.target
+    asked = [name for name in endpoint.session if name.startswith(TIDB_VARIABLES) and name != WRITTEN_BY_DM]
+    if not asked:
+        return
+    names, why = without_effect(asked, tidb=is_tidb(context.target.facts.version_text))
+    if not names:
+        yield answers.success()
+    for name in names:
+        place = endpoint.session_places.get(name, "")
+        yield answers.warning(f"{place + ': ' if place else ''}{name} has no effect here: {why}", "leave it out")
+
+
+def without_effect(asked: Collection[str], *, tidb: bool) -> tuple[list[str], str]:
+    """Those that are left aside, and why."""
+    if tidb:
+        return [name for name in asked if name in FIXED], "the sessions of a task have it set to what they rely on"
+    return list(asked), "it is a variable of TiDB, and no other server gets it"

@@ -1,0 +1,29 @@
+"""Loads into TiDB: what it keeps in another form than its source."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from tests.spark.conftest import LoadFactory
+from tests.testbed.tidb import TidbServer
+
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.tidb]
+
+OF_TEXTS = (
+    "CREATE TABLE words (id INT PRIMARY KEY, l VARCHAR(40) CHARACTER SET latin1 COLLATE latin1_bin,"
+    " e ENUM('ä', 'b') CHARACTER SET latin1 COLLATE latin1_bin, g VARCHAR(20) CHARACTER SET gbk COLLATE gbk_bin,"
+    " u VARCHAR(40) COLLATE utf8mb4_bin, b VARBINARY(20)) DEFAULT CHARSET = utf8mb4 COLLATE = utf8mb4_bin",
+    "INSERT INTO words VALUES (1, 'Müller € (a, ''b'')', 'ä', '中文', 'ü', x'fc27'), (2, 'plain', 'b', 'x', '', x'00'),"
+    " (3, NULL, NULL, NULL, NULL, NULL)",
+)
+
+
+@pytest.mark.parametrize("form", ["sql", pytest.param("parquet", marks=pytest.mark.chaos)])
+def test_texts_of_latin1_arrive(form: str, mysql: ThrowawayServer, tidb: TidbServer, full_load: LoadFactory) -> None:
+    load = full_load(mysql, tidb, *OF_TEXTS, dump_format=form)
+    load.dump()
+    load.load()
+    report = load.report(structures=False)
+    assert report.identical, str(report)
+    assert tidb.query(f"SELECT l FROM `{load.target_schema}`.words WHERE id = 1") == (("Müller € (a, 'b')",),)

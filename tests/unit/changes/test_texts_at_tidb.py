@@ -1,0 +1,44 @@
+"""Texts of other character sets go to a TiDB in UTF-8, which has no introducers for them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dm.changes.column_map import map_columns
+from dm.changes.comparison import exact
+from dm.ident import TableName
+from dm.schema.parse import parse_create_table
+from dm.sql.context import SourceContext
+
+TABLE = parse_create_table(
+    "CREATE TABLE t (l VARCHAR(9) CHARACTER SET latin1, g VARCHAR(9) CHARACTER SET gbk, u VARCHAR(9) CHARACTER SET"
+    " utf8mb4, b VARBINARY(9))",
+    SourceContext("mysql", 80011, "s"),
+)
+VALUES = ("Mü€".encode("cp1252"), "中".encode("gbk"), "ü".encode(), b"\xfc")
+
+
+@pytest.mark.parametrize(
+    ("in_utf8", "literals"),
+    [
+        (True, ["'Mü€'".encode(), "'中'".encode(), "'ü'".encode(), b"0xfc"]),
+        (False, [b"_latin1 0x4dfc80", b"_gbk 0xd6d0", "'ü'".encode(), b"0xfc"]),
+    ],
+)
+def test_literals(in_utf8: bool, literals: list[bytes]) -> None:
+    mapped = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, in_utf8=in_utf8)
+    assert [column.encode(value) for column, value in zip(mapped, VALUES, strict=True)] == literals
+    assert [column.encode(None) for column in mapped] == [b"NULL"] * 4
+
+
+def test_bytes_that_are_no_text_are_left_to_the_target() -> None:
+    mapped = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, in_utf8=True)
+    assert mapped[1].encode(b"\xff") == b"_utf8mb4 0xff"
+
+
+def test_a_text_of_latin1_is_found_by_its_bytes_in_utf8() -> None:
+    latin1, gbk, *_ = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, in_utf8=True)
+    name = TableName("s", "t")
+    assert b"USING utf8mb4" in exact(latin1, "mysql", name, indexed=False, tidb=True)(VALUES[0])
+    assert b"USING latin1" in exact(latin1, "mysql", name, indexed=False)(VALUES[0])
+    assert b"USING gbk" in exact(gbk, "mysql", name, indexed=False, tidb=True)(VALUES[1])
