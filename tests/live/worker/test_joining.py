@@ -13,7 +13,8 @@ from dm.demo.servers import ThrowawayServer
 from tests.testbed.fixtures import SchemaFactory
 from tests.unit.worker.home import TestHome, until
 
-pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(300), pytest.mark.ci_flavor("mysql")]
+# Two starts of Spark; `make test` has both verbs without a daemon (tests/spark).
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(600)]
 
 
 @dataclass
