@@ -51,6 +51,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "wait until its first load has ended and it follows the source, then ask again",
     ),
     ErrorKind(
+        "joining-validated",
+        46927,
+        "scheduler",
+        "internal",
+        "medium",
+        "task {task} is validated on source {sources}, and rows of tables that are loaded beside it would look missing",
+        "`dmctl validation stop {task}` until the tables have joined",
+    ),
+    ErrorKind(
         "update-refused",
         46925,
         "scheduler",

@@ -39,6 +39,18 @@ def follows_at_source(loop: Loop, supervisor: Supervisor, name: str) -> tuple[Ta
     return loop.call(read)
 
 
+def demand_unvalidated(loop: Loop, supervisor: Supervisor, task: str, sources: Iterable[str]) -> None:
+    """Raise DMError while a validator looks at the rows: those of the tables in question come later than others."""
+
+    def validated() -> list[str]:
+        found = ((source, supervisor.validators.get(task, source)) for source in sources)
+        return [source for source, one in found if one is not None and one.record.running]
+
+    running = loop.call(validated)
+    if running:
+        raise DMError("joining-validated", task=task, sources=", ".join(running))
+
+
 @contextmanager
 def resting(loop: Loop, supervisor: Supervisor, task: str, sources: Iterable[str]) -> Iterator[None]:
     """What is loaded beside a task rests meanwhile, and goes on with what the task's file says then."""
@@ -78,6 +90,7 @@ class JoinVerbs:
         _, configs = follows_at_source(self._loop, self._supervisor, task)
         if source is not None and source not in configs:
             raise DMError("task-not-on-source", task=task, source=source, sources=", ".join(configs))
+        demand_unvalidated(self._loop, self._supervisor, task, configs)
         with resting(self._loop, self._supervisor, task, configs):
             asked = self._requests.reload(configs, table, source, anew=anew)
         self._begin_anew(task, [asked.source])

@@ -16,7 +16,7 @@ from dm.errors import DMError
 from dm.task.join_requests import Added, JoinRequests
 from dm.unit import JSON
 from dm.worker.differences import differences
-from dm.worker.join_verbs import follows_at_source, resting
+from dm.worker.join_verbs import demand_unvalidated, follows_at_source, resting
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile
 from dm.worker.supervisor import Supervisor, Task
@@ -24,7 +24,7 @@ from dm.worker.supervisor import Supervisor, Task
 Answer = dict[str, JSON]
 
 # They say how dump, load and stream work, never what is in the target in the end.
-_TAKEN: Final = frozenset({"`mydumpers`", "`loaders`", "`spark`", "`validators`", "`ignore-checking-items`"})
+_TAKEN: Final = frozenset({"`mydumpers`", "`loaders`", "`spark`", "`ignore-checking-items`"})
 # They decide which tables there are, and where they go: what is there already must stay as it is.
 _LISTS: Final = frozenset({"`block-allow-list`", "`routes`"})
 
@@ -84,6 +84,7 @@ class UpdateVerbs:
     def update(self, file: ConfigFile) -> Answer:
         """Do it; raises DMError."""
         update = self._update(file)
+        demand_unvalidated(self._loop, self._supervisor, update.config.name, update.added)
         # Tables that are added need what a full load needs.
         loading = update.config.model_copy(update={"task_mode": "all"}) if update.added else update.config
         self._tasks.demand_checked(loading, [*update.after, *update.sources])
