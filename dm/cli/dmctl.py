@@ -40,9 +40,11 @@ from dm.cli.logs import logs
 from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
 from dm.cli.plain_values import PlainGroup
+from dm.cli.reload_table import reload_table
 from dm.cli.shard_ddl_lock import locks_app
 from dm.cli.shell import Shell
 from dm.cli.status_text import in_error
+from dm.cli.update_task import update_task
 from dm.cli.validation import validation_app
 from dm.cli.wait import wait_task
 from dm.errors import DMError, ErrorReport
@@ -69,6 +71,8 @@ app.add_typer(locks_app, name="shard-ddl-lock")
 app.command("encrypt")(encrypt)
 app.command("diff")(diff)
 app.command("flashback")(flashback)
+app.command("reload-table")(reload_table)
+app.command("update-task")(update_task)
 app.add_typer(config_app, name="config")
 app.add_typer(validation_app, name="validation")
 

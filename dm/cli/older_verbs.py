@@ -33,7 +33,6 @@ INSTEAD: Final[Mapping[str, str]] = {
     "break-ddl-lock": _BREAK_LOCK,
     "start-validation": "use `dmctl validation start <task>`",
     "stop-validation": "use `dmctl validation stop <task>`",
-    "update-task": "use `dmctl stop-task <task>` and `dmctl start-task <file>`: it goes on from its checkpoint",
     "refresh-worker-tasks": "nothing is to be refreshed: see `dmctl query-status`",
     "update-master-config": f"{_ONE_DAEMON}; its settings are those of `dmctl config worker`",
     "update-relay": "use `dmctl operate-source update <file>`",

@@ -30,6 +30,7 @@ def remarks_of(answer: Answer) -> list[str]:
             remarks += _waits(subject, subtask)
             remarks += _ddl(subject, subtask)
             remarks += _groups(subject, subtask)
+            remarks += _joining(subject, subtask)
             remarks += _catching_up(subject, subtask)
             if subtask.get("until") and subtask["stage"] != "Finished":
                 remarks.append(f"{subject}: ends at {subtask['until']}")
@@ -52,10 +53,11 @@ def relay_remarks(source: str, relay: Answer) -> list[str]:
 
 
 def in_error(answer: Answer) -> bool:
-    """Whether a subtask of `query-status`, or a relay that it reads, rests on an error."""
+    """Whether a subtask of `query-status`, what joins it, or a relay that it reads, rests on an error."""
     for source in answer["sources"]:
-        for one in (source["sourceStatus"]["relayStatus"], *source["subTaskStatus"]):
-            if one is not None and one["stage"] == "Paused" and (one["result"] or {}).get("errors"):
+        joining = (subtask.get("joining") for subtask in source["subTaskStatus"])
+        for one in (source["sourceStatus"]["relayStatus"], *source["subTaskStatus"], *joining):
+            if one is not None and one.get("stage") == "Paused" and (one["result"] or {}).get("errors"):
                 return True
     return False
 
@@ -201,6 +203,20 @@ def _groups(subject: str, subtask: Answer) -> list[str]:
             f" their rows from {group['firstLocation']} on come then"
         )
     return lines
+
+
+def _joining(subject: str, subtask: Answer) -> list[str]:
+    """Which tables are loaded beside the task's stream, and how far they are."""
+    joining = subtask.get("joining")
+    if joining is None:
+        return []
+    tables = ", ".join(joining["tables"]) or "tables that the list has got"
+    lines = [f"{subject}: {tables}: joining, {joining['phase']}"]
+    if joining.get("unit"):
+        lines[0] += f", {joining['unit']} {joining.get('progress', '')}".rstrip()
+    if joining.get("waiting"):
+        lines[0] += f"; waits: {joining['waiting']}"
+    return lines + _remarks(f"{subject}: joining", joining.get("result"), f"dmctl resume-task {subtask['name']}")
 
 
 def _shortened(statement: str) -> str:

@@ -13,6 +13,7 @@ from dm.config.loader import LoaderConfig
 from dm.config.merge_order import CommitTimeOrder
 from dm.config.route import RouteRule
 from dm.config.selection import BlockAllowList
+from dm.config.share import Share
 from dm.config.source import SourceConfig
 from dm.config.spark import SparkConfig
 from dm.config.start_point import StartPoint
@@ -35,6 +36,7 @@ class SubtaskConfig(BaseModel):
     meta_schema: str = "dm_meta"
     meta: StartPoint | None = None
     block_allow_list: BlockAllowList | None = None
+    share: Share | None = None  # of the tables that the list wants, these alone
     routes: tuple[RouteRule, ...] = ()
     filters: tuple[FilterRule, ...] = ()
     expression_filters: tuple[ExpressionFilter, ...] = ()

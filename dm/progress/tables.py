@@ -76,6 +76,16 @@ class SubtaskKey:
         return self.table("shard_source"), self.table("shard_table"), self.table("shard_held")
 
     @property
+    def joining(self) -> TableName:
+        """Tables that are loaded beside the stream."""
+        return self.table("syncer_joining")
+
+    @property
+    def share(self) -> SubtaskKey:
+        """Whose progress the load of such tables has; no task's name has this character."""
+        return SubtaskKey(self.meta_schema, share_name(self.task), self.source_id)
+
+    @property
     def second(self) -> SubtaskKey:
         """Whose progress a second pass of a shard merge has; no source id has this character."""
         digest = hashlib.sha256(self.source_id.encode()).hexdigest()
@@ -85,6 +95,11 @@ class SubtaskKey:
         """The name of the lock a lane's session holds; server-wide and at most 64 characters, hence the digest."""
         digest = hashlib.sha256("\0".join((self.meta_schema, self.task, self.source_id)).encode()).hexdigest()
         return f"dm:{digest[:32]}:{lane}"
+
+
+def share_name(task: str) -> str:
+    """The name under which a share of a task's tables is loaded beside its stream (`joining.py`)."""
+    return f"{task}~join"
 
 
 CHARSET = "DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin"
@@ -166,6 +181,22 @@ _ORDERED = """CREATE TABLE IF NOT EXISTS {table} (
     PRIMARY KEY (id, cp_schema, cp_table)
 ) ENGINE=InnoDB {charset}"""
 
+_JOINING = """CREATE TABLE IF NOT EXISTS {table} (
+    id VARCHAR(32) NOT NULL,
+    number VARCHAR(32) NOT NULL,
+    kind VARCHAR(8) NOT NULL,
+    phase VARCHAR(16) NOT NULL,
+    share LONGTEXT NOT NULL,
+    targets LONGTEXT NOT NULL,
+    anew BOOLEAN NOT NULL DEFAULT 0,
+    server_uuid VARCHAR(64) NOT NULL DEFAULT '',
+    binlog_name VARCHAR(128) NOT NULL DEFAULT '',
+    binlog_pos BIGINT UNSIGNED NOT NULL DEFAULT 0,
+    binlog_gtid MEDIUMTEXT NOT NULL,
+    create_time TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP,
+    PRIMARY KEY (id)
+) ENGINE=InnoDB {charset}"""
+
 # DM's columns; `ddls` holds more than DM's (see `online.py`), so it is longer.
 _ONLINE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -188,6 +219,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
         (key.undone, _UNDONE),
         (key.ordered, _ORDERED),
         (key.online, _ONLINE),
+        (key.joining, _JOINING),
     )
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=CHARSET))
@@ -197,7 +229,7 @@ def create_tables(connection: TargetConnection, key: SubtaskKey) -> None:
 def existing_tables(connection: TargetConnection, key: SubtaskKey) -> list[TableName]:
     """The progress tables of the task that exist."""
     own = [key.checkpoint, key.worker, key.intent, key.operator, key.undone, key.ordered, key.online]
-    wanted = [*own, key.table("loader_checkpoint"), key.deferral, key.order, *key.shards]
+    wanted = [*own, key.joining, key.table("loader_checkpoint"), key.deferral, key.order, *key.shards]
     rows = connection.query(
         "SELECT table_name FROM information_schema.tables WHERE table_schema = %s", (key.meta_schema,)
     )
@@ -209,8 +241,10 @@ def remove_progress(connection: TargetConnection, key: SubtaskKey) -> None:
     """Remove everything about this subtask (`start-task --remove-meta`).
 
     Records of incomplete tables are not progress and stay: the next load completes them. A source of a shard merge has
-    to say again which shards it has.
+    to say again which shards it has. So it is with a share of the tables that is being loaded beside the stream.
     """
+    if key.share.worker in existing_tables(connection, key.share):
+        remove_progress(connection, key.share)
     existing = existing_tables(connection, key)
     merges = key.shards[0] in existing
     for table in existing:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 from dm.config.expression import ExpressionFilter
+from dm.config.share import Share
 from dm.config.subtask import SubtaskConfig
 from dm.ident import TableName
 from dm.rules.block_allow import TableSelection
@@ -22,7 +23,31 @@ K = TypeVar("K")
 V = TypeVar("V")
 RowEvent = Literal["insert", "update", "delete"]
 
+
+def has_table(share: Share, older: TableSelection | None, table: TableName) -> bool:
+    """Whether a table is of the share; `older` is the list of before, where the share names one."""
+    if older is not None:
+        return not older.wanted(table)
+    return (table.schema, table.table) in share.tables
+
+
 _CACHED = 100_000  # decisions kept; a source with more tables pays for the decision again
+
+
+class _Selection(Protocol):
+    def wanted(self, name: TableName) -> bool: ...
+
+
+class _OfShare:
+    """What a list and a share both want."""
+
+    def __init__(self, lists: _Selection, share: Share, *, case_sensitive: bool) -> None:
+        self._lists = lists
+        self._share = share
+        self._older = None if share.older is None else TableSelection(share.older, case_sensitive=case_sensitive)
+
+    def wanted(self, name: TableName) -> bool:
+        return self._lists.wanted(name) and has_table(self._share, self._older, name)
 
 
 class TableRules:
@@ -30,12 +55,12 @@ class TableRules:
 
     def __init__(self, subtask: SubtaskConfig) -> None:
         case_sensitive = subtask.case_sensitive
-        self._selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
-        self._chosen = self.asked_of_dump = self._selection.wanted
+        selection: _Selection = TableSelection(subtask.block_allow_list, case_sensitive=case_sensitive)
+        if subtask.share is not None:
+            selection = _OfShare(selection, subtask.share, case_sensitive=case_sensitive)
+        self._chosen = self.asked_of_dump = selection.wanted
         if subtask.mode in ("full", "dump", "all") and subtask.dumper.chooses:
-            self.asked_of_dump = DumpSelection(
-                subtask.dumper, self._selection.wanted, case_sensitive=case_sensitive
-            ).wanted
+            self.asked_of_dump = DumpSelection(subtask.dumper, selection.wanted, case_sensitive=case_sensitive).wanted
         if subtask.mode in ("full", "dump"):  # nothing is followed: what the dump is told decides
             self._chosen = self.asked_of_dump
         self._router = Router(subtask.routes, case_sensitive=case_sensitive, source_id=subtask.source.source_id)
@@ -68,6 +93,16 @@ class TableRules:
     def followed(self, table: TableName) -> bool:
         """Whether the statements on a table count: those on its ghost do where those on the real table do."""
         return self._chosen(self.online.real(table))
+
+    def owned(self, table: TableName) -> bool:
+        """Whether the table's events are for the stream that has these rules."""
+        del table
+        return True
+
+    def keeps_schema(self, schema: str) -> bool:
+        """Whether another stream of the task has tables in a schema, so that this one can't drop it."""
+        del schema
+        return False
 
     def route(self, table: TableName) -> TableName:
         """The target's name of a source table; raises DMError `route-ambiguous`."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.relaylog.hold import Hold
+from dm.syncer.joined import JoinedSync
 from dm.syncer.shard_run import ShardRun
 from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import SyncUnit
@@ -56,7 +57,7 @@ class ShardedSync:
             clock=self._clock,
             until=until,
         )
-        unit.merge(run)
+        unit.attend(run)
         return unit, run
 
     # -- Unit
@@ -98,5 +99,12 @@ def sync_unit(
     until: Until | None = None,
 ) -> Unit:
     """The sync unit that the task file asks for."""
-    kind = ShardedSync if subtask.shard_mode else SyncUnit
-    return kind(subtask, relay_directory=relay_directory, work_directory=work_directory, hold=hold, until=until)
+    if subtask.shard_mode:
+        return ShardedSync(
+            subtask, relay_directory=relay_directory, work_directory=work_directory, hold=hold, until=until
+        )
+
+    def make(end: Until | None) -> SyncUnit:
+        return SyncUnit(subtask, relay_directory=relay_directory, work_directory=work_directory, hold=hold, until=end)
+
+    return JoinedSync(subtask, make, until)

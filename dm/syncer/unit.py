@@ -30,6 +30,7 @@ from dm.rules.table_rules import TableRules
 from dm.stop_signal import told
 from dm.syncer.apply.completion import Ticket
 from dm.syncer.apply.lanes import Stopped
+from dm.syncer.beside import Beside
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
 from dm.syncer.run import STOP_SECONDS, follow
@@ -63,7 +64,7 @@ class SyncUnit:
     ) -> None:
         self._subtask = subtask
         self._until = until
-        self._shards: ShardRun | None = None
+        self._beside: Beside | None = None
         self._relay_directory = relay_directory
         # `spool` in the work directory is scratch, `prepared` survives a run.
         self._resources = Resources.of(subtask, work_directory, hold, clock or SystemClock())
@@ -77,10 +78,10 @@ class SyncUnit:
         self._parts: Parts | None = None  # once they are wired
         self._wired = threading.Event()  # they are, or never will be
 
-    def merge(self, shards: ShardRun) -> None:
-        """Before the run: the task merges shards."""
-        self._shards = shards
-        self._resources = replace(self._resources, floor=shards.floor)
+    def attend(self, beside: Beside) -> None:
+        """Before the run: the source's tables may have more than one stream."""
+        self._beside = beside
+        self._resources = replace(self._resources, floor=beside.floor)
 
     # -- Unit
 
@@ -213,14 +214,15 @@ class SyncUnit:
         sessions.foreign_key_checks = subtask.foreign_key_checks and not origin.facts.logs_cascades
         try:
             connections, taken = self._take_over(stop)
-            shards = self._shards
-            if shards is not None and not shards.begin(connections[CONTROL], taken):
+            beside = self._beside
+            if beside is not None and not beside.begin(connections[CONTROL], taken):
                 return
-            rules = TableRules(subtask) if shards is None else shards.rules
+            rules = TableRules(subtask) if beside is None else beside.rules
             first = FirstCheckpoint(subtask, rules, resources, stop)
             state = find_state(taken, connections[CONTROL], origin, resources, first)
-            if shards is not None:
-                shards.join(connections[CONTROL], state, origin)
+            if beside is not None:
+                beside.join(connections[CONTROL], state, origin)
+            shards = beside if isinstance(beside, ShardRun) else None
             ending = Ending(stop, self._fail, self._lane_failed, self._ending)
             parts = Wiring(
                 subtask, rules, resources, Sides(origin, connections, state, shards), ending, self._until
@@ -228,10 +230,10 @@ class SyncUnit:
             self._parts = parts
             self._wired.set()
             self._status.attach(parts)
-            if shards is None:
+            if beside is None:
                 self._follow(parts)
             else:
-                shards.follow(parts, state, sessions, self._fail, resources.clock, lambda: self._follow(parts))
+                beside.follow(parts, state, sessions, self._fail, resources.clock, lambda: self._follow(parts))
         finally:
             sessions.close()
 
@@ -241,15 +243,15 @@ class SyncUnit:
     def _take_over(self, stop: threading.Event) -> tuple[Mapping[str, TargetConnection], Takeover]:
         """Open the sessions of all lanes, end an older run and take its place; raises DMError, or Stopped."""
         subtask, sessions = self._subtask, self._resources.sessions
-        shards = self._shards
-        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id) if shards is None else shards.key
+        beside = self._beside
+        key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id) if beside is None else beside.key
         self._status.waiting(f"connecting to target {subtask.target.address}")
         control = sessions.open(CONTROL)
 
         def create() -> None:
             create_tables(control, key)
-            if shards is not None:
-                shards.create_tables(control)
+            if beside is not None:
+                beside.create_tables(control)
             if subtask.order is not None:
                 create_order_table(control, key)
 

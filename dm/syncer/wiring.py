@@ -264,9 +264,7 @@ class Wiring:
         ordered = OrderedTables(
             state.ordered, state.start, self._progress.write_ordered, replays=state.replays_in_order, whole=atomic
         )
-        shards = self._shards
-        owned = None if shards is None else shards.rules.owned
-        source = SourceSide(self._rules, self._structures(), self._points, owned)
+        source = SourceSide(self._rules, self._structures(), self._points)
         judges = Judges(self._weights, self._filters)
         target = TargetSide(self._schemas, self._names, self._plan_options(), judges)
         tables = LearnedTables(source, target, ordered, self._safe_mode, lanes, self._forms)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from dm.config import SubtaskConfig
 from dm.stop_signal import StopSignal
 from dm.task.payload import DiffPayload, FlashbackPayload, RelayPayload, UnitPayload, ValidatorPayload
-from dm.unit import JSON, Factory, Unit
+from dm.unit import JSON, Factory, Unit, UnitName
 
 if TYPE_CHECKING:
     from dm.spark.session import SparkProvider
@@ -37,7 +37,7 @@ class Factories:
         """The factories by the unit's name, and what is to be done when all units rest."""
         return {
             "Relay": self.relay, "Dump": self.dump, "Load": self.load, "Sync": self.sync, "Diff": self.diff,
-            "Flashback": self.flashback, "Spark": self.head_start, "Validator": self.validator,
+            "Flashback": self.flashback, "Spark": self.head_start, "Validator": self.validator, "Join": self.join,
         }, self.close  # fmt: skip
 
     def relay(self, wire: Mapping[str, JSON]) -> Unit:
@@ -49,19 +49,23 @@ class Factories:
 
     def dump(self, wire: Mapping[str, JSON]) -> Unit:
         """The dump of a subtask."""
+        return self._dump(UnitPayload.from_wire(wire))
+
+    def _dump(self, payload: UnitPayload) -> Unit:
         from dm.dumper.unit import DumpUnit
         from dm.loader.stream import TargetStream
 
-        payload = UnitPayload.from_wire(wire)
         config = payload.config
         stream = TargetStream(config) if config.spark.dump_files == "none" else None
         return DumpUnit(config, payload.dump_storage, self._session(payload), hold=payload.hold, stream=stream)
 
     def load(self, wire: Mapping[str, JSON]) -> Unit:
         """The load of a subtask."""
+        return self._load(UnitPayload.from_wire(wire))
+
+    def _load(self, payload: UnitPayload) -> Unit:
         from dm.loader.unit import LoadUnit
 
-        payload = UnitPayload.from_wire(wire)
         return LoadUnit(payload.config, payload.dump_storage, self._session(payload))
 
     def head_start(self, wire: Mapping[str, JSON]) -> Unit:
@@ -98,6 +102,15 @@ class Factories:
             hold=payload.hold,
             start=Start(payload.start),
         )
+
+    def join(self, wire: Mapping[str, JSON]) -> Unit:
+        """Tables that are loaded beside the syncer of a subtask, until they join it."""
+        from dm.task.joining import JoinUnit
+
+        def copy(name: UnitName, payload: UnitPayload) -> Unit:
+            return self._dump(payload) if name == "Dump" else self._load(payload)
+
+        return JoinUnit(UnitPayload.from_wire(wire), copy)
 
     def diff(self, wire: Mapping[str, JSON]) -> Unit:
         """The comparison of a task."""

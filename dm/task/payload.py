@@ -69,6 +69,11 @@ def validator_hold(task: str) -> str:
     return f"{task} (validator)"
 
 
+def join_directory(work_directory: Path, source: str) -> Path:
+    """Where tables that are loaded beside the stream of a source have what is on disk."""
+    return work_directory / ".join" / source
+
+
 @dataclass(frozen=True, slots=True)
 class RelayPayload:
     """A relay's source and its directory."""

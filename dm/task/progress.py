@@ -15,7 +15,7 @@ from dm.progress.chunks import load_is_finished
 from dm.progress.restart import no_other_run
 from dm.progress.tables import SubtaskKey, remove_progress
 from dm.progress.validator_tables import remove_validation
-from dm.task.payload import dump_storage, sync_directory, validator_directory
+from dm.task.payload import dump_storage, join_directory, sync_directory, validator_directory
 from dm.task.subtask import UNITS_OF_MODE
 from dm.unit import UnitName
 from dm.upstream.connection import connect
@@ -64,7 +64,7 @@ def forget_progress(config: SubtaskConfig, work_directory: Path) -> None:
         connection.close()
     if "Dump" in UNITS_OF_MODE[config.mode]:  # else the files are what the task is to load
         remove_files(dump_storage(config, work_directory))
-    for directory in (sync_directory, validator_directory):
+    for directory in (sync_directory, validator_directory, join_directory):
         held = directory(work_directory, config.source_id)
         if held.exists():
             shutil.rmtree(held)

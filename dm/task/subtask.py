@@ -44,6 +44,7 @@ UNITS_OF_MODE: Mapping[str, tuple[UnitName, ...]] = {
 }
 RELAY_UNITS: tuple[UnitName, ...] = ("Relay",)
 VALIDATOR_UNITS: tuple[UnitName, ...] = ("Validator",)
+JOIN_UNITS: tuple[UnitName, ...] = ("Join",)
 
 
 class Runner(Protocol):
@@ -252,7 +253,7 @@ class Subtask:
         self.next_attempt = None
         self.errors = []
         self.detail = detail
-        if unit is None and self.units in (RELAY_UNITS, VALIDATOR_UNITS):
+        if unit is None and self.units in (RELAY_UNITS, VALIDATOR_UNITS, JOIN_UNITS):
             unit = self.units[0]  # there is only one; nothing to ask
         if unit is None:
             self._set("Running")

@@ -119,6 +119,23 @@ class Unlock(_Body):
         return Decision(self.lock, tuple(self.sources), table, self.action == "skip", self.force_remove)
 
 
+class Update(_Body):
+    """A task file as it is to be; `look`: only say what that changes."""
+
+    file: File
+    look: bool
+
+
+class ReloadTable(_Body):
+    """A table of a source that is to be loaded again, or that this is to be taken back."""
+
+    database: str = ""
+    table: str = ""
+    source: str | None = None
+    recreate: bool = False
+    cancel: bool = False
+
+
 class Encrypt(_Body):
     """A password to encrypt."""
 
@@ -190,6 +207,7 @@ def create_app(operations: Operations, metrics: Metrics, shutdown: Callable[[], 
     _errands(app, operations)
     _locks(app, operations)
     add_validation(app, operations.validation)
+    _joins(app, operations)
     _metrics(app, metrics)
     return app
 
@@ -272,6 +290,23 @@ def _errands(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/flashbacks/{number}/stop", response_model=None)
     def stop_writing(number: int) -> Answer:
         return operations.errands.stop(number)
+
+
+def _joins(app: FastAPI, operations: Operations) -> None:
+    @app.post("/api/v1/tasks/update", response_model=None)
+    def update(body: Update) -> Answer:
+        file = body.file.config_file()
+        return operations.updates.look(file) if body.look else operations.updates.update(file)
+
+    @app.post("/api/v1/tasks/{name}/cancel-update", response_model=None)
+    def cancel_update(name: str) -> Answer:
+        return operations.updates.cancel(name)
+
+    @app.post("/api/v1/tasks/{name}/reload-table", response_model=None)
+    def reload_table(name: str, body: ReloadTable) -> Answer:
+        if body.cancel:
+            return operations.joins.cancel_reload(name)
+        return operations.joins.reload(name, TableName(body.database, body.table), body.source, anew=body.recreate)
 
 
 def _locks(app: FastAPI, operations: Operations) -> None:

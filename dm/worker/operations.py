@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Final, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import structlog
 
@@ -22,9 +22,11 @@ from dm.diff.options import DiffOptions
 from dm.errors import DMError
 from dm.flashback.request import FlashbackRequest, RelayedSubtask
 from dm.position import TimePlace
+from dm.progress.tables import share_name
 from dm.relaylog.hold import Hold, forget_others
 from dm.syncer.stream.until import Until
 from dm.task.final_place import FinalPlace
+from dm.task.join_requests import JoinRequests
 from dm.task.payload import DiffPayload, FlashbackPayload, validator_hold
 from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.shard_locks import ShardLocks
@@ -36,9 +38,11 @@ from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
 from dm.worker.configuration import ConfigReader
+from dm.worker.differences import differences
 from dm.worker.directory import directories
 from dm.worker.errands import Errands
 from dm.worker.job import Job
+from dm.worker.join_verbs import JoinVerbs
 from dm.worker.loop import Loop
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
@@ -47,23 +51,12 @@ from dm.worker.source_verbs import SourceVerbs
 from dm.worker.spark_ahead import spark_ahead
 from dm.worker.status import all_tasks, task_status
 from dm.worker.supervisor import Source, Supervisor, Task
+from dm.worker.update_verbs import UpdateVerbs
 from dm.worker.validation_verbs import ValidationVerbs
 
 FRESH_SECONDS = 5.0  # as long as DM waits for a source
 REST_SECONDS = 20.0  # longer than a host that does not come to rest is left alive
 BEGIN_SECONDS = 30.0  # longer than a server that says nothing goes unnoticed
-
-_FILE_KEYS: Final = {
-    "target": "target-database",
-    "mode": "task-mode",
-    "dumper": "mydumpers",
-    "loader": "loaders",
-    "syncer": "syncers",
-    "validator": "validators",
-    "expression_filters": "expression-filter",
-    "order": "merge-order",
-}
-"""Keys of a task file that a subtask has under another name."""
 
 Answer = dict[str, JSON]
 C = TypeVar("C")
@@ -92,6 +85,7 @@ class Servers:
     demand_readable: Callable[[SubtaskConfig], None]  # raises when the source lacks what the task has yet to apply
     locks: ShardLocks = field(default_factory=ShardLocks)
     validations: Validations = field(default_factory=Validations)
+    joins: JoinRequests = field(default_factory=JoinRequests)
 
 
 class Operations:
@@ -109,6 +103,8 @@ class Operations:
         self.config = ConfigVerbs(loop, supervisor)
         self.shards = ShardVerbs(loop, supervisor, servers.locks)
         self.validation = ValidationVerbs(loop, supervisor, servers.validations)
+        self.joins = JoinVerbs(loop, supervisor, servers.joins)
+        self.updates = UpdateVerbs(loop, supervisor, servers.joins, self)
         self.errands = Errands(loop, supervisor.home.log_of)
 
     def take_up(self) -> None:
@@ -152,7 +148,7 @@ class Operations:
             there = frozenset(task for task, of in records if of == name and _syncs(tasks[task].config))
             validating = frozenset(validator_hold(task) for task, of in validated if of == name)
             try:
-                forget_others(directory, there | validating)
+                forget_others(directory, there | validating | {share_name(task) for task in there})
                 for task in there:
                     Hold(directory, task).create()
             except (DMError, OSError) as error:
@@ -165,7 +161,7 @@ class Operations:
 
     def check_task(self, file: ConfigFile, *, start_time: str | None = None) -> Answer:
         """`check-task`: the prechecks and, with a start time, where the task would begin; changes nothing."""
-        config, warnings = self._parse_task(file)
+        config, warnings = self.parse_task(file)
         wanted = _sources_of(config, ())
         when = None if start_time is None else StartTime.parse(start_time)
         results = self._check(config if when is None else _without_meta(config), wanted)
@@ -189,7 +185,7 @@ class Operations:
         until: str | None = None,
     ) -> Answer:
         """`start-task`."""
-        config, warnings = self._parse_task(file)
+        config, warnings = self.parse_task(file)
         wanted = _sources_of(config, sources)
         when = None if start_time is None else StartTime.parse(start_time)
         if until is not None and len(wanted) > 1 and not is_time(until):
@@ -214,10 +210,7 @@ class Operations:
     ) -> Answer:
         warnings: list[JSON] = []
         results = self._check(config if when is None else _without_meta(config), wanted, anew=remove_meta)
-        failed = [result for result in results if result.state == "failure"]
-        if failed:
-            items = "; ".join(f"{result.item} of {result.subject}: {result.message}" for result in failed)
-            raise PrecheckFailed(config.name, items, summary(results))
+        _demand_passed(config.name, results)
 
         def add() -> list[Job]:
             self._may_start(file, config, wanted, remove_meta=False)
@@ -264,6 +257,10 @@ class Operations:
             "startPositions": {source: str(start.position) for source, start in starts.items()},
         }  # fmt: skip
 
+    def demand_checked(self, config: TaskConfig, sources: Sequence[str]) -> None:
+        """The prechecks of a task on these sources; raises DMError."""
+        _demand_passed(config.name, self._check(config, sources))
+
     def _check(self, config: TaskConfig, sources: Sequence[str], *, anew: bool = False) -> list[CheckResult]:
         """What servers say, and this machine's directories."""
         results = self._servers.check(config, sources, anew=anew)
@@ -308,7 +305,7 @@ class Operations:
             raise DMError("task-exists", task=config.name, sources=", ".join(taken))
         others = [source for source in known.jobs if source not in wanted]
         sources = self._supervisor.source_configs()
-        differing = sorted({key for source in others for key in _differing(known, file, config, source, sources)})
+        differing = sorted({key for source in others for key in differences(known, file, config, source, sources)})
         if differing:
             raise DMError("task-differs", task=config.name, sources=", ".join(others), keys=", ".join(differing))
 
@@ -320,7 +317,7 @@ class Operations:
 
     def resume_task(self, name: str, sources: Sequence[str]) -> Answer:
         """`resume-task`: answers when the units work; a subtask that does not get so far is said with its error."""
-        return self._begun(name, self._operate(name, sources, lambda job: job.resume()))
+        return self._begun(name, self._operate(name, sources, self._supervisor.resume_job))
 
     def stop_task(self, name: str, sources: Sequence[str]) -> Answer:
         """`stop-task`: answers when the units rest; progress stays in the target."""
@@ -364,7 +361,7 @@ class Operations:
 
     def begin_diff(self, task: str, file: ConfigFile | None, options: DiffOptions) -> Answer:
         """`diff`: compare what a task migrates; the one in a file, or one that is known."""
-        given = None if file is None else self._parse_task(file)[0]
+        given = None if file is None else self.parse_task(file)[0]
 
         def configured() -> tuple[TaskConfig, dict[str, SourceConfig], tuple[str, ...]]:
             supervisor = self._supervisor
@@ -419,9 +416,10 @@ class Operations:
 
     def task_name_of(self, file: ConfigFile) -> str:
         """The name in a task file, so that verbs take the file in place of the name."""
-        return self._parse_task(file)[0].name
+        return self.parse_task(file)[0].name
 
-    def _parse_task(self, file: ConfigFile) -> tuple[TaskConfig, list[str]]:
+    def parse_task(self, file: ConfigFile) -> tuple[TaskConfig, list[str]]:
+        """What a file says, and warnings; raises DMError."""
         known = self._loop.call(lambda: {name: source.config for name, source in self._supervisor.sources.items()})
         return self._read.task(
             file, {name: config for name, config in known.items() if isinstance(config, SourceConfig)}
@@ -463,6 +461,13 @@ class Operations:
         return {"result": True, "msg": "", "taskName": name, "sources": self._loop.call(answer)}
 
 
+def _demand_passed(task: str, results: Sequence[CheckResult]) -> None:
+    failed = [result for result in results if result.state == "failure"]
+    if failed:
+        items = "; ".join(f"{result.item} of {result.subject}: {result.message}" for result in failed)
+        raise PrecheckFailed(task, items, summary(results))
+
+
 class PrecheckFailed(DMError):
     """The error of a task whose precheck failed, with all results."""
 
@@ -472,9 +477,6 @@ class PrecheckFailed(DMError):
 
 
 # What a subtask knows of the task's other sources: it may change while others run.
-_OF_OTHER_SOURCES: Final[dict[str, bool | set[str]]] = {
-    "sole_source": True, "neighbours": True, "shard_sources": True, "order": {"sources"}
-}  # fmt: skip
 
 
 def _set_to_work(job: Job) -> JSON:
@@ -497,21 +499,6 @@ def _sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
         if source not in there:
             raise DMError("task-not-on-source", task=config.name, source=source, sources=", ".join(there))
     return list(wanted or there)
-
-
-def _differing(
-    known: Task, file: ConfigFile, config: TaskConfig, source: str, sources: Mapping[str, SourceConfig]
-) -> list[str]:
-    """By what a task would be another one on a source that it runs on already."""
-    if source not in config.source_ids:
-        return [f"`mysql-instances` without {source}"]
-    if isinstance(known.config, DMError) or source not in sources:
-        return [] if known.file.text == file.text else ["its file can't be read any more, and this is another one"]
-    before, after = (
-        one.subtask(source, sources).model_dump(exclude=_OF_OTHER_SOURCES, context={"reveal": True})
-        for one in (known.config, config)
-    )
-    return [f"`{_FILE_KEYS.get(key, key.replace('_', '-'))}`" for key in before if before[key] != after[key]]
 
 
 def _syncs(config: TaskConfig | DMError) -> bool:

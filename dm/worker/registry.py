@@ -47,6 +47,10 @@ CREATE TABLE IF NOT EXISTS validator (
     mode TEXT NOT NULL, running INTEGER NOT NULL, start TEXT NOT NULL,
     PRIMARY KEY (task, source)
 ) STRICT;
+CREATE TABLE IF NOT EXISTS earlier_file (
+    name TEXT PRIMARY KEY,
+    file TEXT NOT NULL, text TEXT NOT NULL, directory TEXT NOT NULL, environment TEXT NOT NULL
+) STRICT;
 CREATE TABLE IF NOT EXISTS setting (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT;
 """
 
@@ -210,6 +214,22 @@ class Registry:
                     " VALUES (?, ?, 'running', 'New', NULL, 'null', ?)",
                     (name, source, None if until is None else json.dumps(until.to_json())),
                 )
+
+    def update_task(self, name: str, file: ConfigFile, *, keep: bool) -> None:
+        """Give a task another file; `keep`: the one of before stays known."""
+        with self._transaction():
+            if keep:
+                self._database.execute("DELETE FROM earlier_file WHERE name = ?", (name,))
+                self._database.execute("INSERT INTO earlier_file SELECT * FROM task WHERE name = ?", (name,))
+            self._database.execute(
+                "UPDATE task SET file = ?, text = ?, directory = ?, environment = ? WHERE name = ?",
+                (*_columns(file), name),
+            )
+
+    def earlier_file(self, name: str) -> ConfigFile | None:
+        """The file that a task had before tables were added to its list."""
+        rows = self._read("SELECT name, file, text, directory, environment FROM earlier_file")
+        return next((_file(row[1:5]) for row in rows if row[0] == name), None)
 
     def remove_subtask(self, task: str, source: str) -> None:
         """Forget a subtask, and the task with its last one."""

@@ -68,6 +68,7 @@ def subtask_status(job: Job, request: int | None, validation: dict[str, JSON] | 
         status["unresolvedDDLLockID"] = job.status.get("unresolvedDDLLockID", "")
         said = {**job.words.now(current=job.current(request)), **job.copy.report(subtask.unit, job.status)}
         said.pop("unresolvedDDLLockID", None)  # DM has it one level up
+        said.pop("joining", None)  # it is there, too
         status[_KEY_OF_UNIT[subtask.unit]] = _plain(said, numbers)
     if job.until is not None:
         status["until"] = str(job.until)
@@ -97,12 +98,19 @@ def task_status(supervisor: Supervisor, name: str, sources: list[str], requests:
             "msg": "",
             "sourceStatus": source_status(job.source, supervisor.sources[job.source]),
             "subTaskStatus": [
-                subtask_status(job, requests.get(job.source), supervisor.validators.status(name, job.source))
+                {
+                    **subtask_status(job, requests.get(job.source), supervisor.validators.status(name, job.source)),
+                    **_joining(supervisor.joins.report(job)),
+                }
             ],
         }
         for job in supervisor.jobs(name, sources)
     ]
     return {"result": True, "msg": "", "sources": answers}
+
+
+def _joining(report: dict[str, JSON]) -> dict[str, JSON]:
+    return {"joining": _plain(report, _INT64)} if report else {}
 
 
 def all_tasks(supervisor: Supervisor, sources: Sequence[str]) -> dict[str, JSON]:
@@ -119,7 +127,8 @@ def all_tasks(supervisor: Supervisor, sources: Sequence[str]) -> dict[str, JSON]
 
 def _summary(supervisor: Supervisor, jobs: list[Job]) -> str:
     stages = {job.subtask.stage for job in jobs}
-    if any(job.subtask.stage == "Paused" and job.subtask.errors for job in jobs):
+    joins = [join for job in jobs if (join := supervisor.joins.of(job.task or "", job.source)) is not None]
+    if any(job.subtask.stage == "Paused" and job.subtask.errors for job in (*jobs, *joins)):
         return "Error - Some error occurred in subtask. Please run `query-status` to get more details."
     for job in jobs:
         relay = supervisor.sources[job.source].relay

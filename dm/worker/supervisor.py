@@ -21,14 +21,16 @@ import structlog
 from dm.clock import Clock
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
 from dm.errors import DMError
+from dm.progress.tables import share_name
 from dm.relaylog.hold import Hold
 from dm.task.backoff import Backoff
-from dm.task.payload import RelayPayload, UnitPayload, validator_hold
-from dm.task.subtask import RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
+from dm.task.payload import RelayPayload, UnitPayload, join_directory, validator_hold
+from dm.task.subtask import JOIN_UNITS, RELAY_UNITS, UNITS_OF_MODE, Intent, Subtask
 from dm.unit import JSON, UnitName
 from dm.worker.home import Home
 from dm.worker.hosts import Hosts, spark_host
 from dm.worker.job import Job
+from dm.worker.joins import Joins
 from dm.worker.registry import ConfigFile, Registry, RelayIntent, SubtaskRecord
 from dm.worker.validators import Validators
 
@@ -75,6 +77,7 @@ class Supervisor:
         self.tasks: dict[str, Task] = {}
         self._post = post
         self.first_unit = first_unit
+        self.joins = Joins(self._join_job)
         self._log = structlog.get_logger()
         self.validators = Validators(self)
 
@@ -225,12 +228,24 @@ class Supervisor:
             for job in task.jobs.values():
                 job.subtask.tick()
                 self.launch_if_ready(job)
+        self._tick_joins()
         self.forget_stopped()
         validating = self.validators.tick()
         self.hosts.tick()
         relays = [source.relay for source in self.sources.values() if source.relay is not None]
-        jobs = [*relays, *(job for task in self.tasks.values() for job in task.jobs.values())]
+        jobs = [*relays, *(job for task in self.tasks.values() for job in task.jobs.values()), *self.joins.jobs()]
         return validating or self.hosts.ending or any(job.waiting is not None or job.subtask.waits for job in jobs)
+
+    def _tick_joins(self) -> None:
+        self.joins.tick({(name, source): job for name, task in self.tasks.items() for source, job in task.jobs.items()})
+        for job in self.joins.jobs():
+            self.launch_if_ready(job)
+
+    def resume_job(self, job: Job) -> None:
+        """A person's resume, of what is loaded beside a subtask, too; raises DMError."""
+        assert job.task is not None
+        if not self.joins.resume(job.task, job.source) or job.subtask.stage == "Paused":
+            job.resume()
 
     def tick_relay(self, name: str) -> None:
         """Start the source's relay if it is needed and not there, stop it if it is there and not needed."""
@@ -313,7 +328,7 @@ class Supervisor:
         if job.task is not None and not self._relay_serves(job, unit):
             job.subtask.detail = f"waits for the relay of source {job.source} to receive"
             return
-        if unit in ("Sync", "Relay") and self.hosts.busy(_host_name(job, unit)):
+        if unit in ("Sync", "Relay", "Join") and self.hosts.busy(_host_name(job, unit)):
             return  # an earlier run, of a source or task that was removed meanwhile, has yet to come to rest
         job.waiting = None
         job.began = self.clock.monotonic()
@@ -386,11 +401,13 @@ class Supervisor:
         task = self.tasks[job.task]
         if isinstance(task.config, DMError):
             raise task.config
+        joins = job.subtask.units == JOIN_UNITS
+        work = self.home.work / job.task
         return UnitPayload(
             config=task.config.subtask(job.source, self.source_configs()),
             relay_directory=self.relay_directory(job.source) if job.reads_relay else None,
-            work_directory=self.home.work / job.task,
-            hold_in=self.relay_directory(job.source) if _syncs(job) else None,
+            work_directory=join_directory(work, job.source) if joins else work,
+            hold_in=self.relay_directory(job.source) if joins or _syncs(job) else None,
             until=job.until,
         ).to_wire()
 
@@ -408,6 +425,12 @@ class Supervisor:
         job.subtask.intent = record.intent
         job.subtask.wish = lambda intent: self._keep(job, intent)
         job.subtask.changed = lambda: self._record(job)
+        return job
+
+    def _join_job(self, task: str, source: str) -> Job:
+        job = Job(self, source, task)
+        label = f"tables that join task {task} on source {source}"
+        job.subtask = self.new_subtask(job, label, JOIN_UNITS, self.sources[source].config)
         return job
 
     def _relay_job(self, source: str, config: SourceConfig) -> Job:
@@ -447,6 +470,7 @@ class Supervisor:
         for name, task in list(self.tasks.items()):
             for source in [source for source, job in task.jobs.items() if job.subtask.stage == "Stopped"]:
                 self._hold(task.jobs[source]).remove()
+                Hold(self.relay_directory(source), share_name(name)).remove()
                 del task.jobs[source]
             if not task.jobs:
                 del self.tasks[name]
@@ -459,6 +483,8 @@ def _syncs(job: Job) -> bool:
 def _host_name(job: Job, unit: UnitName) -> str:
     if unit == "Relay":
         return f"relay:{job.source}"
+    if unit == "Join":
+        return f"join:{job.task}:{job.source}"
     if unit == "Sync":
         return f"sync:{job.task}:{job.source}"
     assert job.task is not None

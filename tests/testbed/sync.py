@@ -31,6 +31,8 @@ from dm.config.syncer import SyncerConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.relaylog.hold import Hold
+from dm.syncer.joined import JoinedSync
+from dm.syncer.parts import Parts
 from dm.syncer.sharded import sync_unit
 from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
@@ -124,6 +126,11 @@ class RunningSync:
             self.unit.run(self._stop)
         except BaseException as error:
             self.error = error
+
+    @property
+    def parts(self) -> Parts | None:
+        """Those of the reading that is under way, where no shards are merged."""
+        return cast("JoinedSync", self.unit)._unit._parts
 
     def wait_synced(self, seconds: float = 60) -> Mapping[str, JSON]:
         """Wait until everything the source has now is applied; raises the unit's own error."""

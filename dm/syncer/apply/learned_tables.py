@@ -10,7 +10,7 @@ awaited, as before a DDL, and those are learned again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dm.binlog.decode import RowDecoder
@@ -49,7 +49,6 @@ class SourceSide:
     rules: TableRules
     structures: Structures
     points: dict[TableName, Position]  # of tables that are ahead of L; a DDL changes them
-    owned: Callable[[TableName], bool] | None = None  # whose rows are this stream's; None: those of all tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +76,6 @@ class LearnedTables:
         self._rules = source.rules
         self._structures = source.structures
         self._points = source.points
-        self._owned = source.owned
         self._target = target
         self._ordered = ordered
         self._safe_mode = safe_mode
@@ -109,7 +107,7 @@ class LearnedTables:
     def learn(self, table_map: TableMap, ticket: Ticket, transaction: SourceTransaction) -> SourceTable | None:
         """The table of a table map that is not `known`; None if these rows are unwanted. Raises DMError."""
         name, position = TableName(table_map.schema, table_map.table), transaction.end
-        if self._owned is not None and not self._owned(name):
+        if not self._rules.owned(name):
             return None
         point = self._points.get(name)
         if point is not None and point.has_processed(transaction.gtid, position):

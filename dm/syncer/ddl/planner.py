@@ -213,6 +213,8 @@ class _Planning:
         followed = [self._rules.followed(table) for table in piece.tables]
         if not any(followed):
             return []
+        if piece.verb == "DROP DATABASE" and any(self._rules.keeps_schema(table.schema) for table in piece.tables):
+            raise DMError("ddl-while-joining", statement=piece.text)
         if not all(followed):
             self.points.refuse_swap(piece, piece.tables)
             raise DMError("ddl-partly-wanted", statement=piece.text)

@@ -128,7 +128,7 @@ def test_rows_are_skipped_that_the_target_finds(
             cursor.execute(f"INSERT INTO {name}.t {others}")
         connection.commit()
         sync.wait_synced()
-        parts = sync.unit._parts
+        parts = sync.parts
         assert parts is not None
         if key:  # each filter is asked for all 14 statements at once
             assert parts.filters.questions == len(tables) * len(ASKED)
@@ -267,7 +267,7 @@ def test_the_session_that_is_asked_may_be_lost(
         for number in range(1, 6):
             upstream.execute(f"INSERT INTO {name}.t VALUES ({number})")
             sync.wait_synced()
-            parts = sync.unit._parts
+            parts = sync.parts
             assert parts is not None
             session = parts.filters._connection
             assert session is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dm.config import TaskConfig
-from dm.worker.operations import _differing
+from dm.worker.differences import differences
 from tests.unit.config.texts import TASK, source, task
 
 SOURCES = {name: source().model_copy(update={"source_id": name}) for name in ("mysql-01", "mysql-02")}
@@ -18,7 +18,7 @@ ORDER = "merge-order: commit-time\n"
 def differing(before: TaskConfig, after: TaskConfig) -> list[str]:
     known: Any = SimpleNamespace(config=before)
     file: Any = None
-    return _differing(known, file, after, "mysql-01", SOURCES)
+    return differences(known, file, after, "mysql-01", SOURCES)
 
 
 @pytest.mark.parametrize("head", ["", ORDER, "shard-mode: pessimistic\n"])

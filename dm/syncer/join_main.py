@@ -1,0 +1,164 @@
+"""Main's run while tables are loaded beside it: it leaves them out, ends where they may come back, and takes them back.
+
+`dm.progress.joining` says what is stored at each step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import structlog
+
+from dm.clock import Clock
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.position import Position
+from dm.progress.joining import Joining, call, give_up, read_joining, same_place, take_back
+from dm.progress.lane_rows import CONTROL, LaneClaim
+from dm.progress.ordered_tables import read_ordered
+from dm.progress.tables import SubtaskKey
+from dm.progress.takeover import Takeover
+from dm.rules.share import BesideShare
+from dm.rules.table_rules import TableRules
+from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.join_watch import JoinWatch, caught_up
+from dm.syncer.parts import Parts
+from dm.syncer.state_found import StateFound
+from dm.syncer.stream.origin import Origin
+from dm.syncer.stream.until import UntilPosition
+from dm.unit import JSON
+
+
+class MainRun:
+    """One reading of main; where nothing is loaded beside it, an ordinary run."""
+
+    def __init__(self, subtask: SubtaskConfig, *, bounded: bool = False) -> None:
+        self._subtask = subtask
+        self._bounded = bounded  # it goes on to the share's place, and ends there
+        self.key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
+        self.rules = TableRules(subtask)
+        self.joining: Joining | None = None
+        self.again = False  # another reading follows
+        self.until: UntilPosition | None = None  # where that one is to end: at the share's place
+        self.called = False  # before it the share is waited for
+        self._log = structlog.get_logger()
+
+    def floor(self, position: Position) -> Position:
+        """The share has a hold of its own."""
+        return position
+
+    def create_tables(self, connection: TargetConnection) -> None:
+        """There are none beside those of every task."""
+
+    def begin(self, control: TargetConnection, taken: Takeover) -> bool:
+        """Give tables up, or take them back, where main rests at its checkpoint; raises DMError."""
+        joining, claim, checkpoint = read_joining(control, self.key), taken.claims[CONTROL], taken.checkpoint
+        if joining is not None and checkpoint is not None:
+            rests = self._rests(control, taken)
+            asked = joining.phase == "asked" and (rests if joining.kind == "reload" else self._has_new_list(joining))
+            if asked and give_up(control, claim, joining, checkpoint):
+                self._log.info("tables leave the stream", tables=_words(joining), place=str(checkpoint.position))
+                self.again = True
+                return False
+            place = joining.place
+            ready = rests and joining.phase == "ready" and (joining.kind == "reload" or self._has_new_list(joining))
+            if ready and place is not None and same_place(place, checkpoint.position):
+                if take_back(control, claim, joining, checkpoint):
+                    self._log.info("tables join the stream", tables=_words(joining), place=str(place))
+                self.again = True
+                return False
+        self.joining = joining
+        if joining is not None and not (joining.kind == "reload" and joining.phase == "asked"):
+            self.rules = BesideShare(self._subtask, joining.share)
+        return True
+
+    def _has_new_list(self, joining: Joining) -> bool:
+        """Whether this run has the list that the tables are added by: the one of before did not want them."""
+        return self._subtask.block_allow_list != joining.share.older
+
+    @staticmethod
+    def _rests(control: TargetConnection, taken: Takeover) -> bool:
+        """Whether no run has done anything behind the checkpoint, or announced it."""
+        if taken.checkpoint is None or taken.checkpoint.points_ahead():
+            return False
+        if taken.intent is not None and not taken.checkpoint.position.covers(taken.intent.position):
+            return False
+        ordered = read_ordered(control, taken.claims[CONTROL].key)
+        behind = (taken.checkpoint.bound, taken.reached(ordered.reached), taken.reached(ordered.done))
+        return all(each is None for each in behind)
+
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin) -> None:
+        """Nothing."""
+
+    def follow(
+        self,
+        parts: Parts,
+        state: StateFound,
+        sessions: TargetSessions,
+        failed: Callable[[BaseException], None],
+        clock: Clock,
+        run: Callable[[], None],
+    ) -> None:
+        """Run until the tables may change hands; raises DMError."""
+        joining = self.joining
+        if joining is None:
+            run()
+            return
+
+        def look(connection: TargetConnection) -> bool:
+            self.again = self._ends(connection, joining, state, parts.completions.mark.position)
+            return self.again
+
+        watch = JoinWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
+        watch.start()
+        try:
+            run()
+        finally:
+            watch.stop()
+        self.again = self.again or (self._bounded and parts.reader.queue.exhausted)
+        stored = parts.progress.stored
+        if parts.completions.under_way == 0 and caught_up(state, stored):
+            self._meet(state.writer.connection, state.claims[CONTROL], joining, stored)
+
+    def _ends(self, connection: TargetConnection, joining: Joining, state: StateFound, mark: Position) -> bool:
+        """Whether the run is to end."""
+        found = read_joining(connection, self.key)
+        self.joining = found
+        if found is None or found.number != joining.number:
+            return True
+        if found.phase == "asked":
+            return found.kind == "reload" and caught_up(state, mark)
+        if found.phase == "ready" and found.place is not None and not self._bounded:
+            return found.place.same_files(mark) and caught_up(state, mark)
+        return False
+
+    def _meet(self, control: TargetConnection, claim: LaneClaim, joining: Joining, stored: Position) -> None:
+        """Where the share waits at another place than main's, one of the two goes on to the other's."""
+        found = read_joining(control, self.key)
+        if found is None or found.number != joining.number or found.phase != "ready" or found.place is None:
+            return
+        if not found.place.same_files(stored) or same_place(found.place, stored):
+            return
+        self.again = True
+        if stored.order < found.place.order:
+            self.until = UntilPosition(found.place)
+            return
+        call(control, claim, found, stored)
+        self.called = True
+
+    def status(self) -> dict[str, JSON]:
+        """For `query-status`."""
+        joining = self.joining
+        if joining is None:
+            return {}
+        shown: dict[str, JSON] = {
+            "number": joining.number,
+            "kind": joining.kind,
+            "phase": joining.phase,
+            "tables": [table.sql for table in joining.names],
+        }
+        return {"synced": False, "joining": shown}
+
+
+def _words(joining: Joining) -> str:
+    return ", ".join(map(str, joining.names)) or "those that the list has got"

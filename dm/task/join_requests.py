@@ -1,0 +1,255 @@
+"""What a person asks of tables that join a running task: reload one, add some, take it back.
+
+What can't be exact is refused here, before anything is written: `joining-refused` says why and what to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+
+from dm.config.share import Share
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.joining import (
+    Joining,
+    Phase,
+    ask,
+    begin_emptying,
+    find_joining,
+    forget_joining,
+    in_transaction,
+    move,
+)
+from dm.progress.online import read_online
+from dm.progress.tables import SubtaskKey
+from dm.rules.table_rules import TableRules
+from dm.task.progress import key_of
+from dm.upstream.facts import list_tables
+from dm.upstream.row_session import question_session
+
+_ANEW = "`dmctl stop-task {task}` and `dmctl start-task --remove-meta` load all of the task's tables"
+
+
+@dataclass(frozen=True, slots=True)
+class Reload:
+    """The tables of one source that are loaded again, and where they go."""
+
+    source: str
+    tables: tuple[TableName, ...]
+    target: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """The tables of a source that a task migrates, and where each goes."""
+
+    config: SubtaskConfig
+    routes: Mapping[TableName, TableName]
+
+    @classmethod
+    def of(cls, config: SubtaskConfig) -> _Listed:
+        rules = TableRules(config)
+        with closing(question_session(config.source.endpoint)) as connection:
+            return cls(config, {table: rules.route(table) for table in list_tables(connection) if rules.wanted(table)})
+
+
+def reload(configs: Mapping[str, SubtaskConfig], table: TableName, source: str | None, *, anew: bool = False) -> Reload:
+    """Ask for a table of a source to be loaded again, with those that are merged with it. Raises DMError.
+
+    `configs` are the task's subtasks by source. `anew`: the target's table is made again, too.
+    """
+    some = next(iter(configs.values()))
+    _demand_able(some, table)
+    listed = {name: _Listed.of(config) for name, config in configs.items()}
+    found = [name for name, one in listed.items() if table in one.routes and source in (None, name)]
+    if not found:
+        where = f"source {source}" if source else "any source of the task"
+        _refuse(some, table, f"{where} has no such table that the task wants", "`dmctl check-task` lists what it wants")
+    if len(found) > 1 and len({listed[name].routes[table] for name in found}) > 1:
+        _refuse(some, table, f"sources {', '.join(found)} have one of this name each", "name one with `--source`")
+    chosen = found[0]
+    target = listed[chosen].routes[table]
+    others = sorted(name for name, one in listed.items() if name != chosen and target in one.routes.values())
+    if others:
+        why = f"rows of source {', '.join(others)} are in {target.sql}, too, and each source has a stream of its own"
+        _refuse(some, table, why, _ANEW.format(task=some.task))
+    tables = tuple(sorted(each for each, to in listed[chosen].routes.items() if to == target))
+    config = configs[chosen]
+    key = key_of(config)
+    with closing(TargetConnection(config.target)) as connection:
+        _demand_no_copy(connection, config, tables)
+        if not _again(connection, config, tables, anew=anew):
+            share = Share(tables=tuple((each.schema, each.table) for each in tables))
+            ask(connection, key, "reload", share, [target], anew=anew)
+    return Reload(chosen, tables, target)
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """What a longer list of a source adds."""
+
+    tables: tuple[TableName, ...]  # those that there are now
+    missing: tuple[TableName, ...]  # tables of the target that the load will make
+
+
+def added_tables(before: SubtaskConfig, after: SubtaskConfig, others: Mapping[str, SubtaskConfig]) -> Added:
+    """What the list of a source has got; raises DMError where that can't be loaded beside the task.
+
+    `others` are the other sources' subtasks, as they are to be.
+    """
+    old, new = _Listed.of(before), _Listed.of(after)
+    way = "leave the file as it is for this table; or `dmctl stop-task`, and `dmctl start-task` with the file"
+    for table, target in old.routes.items():
+        if table not in new.routes:
+            _refuse(after, table, "the file does not want it any more, and its rows would stay as they are", way)
+        if new.routes[table] != target:
+            why = f"by the file it goes into {new.routes[table].sql}, and its rows are in {target.sql}"
+            _refuse(after, table, why, way)
+    if before.block_allow_list == after.block_allow_list:
+        return Added((), ())
+    tables = tuple(table for table in new.routes if table not in old.routes)
+    _demand_able(after, tables[0] if tables else TableName("", ""))
+    taken = {to: table for table, to in new.routes.items() if table not in tables}
+    for config in others.values():
+        taken |= {to: table for table, to in _Listed.of(config).routes.items()}
+    for table in tables:
+        there = taken.get(new.routes[table])
+        if there is not None:
+            why = f"it goes into {new.routes[table].sql}, as {there.sql} does, which the task has already"
+            _refuse(after, table, why, _ANEW.format(task=after.task))
+    targets = sorted({new.routes[table] for table in tables})
+    with closing(TargetConnection(after.target)) as connection:
+        missing = tuple(target for target in targets if not _exists(connection, target))
+    return Added(tables, missing)
+
+
+def _exists(connection: TargetConnection, table: TableName) -> bool:
+    query = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    return bool(connection.query(query, (table.schema, table.table)))
+
+
+def add(before: SubtaskConfig, added: Added) -> None:
+    """Ask for what a list has got to be loaded; the subtask gets the list behind this. Raises DMError."""
+    key = key_of(before)
+    with closing(TargetConnection(before.target)) as connection:
+        found = find_joining(connection, key)
+        asked = found is not None and (found.kind, found.phase) == ("add", "asked")
+        if asked and found is not None and found.share.older == before.block_allow_list:
+            return  # an earlier attempt was cut short before the list changed
+        ask(connection, key, "add", Share(older=before.block_allow_list), added.missing)
+
+
+def adding(configs: Mapping[str, SubtaskConfig]) -> list[str]:
+    """The sources whose lists have got tables that have not joined yet; raises DMError."""
+    found = list[str]()
+    for source, config in configs.items():
+        with closing(TargetConnection(config.target)) as connection:
+            joining = find_joining(connection, key_of(config))
+        if joining is not None and joining.kind == "add":
+            found.append(source)
+    return found
+
+
+def cancel_add(config: SubtaskConfig) -> bool:
+    """Have what was loaded removed; the subtask has its list of before again. False: it has joined. Raises DMError."""
+    key = key_of(config)
+    phases: list[Phase] = ["asked", "out", "emptying", "loading", "ready", "until", "cancelled"]
+    with closing(TargetConnection(config.target)) as connection:
+        found = find_joining(connection, key)
+        if found is None or found.kind != "add":
+            return False
+        return in_transaction(connection, lambda: move(connection, key, found, phases, "cancelled"))
+
+
+def _demand_able(config: SubtaskConfig, table: TableName) -> None:
+    """Raise DMError where the task can't have a second stream at all."""
+    reasons = (
+        (
+            bool(config.shard_mode),
+            f"the task has `shard-mode: {config.shard_mode}`, so its shards alter a table together",
+        ),
+        (
+            config.syncer.atomic_transactions,
+            "the task has `atomic-transactions`, and a table that is loaded beside it has transactions of its own",
+        ),
+        (config.order is not None, "the task has `merge-order`, and its sources take turns with all of their tables"),
+        (
+            config.foreign_key_checks,
+            "the target checks foreign keys, and a table that is loaded beside its parent has other moments",
+        ),
+    )
+    for refused, why in reasons:
+        if refused:
+            _refuse(config, table, why, _ANEW.format(task=config.task))
+
+
+def _demand_no_copy(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName]) -> None:
+    """Raise DMError while a tool of online DDL is at work on one of the tables."""
+    rules = TableRules(config)
+    for ghost in read_online(connection, key_of(config)):
+        real = rules.online.real(ghost)
+        if real in tables:
+            why = f"an online schema change of it is under way ({ghost.sql})"
+            _refuse(config, real, why, "wait until its tool has ended")
+
+
+def _again(connection: TargetConnection, config: SubtaskConfig, tables: Sequence[TableName], *, anew: bool) -> bool:
+    """Whether the same tables are being loaded, and begin again; raises DMError."""
+    key = key_of(config)
+    found = find_joining(connection, key)
+    if found is None or found.names != tuple(tables) or found.kind != "reload":
+        return False
+    before: list[Phase] = ["out", "undo", "emptying", "loading", "ready", "until"]
+    if not begin_emptying(connection, key, found, before):
+        return False
+    connection.execute(f"UPDATE {key.joining.sql} SET anew = %s WHERE id = %s", (int(anew), key.source_id))
+    return True
+
+
+def cancel_reload(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:
+    """Take back what was asked for and has not begun; by source. Raises DMError."""
+    done = dict[str, Joining]()
+    late = list[str]()
+    for source, config in configs.items():
+        key = key_of(config)
+        with closing(TargetConnection(config.target)) as connection:
+            found = find_joining(connection, key)
+            if found is None or found.kind != "reload":
+                continue
+            if _taken_back(connection, key, found):
+                done[source] = found
+            else:
+                late += [table.sql for table in found.names]
+    if late:
+        raise DMError("joining-too-late", task=next(iter(configs.values())).task, tables=", ".join(late))
+    return done
+
+
+def _taken_back(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
+    def act() -> bool:
+        if move(connection, key, joining, ["asked"], "cancelled"):
+            forget_joining(connection, key)
+            return True
+        return move(connection, key, joining, ["out", "undo"], "undo")
+
+    return in_transaction(connection, act)
+
+
+def _refuse(config: SubtaskConfig, table: TableName, why: str, way: str) -> None:
+    raise DMError("joining-refused", task=config.task, table=table.sql, why=why, way=way)
+
+
+@dataclass(frozen=True, slots=True)
+class JoinRequests:
+    """All of it, for whoever is not to know databases."""
+
+    reload: Callable[..., Reload] = reload
+    cancel_reload: Callable[[Mapping[str, SubtaskConfig]], dict[str, Joining]] = cancel_reload
+    added_tables: Callable[[SubtaskConfig, SubtaskConfig, Mapping[str, SubtaskConfig]], Added] = added_tables
+    add: Callable[[SubtaskConfig, Added], None] = add
+    adding: Callable[[Mapping[str, SubtaskConfig]], list[str]] = adding
+    cancel_add: Callable[[SubtaskConfig], bool] = cancel_add

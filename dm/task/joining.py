@@ -1,0 +1,222 @@
+"""The unit that loads tables beside a task's running stream, until they join it (`dm.progress.joining`).
+
+It finds out what to do from the row at the target, does one step, and looks again. Dump, load and sync are those of any
+task: the share is one of its own name, in mode `all`, whose lists want these tables alone.
+"""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import replace
+from typing import Final
+
+import structlog
+
+from dm import faults
+from dm.clock import Clock, SystemClock
+from dm.config.share import Share
+from dm.config.subtask import SubtaskConfig
+from dm.downstream.connection import TargetConnection
+from dm.dumpfiles.dump_directory import remove_files
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.fence import Fence
+from dm.progress.joining import (
+    EMPTYING,
+    Joining,
+    begin_emptying,
+    begin_loading,
+    end_share,
+    find_joining,
+    take_away,
+)
+from dm.progress.tables import share_name
+from dm.syncer.join_share import ShareRun
+from dm.syncer.stream.until import Until, UntilPosition
+from dm.syncer.unit import SyncUnit
+from dm.task.payload import UnitPayload
+from dm.task.progress import first_unit, key_of
+from dm.unit import JSON, Unit, UnitName
+
+_LOOK_SECONDS: Final = 0.2
+_AFTER: Final[Mapping[UnitName, tuple[UnitName, ...]]] = {"Dump": ("Dump", "Load"), "Load": ("Load",), "Sync": ()}
+
+Copy = Callable[[UnitName, UnitPayload], Unit]
+"""Makes a dump or a load."""
+
+
+def share_config(config: SubtaskConfig, share: Share) -> SubtaskConfig:
+    """The task that the share is."""
+    # Its places are its own, whatever other sources the task has or gets.
+    places = {"clean_dump_file": True, "sole_source": False, "neighbours": ()}
+    return config.model_copy(
+        update={"task": share_name(config.task), "mode": "all", "meta": None, "share": share, **places}
+    )
+
+
+class JoinUnit:
+    """Brings a share from being asked for to where main takes it."""
+
+    name: UnitName = "Join"
+
+    def __init__(self, payload: UnitPayload, copy: Copy, clock: Clock | None = None) -> None:
+        self._payload = payload
+        self._main = payload.config
+        self._key = key_of(payload.config)
+        self._copy = copy
+        self._clock = clock or SystemClock()
+        self._part: Unit | None = None  # the dump, load or sync under way
+        self._waiting = "starting"
+        self._log = structlog.get_logger()
+
+    def status(self) -> Mapping[str, JSON]:
+        """Which of its units works, and that one's status."""
+        part = self._part
+        if part is None:
+            return {"unit": "", "waiting": self._waiting}
+        return {"unit": part.name, **part.status()}
+
+    def refresh(self, timeout: float) -> None:
+        """Read the source's end now, where the share follows."""
+        part = self._part
+        if isinstance(part, SyncUnit):
+            part.refresh(timeout)
+
+    def run(self, stop: threading.Event) -> None:
+        """Work until the tables are main's, or nobody wants them any more; raises DMError."""
+        while not stop.is_set():
+            with closing(TargetConnection(self._main.target)) as connection:
+                joining = find_joining(connection, self._key)
+            if joining is None:
+                self._leave()
+                return
+            self._step(joining, stop)
+
+    def _step(self, joining: Joining, stop: threading.Event) -> None:
+        payload = self._payload_of(joining)
+        has_new_list = joining.kind == "reload" or self._main.block_allow_list != joining.share.older
+        if not has_new_list and joining.phase != "cancelled":
+            self._rest("for the task's new list", stop)
+        elif joining.phase == "cancelled":
+            self._take_away(joining, stop)
+        elif joining.phase in ("out", "emptying"):
+            self._hold(payload)
+            self._empty(joining, payload, stop)
+        elif joining.phase in ("loading", "undo"):
+            self._hold(payload)
+            self._load(joining, payload, stop)
+        elif joining.phase == "until":
+            assert joining.place is not None
+            self._follow(joining, payload, UntilPosition(joining.place), stop)
+        else:
+            self._rest("for the task's own stream", stop)
+
+    def _rest(self, why: str, stop: threading.Event) -> None:
+        self._waiting = why
+        self._clock.wait(stop, _LOOK_SECONDS)
+
+    def _payload_of(self, joining: Joining) -> UnitPayload:
+        # What an earlier time has left on disk says nothing about this one.
+        work = self._payload.work_directory / joining.number
+        return replace(self._payload, config=share_config(self._main, joining.share), work_directory=work, until=None)
+
+    @staticmethod
+    def _hold(payload: UnitPayload) -> None:
+        """Before the dump takes its place, as every task that is about to begin."""
+        if payload.hold is not None and not payload.hold.exists():
+            payload.hold.create()
+
+    def _leave(self) -> None:
+        """The tables are main's, or nobody's."""
+        work = self._payload.work_directory
+        payload = replace(self._payload, config=share_config(self._main, Share()), work_directory=work / "none")
+        if payload.hold is not None:
+            payload.hold.remove()
+        remove_files(payload.dump_storage)
+        for left in work.glob("*/.sync"):
+            shutil.rmtree(left, ignore_errors=True)
+
+    def _alone(self, connection: TargetConnection, stop: threading.Event) -> bool:
+        """End who else may be emptying or removing tables; False where it is stopped meanwhile."""
+        fence = Fence(self._key.share, self._clock, stop, self._wait)
+        try:
+            fence.take(connection, EMPTYING)
+        except DMError as error:
+            if stop.is_set() and error.name == "stopped-while-waiting":
+                return False
+            raise
+        return True
+
+    def _wait(self, what: str) -> None:
+        self._waiting = what
+
+    def _empty(self, joining: Joining, payload: UnitPayload, stop: threading.Event) -> None:
+        """The load finds empty tables, or none; raises DMError."""
+        self._waiting = "emptying the target's tables"
+        with closing(TargetConnection(self._main.target)) as connection:
+            if not self._alone(connection, stop):
+                return
+            found = find_joining(connection, self._key)
+            if found is None or found.number != joining.number or found.phase not in ("out", "emptying"):
+                return
+            if found.phase == "out" and not begin_emptying(connection, self._key, found, ["out"]):
+                return
+            faults.hit("join.emptying")
+            remove_files(payload.dump_storage)  # of an earlier beginning
+            shutil.rmtree(payload.sync_directory, ignore_errors=True)
+            if found.kind == "reload":
+                connection.execute("SET SESSION foreign_key_checks = 0")
+                for table in found.targets:
+                    _empty(connection, table, drop=found.anew)
+            faults.hit("join.emptied")
+            begin_loading(connection, self._key, found)
+
+    def _take_away(self, joining: Joining, stop: threading.Event) -> None:
+        """Nobody wants the added tables any more; raises DMError."""
+        self._waiting = "removing what was loaded"
+        with closing(TargetConnection(self._main.target)) as connection:
+            if not self._alone(connection, stop):
+                return
+            end_share(connection, self._key)
+            connection.execute("SET SESSION foreign_key_checks = 0")
+            for table in joining.targets:
+                connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
+            take_away(connection, self._key)
+        self._log.info("tables are not added", tables=", ".join(map(str, joining.targets)))
+
+    def _load(self, joining: Joining, payload: UnitPayload, stop: threading.Event) -> None:
+        """Dump and load what is missing, then follow until it is near main."""
+        unit = first_unit(payload.config)
+        assert unit is not None
+        for name in _AFTER[unit]:
+            self._part = self._copy(name, payload)
+            self._part.run(stop)
+            if stop.is_set():
+                return
+        self._follow(joining, payload, None, stop)
+
+    def _follow(self, joining: Joining, payload: UnitPayload, until: Until | None, stop: threading.Event) -> None:
+        sync = SyncUnit(
+            payload.config,
+            relay_directory=payload.relay_directory,
+            work_directory=payload.sync_directory,
+            hold=payload.hold,
+            until=until,
+        )
+        sync.attend(ShareRun(payload.config, self._key, joining))
+        self._part = sync
+        sync.run(stop)
+        self._part = None
+
+
+def _empty(connection: TargetConnection, table: TableName, *, drop: bool) -> None:
+    """Remove a table, or its rows; it may be gone already."""
+    if drop:
+        connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
+        return
+    query = "SELECT 1 FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    if connection.query(query, (table.schema, table.table)):
+        connection.execute(f"TRUNCATE TABLE {table.sql}")

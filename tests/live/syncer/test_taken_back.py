@@ -1,0 +1,97 @@
+"""A reload that is taken back before the table was emptied: its rows are read again from where it left the stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from dm.demo.compare import Server, compare, pair_tables
+from dm.demo.servers import ThrowawayServer
+from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
+from dm.ident import TableName
+from dm.progress.joining import begin_emptying
+from dm.task.join_requests import cancel_reload, reload
+from dm.task.progress import key_of
+from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.joining import Task, joining_of
+from tests.testbed.sync import subtask_for, wait_until
+
+pytestmark = pytest.mark.live
+
+
+def wait_for_other(target: ThrowawayServer, name: str, number: int) -> None:
+    """Until a row of a table that stays in the stream is there."""
+    wait_until(lambda: (number,) in target.query(f"SELECT id FROM {name}.other"), "other tables go on")
+
+
+def test_a_reload_is_taken_back(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(
+            f"CREATE TABLE {name}.keyed (id INT PRIMARY KEY, v INT)",
+            f"CREATE TABLE {name}.keyless (v INT)",
+            f"CREATE TABLE {name}.other (id INT PRIMARY KEY)",
+        )
+    task = Task(subtask_for(upstream, target, name, task=name), tmp_path)
+    configs = {"source-1": task.subtask}
+    with task.following() as sync:
+        sync.wait_synced()
+        upstream.execute(f"INSERT INTO {name}.keyed VALUES (1, 1), (2, 2)", f"INSERT INTO {name}.keyless VALUES (5)")
+        sync.wait_synced()
+
+    # Nothing has happened yet.
+    reload(configs, TableName(name, "keyed"), None)
+    assert list(cancel_reload(configs)) == ["source-1"]
+    assert joining_of(task.subtask) is None
+
+    for table in ("keyed", "keyless"):
+        reload(configs, TableName(name, table), None)
+        with task.following() as sync:
+            wait_until(lambda: task.phase() == "out", "the table has left the stream")
+            columns, first, second = ("v", "7", "8") if table == "keyless" else ("v, id", "7, 8", "8, 9")
+            upstream.execute(
+                f"INSERT INTO {name}.{table} ({columns}) VALUES ({first})",
+                f"UPDATE {name}.{table} SET v = v + 10",
+                f"ALTER TABLE {name}.{table} ADD COLUMN w INT DEFAULT 3",
+                f"INSERT INTO {name}.other VALUES ({len(table)})",
+                f"INSERT INTO {name}.{table} ({columns}) VALUES ({second})",
+            )
+            wait_for_other(target, name, len(table))
+            assert not target.query(f"SELECT 1 FROM {name}.{table} WHERE v = 8")
+            cancel_reload(configs)
+            with task.joining():
+                pass
+            sync.wait_synced()
+            upstream.execute(f"DELETE FROM {name}.{table} WHERE v = 8")
+            sync.wait_synced()
+
+    def same(_: Server, table: TableName) -> TableName:
+        return table
+
+    report = compare(pair_tables([upstream], [name], route=same), target)
+    assert report.identical, str(report)
+
+
+def test_it_is_too_late_once_the_rows_are_gone(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(f"CREATE TABLE {name}.keyed (id INT PRIMARY KEY, v INT)")
+    task = Task(subtask_for(upstream, target, name, task=name), tmp_path)
+    with task.following() as sync:
+        sync.wait_synced()
+    reload({"source-1": task.subtask}, TableName(name, "keyed"), None)
+    with task.following():
+        wait_until(lambda: task.phase() == "out", "the table has left the stream")
+    joining = joining_of(task.subtask)
+    assert joining is not None
+    with TargetConnection(task.subtask.target) as connection:
+        assert begin_emptying(connection, key_of(task.subtask), joining, ["out"])
+    with pytest.raises(DMError) as raised:
+        cancel_reload({"source-1": task.subtask})
+    assert raised.value.name == "joining-too-late"

@@ -1,0 +1,109 @@
+"""`dmctl update-task` and `dmctl reload-table` with a daemon: tables join a task that runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from tests.testbed.fixtures import SchemaFactory
+from tests.unit.worker.home import TestHome, until
+
+# Two starts of Spark; `make test` has both verbs without a daemon (tests/spark).
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(600)]
+
+
+@dataclass
+class Joining:
+    """A task that follows one table of a schema."""
+
+    home: TestHome
+    upstream: ThrowawayServer
+    target: ThrowawayServer
+    schema: str
+
+    def file(self, *tables: str, more: str = "") -> str:
+        login = "host: 127.0.0.1, user: {user}, password: '{password}', port: {port}"
+        to = login.format(user=self.target.user, password=self.target.password, port=self.target.port)
+        wanted = ", ".join(f"{{db-name: {self.schema}, tbl-name: {table}}}" for table in tables)
+        return self.home.file(
+            "t.yaml",
+            f"name: t\ntask-mode: incremental\ntarget-database: {{{to}}}\nmeta-schema: meta_{self.schema}\n"
+            f"mysql-instances:\n  - source-id: one\n    block-allow-list: b\n"
+            f"block-allow-list: {{b: {{do-tables: [{wanted}]}}}}\nspark: {{master: 'local[1]'}}\n{more}",
+        )
+
+    def status(self) -> Any:
+        return self.home.subtask("t")
+
+    def synced(self) -> bool:
+        status = self.status()
+        assert status["stage"] == "Running", status
+        return "joining" not in status and bool((status.get("sync") or {}).get("synced"))
+
+    def rows(self, table: str) -> bool:
+        one, other = (
+            server.query(f"SELECT * FROM `{self.schema}`.{table} ORDER BY id")
+            for server in (self.upstream, self.target)
+        )
+        return one == other
+
+
+@pytest.fixture
+def joining(
+    tmp_path: Path, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> Iterator[Joining]:
+    name = schema(upstream, target)
+    upstream.execute(
+        f"CREATE TABLE `{name}`.first (id INT PRIMARY KEY)",
+        f"CREATE TABLE `{name}`.second (id INT PRIMARY KEY, v INT)",
+        f"INSERT INTO `{name}`.second VALUES (1, 1), (2, 2)",
+    )
+    target.execute(f"CREATE TABLE `{name}`.first (id INT PRIMARY KEY)")
+    home = TestHome(tmp_path / "home")
+    home.directory.mkdir()
+    one = Joining(home, upstream, target, name)
+    source = home.file(
+        "one.yaml",
+        f"source-id: one\nfrom: {{host: 127.0.0.1, user: {upstream.user}, password: '{upstream.password}',"
+        f" port: {upstream.port}}}\n",
+    )
+    assert home.dmctl("operate-source", "create", source).status == 0
+    home.ok("start-task", one.file("first"))
+    until(one.synced)
+    yield one
+    home.dmctl("shutdown")
+    target.execute(f"DROP DATABASE IF EXISTS `meta_{name}`")
+
+
+def test_a_table_is_added_and_loaded_again(joining: Joining) -> None:
+    home, schema = joining.home, joining.schema
+    longer = joining.file("first", "second")
+    said = home.dmctl("update-task", longer, stdin="n\n")
+    assert said.status == 1
+    assert f"`{schema}`.`second`" in said.err
+    assert joining.synced(), "nothing was done"
+
+    home.ok("update-task", longer, "--yes")
+    joining.upstream.execute(f"INSERT INTO `{schema}`.second VALUES (3, 3)", f"INSERT INTO `{schema}`.first VALUES (1)")
+    until(joining.synced)
+    assert joining.rows("first")
+    assert joining.rows("second")
+    assert home.dmctl("update-task", longer).err.strip() == "t: the file changes nothing"
+    assert home.dmctl("update-task", "t", "--cancel").status == 1
+
+    refused = home.dmctl("update-task", joining.file("first", "second", more="timezone: '+01:00'\n"))
+    assert refused.status == 1
+    assert "46925" in refused.err
+    assert "`timezone`" in refused.err
+
+    joining.target.execute(f"UPDATE `{schema}`.second SET v = 9", f"DELETE FROM `{schema}`.second WHERE id = 2")
+    home.ok("reload-table", "t", schema, "second")
+    joining.upstream.execute(f"INSERT INTO `{schema}`.second VALUES (4, 4)", f"INSERT INTO `{schema}`.first VALUES (2)")
+    until(joining.synced)
+    assert joining.rows("first")
+    assert joining.rows("second")

@@ -1,0 +1,99 @@
+"""Which runs there are beside the tasks' streams: what the streams' status asks for, as long as a person wants it."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from dm.clock import SystemClock
+from dm.errors import DMError
+from dm.task.subtask import JOIN_UNITS, UNITS_OF_MODE, Subtask
+from dm.worker.job import Job
+from dm.worker.joins import Joins
+
+KEY = ("t", "one")
+ASKED = {"number": "a", "kind": "reload", "phase": "asked", "tables": ["`s`.`t`"]}
+
+
+class World:
+    """What jobs need of the supervisor: nothing of it runs."""
+
+    def __init__(self) -> None:
+        self.clock = SystemClock()
+        self.hosts: Any = None
+        self.launched: list[str] = []
+        self.main = self.job("t on one", UNITS_OF_MODE["incremental"])
+        self.main.subtask.stage, self.main.subtask.unit = "Running", "Sync"
+        self.joins = Joins(lambda task, source: self.job(f"join {task} {source}", JOIN_UNITS))
+
+    def job(self, label: str, units: Any) -> Job:
+        job = Job(cast(Any, self), "one", "t")
+        job.subtask = Subtask(label, units, job, self.clock)
+        return job
+
+    def launch_if_ready(self, job: Job) -> None:
+        self.launched.append(job.subtask.label)
+
+    def says(self, joining: object) -> None:
+        status: dict[str, Any] = {"syncerBinlog": "p", **({"joining": joining} if joining else {})}
+        self.main.unit_status(status, last=False)
+        self.tick()
+
+    def tick(self) -> None:
+        self.joins.tick({KEY: self.main})
+
+    def join(self) -> Job:
+        found = self.joins.of(*KEY)
+        assert found is not None
+        return found
+
+    def there(self) -> bool:
+        return self.joins.of(*KEY) is not None
+
+    def stage(self) -> str:
+        return self.join().subtask.stage
+
+
+def test_a_run_begins_when_the_stream_shows_it_and_goes_when_it_is_over() -> None:
+    world = World()
+    world.says(None)
+    assert not world.there()
+    world.says(ASKED)
+    assert world.there()
+    assert world.launched == ["join t one"]
+    assert world.joins.report(world.main)["stage"] == "Running"
+    world.join().unit_finished()
+    world.tick()
+    assert world.there(), "the stream still shows it: it is not begun again"
+    world.says(None)
+    assert not world.there()
+    assert world.joins.report(world.main) == {}
+    world.says({**ASKED, "number": "b"})
+    assert len(world.launched) == 2
+
+
+def test_a_persons_pause_holds_for_it() -> None:
+    world = World()
+    world.says(ASKED)
+    assert world.there()
+    world.main.subtask.stage, world.main.subtask.intent = "Paused", "paused"
+    world.tick()
+    world.tick()
+    assert not world.there()
+    world.main.subtask.stage, world.main.subtask.intent = "Running", "running"
+    world.tick()
+    assert world.there()
+
+
+def test_an_error_rests_until_a_person_resumes() -> None:
+    world = World()
+    world.says(ASKED)
+    assert world.there()
+    assert not world.joins.resume(*KEY), "it runs"
+    world.join().unit_failed(DMError("joining-not-there", task="t").report(), retryable=False)
+    world.tick()
+    assert world.stage() == "Paused"
+    result = world.joins.report(world.main)["result"]
+    assert isinstance(result, dict)
+    assert result["errors"]
+    assert world.joins.resume(*KEY)
+    assert world.stage() == "Running"
