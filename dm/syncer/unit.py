@@ -81,6 +81,7 @@ class SyncUnit:
         """Before the run: the task merges shards."""
         self._shards = shards
         self._resources = replace(self._resources, floor=shards.floor)
+        shards.prepared = self._resources.prepared
 
     # -- Unit
 
@@ -220,7 +221,7 @@ class SyncUnit:
             first = FirstCheckpoint(subtask, rules, resources, stop)
             state = find_state(taken, connections[CONTROL], origin, resources, first)
             if shards is not None:
-                shards.join(connections[CONTROL], state, origin)
+                shards.join(connections[CONTROL], state, origin, resources.clock)
             ending = Ending(stop, self._fail, self._lane_failed, self._ending)
             parts = Wiring(
                 subtask, rules, resources, Sides(origin, connections, state, shards), ending, self._until
