@@ -30,6 +30,7 @@ from benchmarks import (
     memory,
     pull,
     report,
+    shards,
     tables,
     tidb,
 )
@@ -52,6 +53,7 @@ PARTS = (
     "latency",
     "memory",
     "idle",
+    "shards",
     "tables",
     "tidb",
 )
@@ -145,6 +147,8 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
             yield from memory.measure(source, target, scale * _LARGE)
         if "idle" in parts:
             yield idle.measure(source, target, _IDLE_SECONDS)
+        if "shards" in parts:
+            yield from shards.measure(source, target, scale)
     if "tables" in parts:
         yield from tables.measure(scale * scale)  # to make them takes most of the time
 

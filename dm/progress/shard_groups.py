@@ -26,15 +26,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import Enum
+from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
+from dm.progress.shard_group import Group, GroupDdl, Member, Shard, Standing
+from dm.progress.shard_structures import beyond
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
 from dm.schema.alike import alike, differences
@@ -42,76 +43,8 @@ from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 
 Structure = TableSchema | None  # None: not known
-
-
-class Standing(Enum):
-    """What a shard may do at a DDL."""
-
-    EXECUTED = "the target has it"
-    COMPLETE = "all have arrived"
-    OTHERS_MISSING = "all of this source have arrived"
-    OWN_MISSING = "shards of this source have not arrived"
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """A source table and the target table that it goes into."""
-
-    table: TableName
-    target: TableName
-
-
-@dataclass(frozen=True, slots=True)
-class GroupDdl:
-    """A DDL in one shard's binlog."""
-
-    shard: Shard
-    form: str  # equal for equal statements
-    statements: tuple[str, ...]  # for people
-
-
-@dataclass(frozen=True, slots=True)
-class Member:
-    """A shard of a group, as stored."""
-
-    source_id: str
-    table: TableName
-    passed: int
-    ready: int
-    early: bool = False  # others have to execute what it waits for
-    waived: int = 0  # up to which DDL nobody waits for it
-    known: bool = False  # its structure; the optimistic mode asks
-
-
-@dataclass(frozen=True, slots=True)
-class Group:
-    """A target table's shards at one moment."""
-
-    executed: int
-    members: tuple[Member, ...]
-    joined: bool  # every source of the task
-
-    def standing(self, source_id: str, table: TableName, number: int) -> Standing:
-        """What a shard that has arrived at this DDL may do."""
-        if self.executed >= number:
-            return Standing.EXECUTED
-        if any(self._is(each, source_id, table) and each.ready < number for each in self.members):
-            # Held before anything could be decided (`dm.progress.shard_structures`, O6).
-            decidable = self.joined and all(each.known for each in self.members)
-            return Standing.COMPLETE if decidable else Standing.OTHERS_MISSING
-        missing = self.missing(number)
-        if self.joined and not missing:
-            return Standing.COMPLETE
-        own = any(each.source_id == source_id and each.table != table for each in missing)
-        return Standing.OWN_MISSING if own else Standing.OTHERS_MISSING
-
-    def missing(self, number: int) -> list[Member]:
-        """The shards that a DDL waits for."""
-        return [each for each in self.members if max(each.ready, each.waived) < number]
-
-    @staticmethod
-    def _is(member: Member, source_id: str, table: TableName) -> bool:
-        return member.source_id == source_id and member.table == table
+_EARLY: Final = 1  # others have to execute what the shard waits for
+_WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
 
 
 class ShardGroups:
@@ -156,12 +89,45 @@ class ShardGroups:
         """A new table becomes a shard; False where it is early: its structure is not the one the others have now."""
         executed = self.latched(connection, shard.target)
         fits = self._fits(connection, shard, schema)
+        self._create(connection, shard, executed, early=not fits)
+        return fits
+
+    def waits_early(self, connection: TargetConnection, shard: Shard) -> bool:
+        """A new table that the target does not take waits for the DDL that is open; False where none is."""
+        executed = self.latched(connection, shard.target)
+        rows = connection.query(
+            f"SELECT 1 FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*shard.target, executed + 1),
+        )
+        if rows:
+            self._create(connection, shard, executed, early=True)
+        return bool(rows)
+
+    def like(self, connection: TargetConnection, shard: Shard, model: Shard) -> None:
+        """A new table with the structure of a shard that is held is held with it, as far as that one has come."""
+        self.latched(connection, shard.target)
+        columns = "t_schema, t_table, passed, ready, waived, structure, structure_after"
+        connection.execute(
+            f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, early, {columns})"
+            f" SELECT id, %s, %s, IF(early, early, {_WITH_ITS_MODEL}), {columns} FROM {self._tables.table.sql}"
+            " WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (*shard.table, self.key.source_id, *model.table),
+        )
+
+    def forget_early(self, connection: TargetConnection, shard: Shard) -> None:
+        """The target takes the table now; it enters the group anew, in the same transaction."""
+        self.latched(connection, shard.target)
+        connection.execute(
+            f"DELETE FROM {self._tables.table.sql} WHERE id = %s AND s_schema = %s AND s_table = %s AND early",
+            (self.key.source_id, *shard.table),
+        )
+
+    def _create(self, connection: TargetConnection, shard: Shard, executed: int, *, early: bool) -> None:
         connection.execute(
             f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, t_schema, t_table, passed, ready, early)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            (self.key.source_id, *shard.table, *shard.target, executed, executed + (not fits), not fits),
+            (self.key.source_id, *shard.table, *shard.target, executed, executed + early, _EARLY if early else 0),
         )
-        return fits
 
     def leave(self, connection: TargetConnection, shard: Shard) -> None:
         """A shard is no more; the others may be complete without it."""
@@ -177,6 +143,7 @@ class ShardGroups:
         shard = ddl.shard
         executed = self.latched(connection, shard.target)
         self._enter(connection, shard, executed)
+        self._step_over(connection, ddl, executed)
         number = self._number(connection, shard)
         own = self._agree(connection, ddl, number)
         connection.execute(
@@ -257,6 +224,9 @@ class ShardGroups:
     def executed(self, connection: TargetConnection, shard: Shard, schema: Structure) -> None:
         """Store that all of the shard's next DDL is done, and what the shard is like behind it."""
         number = self._unexecuted(connection, shard)
+        for member in self.group(connection, shard.target).members:
+            if member.beyond:
+                self._count(connection, member.source_id, member.table, number)
         connection.execute(
             f"UPDATE {self._tables.ddl.sql} SET state = 'done' WHERE t_schema = %s AND t_table = %s AND number = %s",
             (*shard.target, number),
@@ -281,15 +251,18 @@ class ShardGroups:
             " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
             tuple(target),
         )
+        open_to = [row for row in rows if row[7] and int(row[3]) <= executed < int(row[4])]
+        done = beyond(connection, self._tables, target, executed) if open_to else set[tuple[str, TableName]]()
         members = [
             Member(
                 source_id=str(row[0]),
                 table=TableName(str(row[1]), str(row[2])),
                 passed=int(row[3]),
                 ready=int(row[4]),
-                early=bool(row[5]),
+                early=int(row[5]) == _EARLY,
                 waived=int(row[6]),
                 known=bool(row[7]),
+                beyond=(str(row[0]), TableName(str(row[1]), str(row[2]))) in done,
             )
             for row in rows
         ]
@@ -410,6 +383,25 @@ class ShardGroups:
             first="; ".join(json.loads(str(rows[0][1]))),
             other=owner,
             second="; ".join(ddl.statements),
+        )
+
+    def _step_over(self, connection: TargetConnection, ddl: GroupDdl, executed: int) -> None:
+        """Count the open DDL for a shard that is beyond it and comes to another one: it stays there."""
+        own = self.group(connection, ddl.shard.target, executed).own(self.key.source_id, ddl.shard.table)
+        if own is None or not own.beyond or own.passed != executed:
+            return
+        rows = connection.query(
+            f"SELECT form FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s",
+            (*ddl.shard.target, executed + 1),
+        )
+        if rows and str(rows[0][0]) != ddl.form:
+            self._count(connection, self.key.source_id, ddl.shard.table, executed + 1)
+
+    def _count(self, connection: TargetConnection, source_id: str, table: TableName, number: int) -> None:
+        connection.execute(
+            f"UPDATE {self._tables.table.sql} SET passed = %s, ready = GREATEST(ready, %s)"
+            " WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (number, number, source_id, *table),
         )
 
     def _waived(self, connection: TargetConnection, shard: Shard) -> int:

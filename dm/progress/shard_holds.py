@@ -17,7 +17,8 @@ and no safe mode is needed beyond that of any restart.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import reduce
 
@@ -31,6 +32,8 @@ from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 
+Real = Callable[[TableName], TableName]  # gives the table that one of an online DDL tool belongs to
+
 
 @dataclass(frozen=True, slots=True)
 class HeldTable:
@@ -39,6 +42,7 @@ class HeldTable:
     table: TableName
     place: Position
     schema: TableSchema | None  # its structure there, where it is known
+    undecided: tuple[str, ...] = ()  # XA transactions that were prepared before and decided behind the place
 
 
 def earliest(places: Iterable[Position]) -> Position:
@@ -49,16 +53,16 @@ def earliest(places: Iterable[Position]) -> Position:
 def read_held(connection: TargetConnection, key: SubtaskKey) -> tuple[HeldTable, ...]:
     """The held tables of a source."""
     rows = connection.query(
-        "SELECT s_schema, s_table, server_uuid, binlog_name, binlog_pos, binlog_gtid, structure"
+        "SELECT s_schema, s_table, server_uuid, binlog_name, binlog_pos, binlog_gtid, structure, undecided"
         f" FROM {ShardTables.of(key).held.sql} WHERE id = %s ORDER BY s_schema, s_table",
         (key.source_id,),
     )
     found = []
-    for schema, table, uuid, name, offset, gtids, structure in rows:
+    for schema, table, uuid, name, offset, gtids, structure, undecided in rows:
         place = read_position(uuid, name, offset, gtids)
         assert place is not None
         held = schema_from_json(str(structure)) if structure else None
-        found.append(HeldTable(TableName(str(schema), str(table)), place, held))
+        found.append(HeldTable(TableName(str(schema), str(table)), place, held, tuple(json.loads(str(undecided)))))
     return tuple(found)
 
 
@@ -67,7 +71,7 @@ def put_held(connection: TargetConnection, key: SubtaskKey, held: HeldTable) -> 
     name, offset, gtids, uuid = position_columns(held.place)
     connection.execute(
         f"REPLACE INTO {ShardTables.of(key).held.sql} (id, s_schema, s_table, server_uuid, binlog_name, binlog_pos,"
-        " binlog_gtid, structure) VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
+        " binlog_gtid, structure, undecided) VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s)",
         (
             key.source_id,
             *held.table,
@@ -76,11 +80,38 @@ def put_held(connection: TargetConnection, key: SubtaskKey, held: HeldTable) -> 
             offset,
             gtids,
             "" if held.schema is None else schema_to_json(held.schema),
+            json.dumps(held.undecided),
         ),
     )
 
 
-def begin_second(connection: TargetConnection, main: LaneClaim, going: Iterable[HeldTable]) -> None:
+def hand_over(
+    connection: TargetConnection, giving: SubtaskKey, taking: SubtaskKey, chosen: Callable[[TableName], bool]
+) -> None:
+    """What is known of tables that an online DDL tool made belongs to whoever has the real table."""
+    for table, names in ((giving.checkpoint, "cp_schema, cp_table"), (giving.online, "ghost_schema, ghost_table")):
+        rows = connection.query(f"SELECT {names} FROM {table.sql} WHERE id = %s", (giving.source_id,))
+        for name in (TableName(str(row[0]), str(row[1])) for row in rows):
+            if chosen(name):
+                where = f"WHERE id = %s AND ({names}) = (%s, %s)"
+                connection.execute(f"DELETE FROM {table.sql} {where}", (taking.source_id, *name))
+                connection.execute(
+                    f"UPDATE {table.sql} SET id = %s {where}", (taking.source_id, giving.source_id, *name)
+                )
+
+
+def undecided_before(connection: TargetConnection, key: SubtaskKey) -> tuple[str, ...]:
+    """XA transactions that were prepared before the second pass of a source begins, so that it has no rows of them.
+
+    None of its tables was changed there: the source's metadata locks keep PREPARE and verdict on one side of a DDL.
+    """
+    rows = connection.query(f"SELECT undecided FROM {ShardTables.of(key).source.sql} WHERE id = %s", (key.source_id,))
+    return tuple(json.loads(str(rows[0][0]))) if rows and rows[0][0] else ()
+
+
+def begin_second(
+    connection: TargetConnection, main: LaneClaim, going: Iterable[HeldTable], real: Real = lambda table: table
+) -> None:
     """Give held tables to a second pass; main's lanes are drained, and its L is stored. Raises DMError."""
     going = tuple(going)
     key, second = main.key, main.key.second
@@ -93,7 +124,14 @@ def begin_second(connection: TargetConnection, main: LaneClaim, going: Iterable[
             " WHERE id = %s",
             (second.source_id,),
         )
+        tables = {each.table for each in going}
+        hand_over(connection, key, second, lambda name: real(name) in tables and real(name) != name)
         write_global(connection, second, earliest(each.place for each in going), None)
+        undecided = sorted({xid for each in going for xid in each.undecided})
+        connection.execute(
+            f"UPDATE {ShardTables.of(key).source.sql} SET undecided = %s WHERE id = %s",
+            (json.dumps(undecided), key.source_id),
+        )
         for each in going:
             write_table(connection, second, each.table, TablePoint(each.schema, each.place))
             connection.execute(
@@ -102,11 +140,14 @@ def begin_second(connection: TargetConnection, main: LaneClaim, going: Iterable[
             )
 
 
-def return_second(connection: TargetConnection, main: LaneClaim, second: LaneClaim) -> None:
+def return_second(
+    connection: TargetConnection, main: LaneClaim, second: LaneClaim, real: Real = lambda table: table
+) -> None:
     """Give the tables of the second pass back to main; its lanes are drained at main's L. Raises DMError."""
     with claimed(connection, main):
         second.advance(connection, None)
         checkpoint = read_checkpoint(connection, second.key)
         for table, point in ({} if checkpoint is None else checkpoint.tables).items():
             write_table(connection, main.key, table, TablePoint(point.schema))
+        hand_over(connection, second.key, main.key, lambda name: real(name) != name)
         connection.execute(f"DELETE FROM {second.key.checkpoint.sql} WHERE id = %s", (second.key.source_id,))

@@ -17,7 +17,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
-from dm.progress.shard_groups import Group, Member, ShardGroups
+from dm.progress.shard_group import Group, Member
+from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_sources import remove_source, remove_table, waiting_tables
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey

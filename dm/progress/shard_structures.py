@@ -14,6 +14,11 @@ O4  A table that must be able to take rows without a column (`loose`) is said to
 O5  Which columns hold old values of a shard (`kept`) is stored with its structure. What the target has no more is
     forgotten for all shards by the next decision, before anything is executed.
 O6  Nothing is decided before every source has joined, and the structure of every shard is known.
+O7  A shard that is already as a DDL leaves the others (`dm.schema.shard_change`) is not waited for. Where that is true
+    of all others, the DDL is executed like one that passes, and has no number. It may be true of a shard that comes to
+    the DDL later: then it is true of all others for that one. Where some are waited for, it is asked again in the turn,
+    in which no structure changes, and counted with `executed`: the shard's next DDL has the next number. A shard that
+    comes to another DDL stays there, so it may be counted at once.
 """
 
 from __future__ import annotations
@@ -25,10 +30,11 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_groups import Shard
+from dm.progress.shard_group import Shard
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
+from dm.schema.shard_change import undergone
 from dm.schema.table import TableSchema
 
 
@@ -120,14 +126,18 @@ class ShardStructures:
         loose: frozenset[str],
     ) -> None:
         """The shard has this structure from here on; in the transaction that stores L. Raises DMError."""
+        self.narrowed(connection, shard.target, survey, loose)
+        self._set(connection, shard.table, structure=schema_to_json(schema), kept=json.dumps(sorted(kept)))
+
+    def narrowed(self, connection: TargetConnection, target: TableName, survey: Survey, loose: frozenset[str]) -> None:
+        """What was decided is executed; in the transaction that stores L. Raises DMError."""
         found = connection.query(
             f"SELECT revision FROM {self._tables.group.sql} WHERE t_schema = %s AND t_table = %s FOR UPDATE",
-            tuple(shard.target),
+            tuple(target),
         )
         if int(found[0][0]) != survey.revision:
-            raise DMError("shard-ddl-out-of-turn", target=shard.target, number=survey.revision)
-        self._set(connection, shard.table, structure=schema_to_json(schema), kept=json.dumps(sorted(kept)))
-        self.loosen(connection, shard.target, loose)
+            raise DMError("shard-ddl-out-of-turn", target=target, number=survey.revision)
+        self.loosen(connection, target, loose)
 
     def arrived(self, connection: TargetConnection, shard: Shard, after: TableSchema | None) -> None:
         """The shard waits for all others, and will have this structure behind its statement."""
@@ -152,6 +162,11 @@ class ShardStructures:
             text = stored.get(schema.name, "")
             if text is None or (text and schema_from_json(str(text)) != schema):
                 self._set(connection, schema.name, structure=schema_to_json(schema))
+
+    def learn_early(self, connection: TargetConnection, created: TableSchema) -> None:
+        """A new table that waits for the open DDL is like this, and is so behind it."""
+        text = schema_to_json(created)
+        self._set(connection, created.name, structure=text, structure_after=text)
 
     # -- Inside
 
@@ -183,6 +198,26 @@ class ShardStructures:
             (*shard.target, number),
         )
         return bool(rows) and str(rows[0][0]) == form
+
+
+def beyond(
+    connection: TargetConnection, tables: ShardTables, target: TableName, executed: int
+) -> set[tuple[str, TableName]]:
+    """The shards that are already as the open DDL leaves those that have come to it (O7)."""
+    rows = connection.query(
+        f"SELECT id, s_schema, s_table, passed, ready, early, structure, structure_after FROM {tables.table.sql}"
+        " WHERE t_schema = %s AND t_table = %s AND structure IS NOT NULL",
+        tuple(target),
+    )
+    there, others = list[tuple[TableSchema, TableSchema]](), dict[tuple[str, TableName], TableSchema]()
+    for source_id, schema, table, passed, ready, early, structure, after in rows:
+        if int(passed) == executed and int(ready) <= executed:  # it is in the middle of nothing
+            others[str(source_id), TableName(str(schema), str(table))] = schema_from_json(str(structure))
+        elif int(passed) == executed and not early and after is not None:
+            there.append((schema_from_json(str(structure)), schema_from_json(str(after))))
+    if not there:
+        return set()
+    return {name for name, schema in others.items() if all(undergone(before, after, schema) for before, after in there)}
 
 
 def _names(text: object) -> frozenset[str]:

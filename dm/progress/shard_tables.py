@@ -1,6 +1,7 @@
 """The progress tables of shard merge: names and definitions. They exist only where a task file has a `shard-mode`.
 
-shard_source   which sources the task has, and whether each has said which shards it has
+shard_source   which sources the task has, whether each has said which shards it has, and which XA transactions were
+               undecided where its second pass began
 shard_group    one row per target table: how many DDLs were executed, and what the shards are like behind them; the
                latch of everything about the table
 shard_table    one row per shard: how many DDLs its rows are behind, the one that it has arrived at, and the last one
@@ -23,6 +24,7 @@ from dm.progress.tables import CHARSET, SubtaskKey
 _SOURCE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
     joined BOOLEAN NOT NULL DEFAULT 0,
+    undecided LONGTEXT,
     PRIMARY KEY (id)
 ) ENGINE=InnoDB {charset}"""
 
@@ -44,7 +46,7 @@ _TABLE = """CREATE TABLE IF NOT EXISTS {table} (
     t_table VARCHAR(128) NOT NULL,
     passed INT UNSIGNED NOT NULL DEFAULT 0,
     ready INT UNSIGNED NOT NULL DEFAULT 0,
-    early BOOLEAN NOT NULL DEFAULT 0,
+    early TINYINT NOT NULL DEFAULT 0,
     waived INT UNSIGNED NOT NULL DEFAULT 0,
     structure LONGTEXT,
     structure_after LONGTEXT,
@@ -81,6 +83,7 @@ _HELD = """CREATE TABLE IF NOT EXISTS {table} (
     binlog_pos BIGINT UNSIGNED NOT NULL,
     binlog_gtid MEDIUMTEXT NOT NULL,
     structure LONGTEXT NOT NULL,
+    undecided LONGTEXT NOT NULL,
     PRIMARY KEY (id, s_schema, s_table)
 ) ENGINE=InnoDB {charset}"""
 

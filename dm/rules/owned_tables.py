@@ -13,7 +13,8 @@ class OwnedTables(TableRules):
     """Main has all tables but those that are held; a second pass has just its own.
 
     Main's reader keeps the rows of held tables, since an XA transaction that was prepared while its table is held may
-    be committed when it is not. The dispatcher leaves them out (`owned`).
+    be committed when it is not. The dispatcher leaves them out (`owned`). The tables of an online DDL tool belong to
+    whoever has the real one.
     """
 
     def __init__(
@@ -21,11 +22,12 @@ class OwnedTables(TableRules):
     ) -> None:
         super().__init__(subtask)
         self._held = set(held)
-        self._only = None if only is None else frozenset(only)
+        self._only = None if only is None else frozenset(map(self.online.real, only))
 
     def owned(self, table: TableName) -> bool:
         """Whether the table's events are this stream's."""
-        return table not in self._held and (self._only is None or table in self._only)
+        real = self.online.real(table)
+        return real not in self._held and (self._only is None or real in self._only)
 
     def wanted(self, table: TableName) -> bool:
         """Whether the rows of a table are to be read."""
@@ -34,6 +36,15 @@ class OwnedTables(TableRules):
     def followed(self, table: TableName) -> bool:
         """Whether the statements on a table count here."""
         return super().followed(table) and self.owned(table)
+
+    def elsewhere(self, table: TableName) -> bool:
+        """Whether the statements on a table count in another reading."""
+        return super().followed(table) and not self.owned(table)
+
+    @property
+    def second(self) -> bool:
+        """Whether they are those of a second pass."""
+        return self._only is not None
 
     def hold(self, table: TableName) -> None:
         """The table is held from here on."""

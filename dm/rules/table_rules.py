@@ -78,6 +78,15 @@ class TableRules:
         self._routed: dict[TableName, TableName] = {}
         self._rows: dict[tuple[TableName, RowEvent], Verdict] = {}
 
+    @property
+    def second(self) -> bool:
+        """Whether they are those of a second pass of a shard merge."""
+        return False
+
+    def elsewhere(self, table: TableName) -> bool:
+        """Whether the statements on a table count in another reading of a shard merge."""
+        return False
+
     def wanted(self, table: TableName) -> bool:
         """Whether the rows of a table are migrated; an empty table asks for the schema as a whole.
 

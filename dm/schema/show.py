@@ -18,7 +18,7 @@ _KINDS: Final = {"unique": "UNIQUE KEY", "index": "KEY", "fulltext": "FULLTEXT K
 def create_table(schema: TableSchema) -> str:
     """The statement that creates a table of this structure."""
     elements = [column_text(column) for column in schema.columns]
-    elements += [_index(index) for index in schema.indexes]
+    elements += [index_text(index) for index in schema.indexes]
     elements += [_foreign_key(key) for key in schema.foreign_keys]
     body = ",\n  ".join(elements)
     return f"CREATE TABLE {schema.name.sql} (\n  {body}\n){_options(schema)}"
@@ -73,7 +73,8 @@ def _member(member: str) -> str:
     return "'" + member.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
-def _index(index: Index) -> str:
+def index_text(index: Index) -> str:
+    """An index's definition."""
     parts = ",".join(_part(part) for part in index.parts)
     if index.kind == "primary":
         return f"PRIMARY KEY ({parts})"

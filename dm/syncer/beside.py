@@ -46,7 +46,7 @@ class Beside(Protocol):
         """Nothing older runs any more; False where this is not the time for a run. Raises DMError."""
         ...
 
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin) -> None:
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
         """The state is read, and nothing is dispatched yet; raises DMError."""
         ...
 

@@ -87,7 +87,7 @@ class MainRun:
         behind = (taken.checkpoint.bound, taken.reached(ordered.reached), taken.reached(ordered.done))
         return all(each is None for each in behind)
 
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin) -> None:
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
         """Nothing."""
 
     def follow(

@@ -44,7 +44,7 @@ class ShareRun:
         """It always runs."""
         return True
 
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin) -> None:
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
         """Nothing."""
 
     def follow(

@@ -20,8 +20,9 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
-from dm.progress.shard_groups import Group, Shard, ShardGroups
-from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second
+from dm.progress.shard_group import Group, Shard
+from dm.progress.shard_groups import ShardGroups
+from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shard_sources import expect_sources
 from dm.progress.shard_structures import ShardStructures
 from dm.progress.shard_tables import create_shard_tables, lock_id
@@ -35,6 +36,7 @@ from dm.syncer.parts import Parts
 from dm.syncer.shard_watch import ShardWatch, going
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.origin import Origin
+from dm.syncer.stream.prepared import PreparedTransactions
 from dm.unit import JSON
 
 
@@ -92,6 +94,7 @@ class ShardRun:
         self.held: dict[TableName, HeldTable] = {}
         self.rules = OwnedTables(subtask)
         self.claim: LaneClaim | None = None
+        self.prepared: PreparedTransactions | None = None  # of the unit
         self.due = False  # of main: a second pass is stored
         self.place: Position | None = None  # where main waits
         self.returned = False  # of a second pass: its tables are main's again
@@ -132,9 +135,12 @@ class ShardRun:
             self.rules = OwnedTables(self._subtask, only=() if stored is None else stored.tables)
         return True
 
-    def join(self, control: TargetConnection, state: StateFound, origin: Origin) -> None:
+    def join(self, control: TargetConnection, state: StateFound, origin: Origin, clock: Clock) -> None:
         """Say which shards the source has, if that is not said, and what they are like; raises DMError."""
         if self._main is not None:
+            if self.prepared is not None:
+                xids = undecided_before(control, self._own)
+                self.prepared.begin_without(xids, state.start, int(clock.time()))
             self._learn(control, state)
             return
         tables = {*state.checkpoint.tables, *origin.tables(self.rules.wanted)}
@@ -169,7 +175,19 @@ class ShardRun:
     def reading(self) -> ShardReading:
         """For the gate."""
         strict = self._subtask.strict_optimistic
-        return ShardReading(self._groups, self.rules, self._main, self.held, self._holding, self._structures, strict)
+        return ShardReading(
+            self._groups,
+            self.rules,
+            self._main,
+            self.held,
+            self._holding,
+            self._undecided,
+            self._structures,
+            strict,
+        )
+
+    def _undecided(self, position: Position) -> tuple[str, ...]:
+        return () if self.prepared is None else self.prepared.undecided_at(position)
 
     def floor(self, position: Position) -> Position:
         """From where on the binlog is needed, with this checkpoint."""
@@ -254,7 +272,7 @@ class ShardRun:
         if not able:
             return
         faults.hit("shard.before_pass")
-        begin_second(control, claim, able)
+        begin_second(control, claim, able, self.rules.online.real)
         self.due, self.place = True, place
         faults.hit("shard.pass_begun")
         self._log.info("a second pass begins", tables=[str(each.table) for each in able], until=str(place))
@@ -262,7 +280,7 @@ class ShardRun:
     def _return(self, control: TargetConnection, claim: LaneClaim) -> None:
         assert self._main is not None
         faults.hit("shard.before_return")
-        return_second(control, self._main, claim)
+        return_second(control, self._main, claim, self.rules.online.real)
         self.returned = True
         faults.hit("shard.returned")
         self._log.info("the second pass is over")

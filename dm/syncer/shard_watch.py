@@ -12,11 +12,11 @@ from typing import Final
 from dm.clock import Clock
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.shard_groups import Shard, ShardGroups, Standing
+from dm.progress.shard_group import GOES_ON, Shard
+from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable
 
 LOOK_SECONDS: Final = 0.5
-GOES_ON: Final = (Standing.EXECUTED, Standing.COMPLETE)
 
 
 def going(

@@ -82,6 +82,8 @@ class SyncUnit:
         """Before the run: the source's tables may have more than one stream."""
         self._beside = beside
         self._resources = replace(self._resources, floor=beside.floor)
+        if isinstance(beside, ShardRun):
+            beside.prepared = self._resources.prepared
 
     # -- Unit
 
@@ -221,7 +223,7 @@ class SyncUnit:
             first = FirstCheckpoint(subtask, rules, resources, stop)
             state = find_state(taken, connections[CONTROL], origin, resources, first)
             if beside is not None:
-                beside.join(connections[CONTROL], state, origin)
+                beside.join(connections[CONTROL], state, origin, resources.clock)
             shards = beside if isinstance(beside, ShardRun) else None
             ending = Ending(stop, self._fail, self._lane_failed, self._ending)
             parts = Wiring(

@@ -28,7 +28,11 @@ PARTS = (
     Part("convergence", 50, _syncer("convergence", "convergence_across")),
     Part("deaths", 40, _syncer("crash_loop", "atomic_transactions", "foreign_keys", "xa_chaos", "replay", "fence")),
     Part("ddl", 40, _syncer("ddl", "online_ddl", "operators", "whole_alter")),
-    Part("shards", 60, _syncer("shards", "shards_killed", "shards_relay", "shard_seeds")),
+    Part(
+        "shards",
+        60,
+        _syncer("shards", "shards_killed", "shards_relay", "shard_seeds", "optimistic_shards", "online_shards"),
+    ),
     Part("syncer", 40, ("tests/live/syncer",)),
     Part("relay", 40, ("tests/live/relay",)),
     Part("upstream", 40, ("tests/live/upstream",)),

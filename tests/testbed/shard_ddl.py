@@ -2,12 +2,15 @@
 
 A statement has `{t}` in place of the table. Left out are defaults that are no constants, and keys over columns that
 rows of several shards share. The parts of one statement are about different columns, so their order says nothing.
+
+For the optimistic mode most statements are such that no shard waits for others. Shards may come to statements that are
+about different things in any order (`another_order`), and names of columns come only once, unless `again` says so.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 _TYPES = {
@@ -20,6 +23,15 @@ _TYPES = {
 }
 _WIDER = {"INT": "BIGINT", "VARCHAR(10)": "VARCHAR(40)"}
 _POOL = ("a", "b", "c", "d")
+_EVERYTHING = "*"
+
+
+@dataclass(frozen=True)
+class Style:
+    """What is drawn for the optimistic mode."""
+
+    again: bool = False  # a column may come back after it was dropped
+    not_null: bool = False  # a column may become NOT NULL
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,50 @@ class ShardColumn:
         return "NULL" if self.nullable and chance.random() < 0.2 else chance.choice(_TYPES[self.kind])
 
 
+@dataclass(frozen=True)
+class Part:
+    """One operation of a statement."""
+
+    text: str
+    names: frozenset[str]  # of what it is about
+    change: Callable[[ShardShape], None]
+    gated: bool = False  # optimistic shards wait for each other at it
+    before: str = ""  # a change of rows that makes it possible
+
+
+@dataclass(frozen=True)
+class ShardDdl:
+    """One statement."""
+
+    statement: str
+    parts: tuple[Part, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of what it is about."""
+        return frozenset(name for part in self.parts for name in part.names)
+
+    @property
+    def gated(self) -> bool:
+        """Whether optimistic shards wait for each other at it."""
+        return any(part.gated for part in self.parts)
+
+    def independent(self, other: ShardDdl) -> bool:
+        """Whether the order of the two says nothing."""
+        everything = any(_EVERYTHING in each.names for each in (self, other))
+        return not (everything or self.names & other.names or (self.gated and other.gated))
+
+    def on(self, table: str) -> list[str]:
+        """The statements for a table."""
+        before = [part.before for part in self.parts if part.before]
+        return [text.format(t=table) for text in (*before, self.statement)]
+
+    def apply(self, shape: ShardShape) -> None:
+        """The shape behind it."""
+        for part in self.parts:
+            part.change(shape)
+
+
 @dataclass
 class ShardShape:
     """What a shard is like behind some statements of the sequence."""
@@ -50,6 +106,8 @@ class ShardShape:
     columns: list[ShardColumn] = field(default_factory=list)  # beside id, v and k
     indexes: dict[str, str] = field(default_factory=dict)  # name to column
     wide_key: bool = False
+    style: Style | None = None  # of the optimistic mode
+    names: int = 0  # of columns so far
 
     def copy(self) -> ShardShape:
         """One that can be changed without changing this one."""
@@ -60,26 +118,44 @@ class ShardShape:
         key = ", PRIMARY KEY (id)" if self.keyed else ""
         return f"CREATE TABLE {table} (id INT NOT NULL, v INT, k INT NOT NULL DEFAULT 0{key})"
 
-    def draw_ddl(self, chance: random.Random) -> str:
+    def draw_ddl(self, chance: random.Random) -> ShardDdl:
         """The next statement; this shape is changed by it."""
         if chance.random() < 0.15:
-            return self._index_statement(chance)
-        parts, touched = list[str](), set[str]()
+            statement = self._index_statement(chance)
+            statement.apply(self)
+            return statement
+        parts, touched = list[Part](), set[str]()
         for _ in range(chance.choice((1, 1, 1, 2, 3))):
             draw = chance.choice(
                 (self._add, self._add, self._drop, self._modify, self._rename, self._index, self._unindex, self._key)
             )
-            parts += [text for text in [draw(chance, touched)] if text]
-        return "ALTER TABLE {t} " + (", ".join(parts) or f"ALTER COLUMN v SET DEFAULT {chance.randrange(9)}")
+            part = draw(chance, touched)
+            if part is not None:
+                part.change(self)
+                parts.append(part)
+        if not parts:
+            text = f"ALTER COLUMN v SET DEFAULT {chance.randrange(9)}"
+            parts.append(Part(text, frozenset({"v"}), lambda shape: None, gated=True))
+        return self._ddl("ALTER TABLE {t} " + ", ".join(part.text for part in parts), *parts)
 
-    def _index_statement(self, chance: random.Random) -> str:
+    def _ddl(self, statement: str, *parts: Part) -> ShardDdl:
+        return ShardDdl(statement, parts if self.keyed else tuple(replace(part, gated=True) for part in parts))
+
+    def add_last(self) -> ShardDdl:
+        """A column of all shards' last statement, behind which nothing that was left open stays so."""
+        column = ShardColumn("the_last", "INT")
+        part = Part(f"ADD COLUMN {column.sql}", frozenset({_EVERYTHING}), lambda shape: shape.columns.append(column))
+        part.change(self)
+        return self._ddl("ALTER TABLE {t} " + part.text, part)
+
+    def _index_statement(self, chance: random.Random) -> ShardDdl:
         name = next(f"j{number}" for number in range(100) if f"j{number}" not in self.indexes)
         if self.indexes and chance.random() < 0.4:
             name = chance.choice(sorted(self.indexes))
-            del self.indexes[name]
-            return f"DROP INDEX {name} ON {{t}}"
-        self.indexes[name] = "v"
-        return f"CREATE INDEX {name} ON {{t}} (v)"
+            names = frozenset({name, self.indexes[name]})
+            return self._ddl(f"DROP INDEX {name} ON {{t}}", Part("", names, lambda shape: _pop(shape, name)))
+        part = Part("", frozenset({name, "v"}), lambda shape: shape.indexes.update({name: "v"}))
+        return self._ddl(f"CREATE INDEX {name} ON {{t}} (v)", part)
 
     def _one(
         self, chance: random.Random, touched: set[str], fits: Callable[[ShardColumn], bool] = lambda _: True
@@ -88,80 +164,134 @@ class ShardShape:
         return chance.choice(found) if found else None
 
     def _free(self, chance: random.Random, touched: set[str]) -> str | None:
+        if self.style is not None and not self.style.again:
+            self.names += 1
+            return f"c{self.names}"
         taken = touched | {column.name for column in self.columns}
         found = [name for name in _POOL if name not in taken]
         return chance.choice(found) if found else None
 
-    # Each gives the words of one part, or None where there is nothing to do it to.
+    # Each gives one part, or None where there is nothing to do it to.
 
-    def _add(self, chance: random.Random, touched: set[str]) -> str | None:
+    def _add(self, chance: random.Random, touched: set[str]) -> Part | None:
         name = self._free(chance, touched)
         if name is None:
             return None
         kind = chance.choice(list(_TYPES))
         nullable = chance.random() < 0.6 or kind == "DATETIME"
         column = ShardColumn(name, kind, nullable, chance.choice(_TYPES[kind]) if chance.random() < 0.5 else "")
-        self.columns.append(column)
         touched.add(name)
-        return f"ADD COLUMN {column.sql}{chance.choice(('', '', ' FIRST', ' AFTER id', ' AFTER v'))}"
+        text = f"ADD COLUMN {column.sql}{chance.choice(('', '', ' FIRST', ' AFTER id', ' AFTER v'))}"
+        return Part(text, frozenset({name}), lambda shape: shape.columns.append(column))
 
-    def _drop(self, chance: random.Random, touched: set[str]) -> str | None:
+    def _drop(self, chance: random.Random, touched: set[str]) -> Part | None:
         column = self._one(chance, touched)
         if column is None:
             return None
-        self.columns.remove(column)
-        self.indexes = {name: on for name, on in self.indexes.items() if on != column.name}
         touched.add(column.name)
-        return f"DROP COLUMN {column.name}"
+        indexes = [name for name, on in self.indexes.items() if on == column.name]
 
-    def _modify(self, chance: random.Random, touched: set[str]) -> str | None:
+        def change(shape: ShardShape) -> None:
+            shape.columns = [each for each in shape.columns if each.name != column.name]
+            shape.indexes = {name: on for name, on in shape.indexes.items() if on != column.name}
+
+        names = frozenset({column.name, *indexes})
+        return Part(f"DROP COLUMN {column.name}", names, change, gated=bool(indexes))
+
+    def _modify(self, chance: random.Random, touched: set[str]) -> Part | None:
         column = self._one(chance, touched)
         if column is None:
             return None
         wider = ShardColumn(column.name, _WIDER.get(column.kind, column.kind))
-        self.columns[self.columns.index(column)] = wider
+        if self.style is not None:
+            wider = self._modified(chance, column, self.style)
         touched.add(column.name)
-        return f"MODIFY COLUMN {wider.sql}"
+        gated = wider.default != column.default or (
+            column.nullable and not wider.nullable and wider.kind != column.kind
+        )
+        before = ""
+        if column.nullable and not wider.nullable:
+            before = f"UPDATE {{t}} SET {column.name} = {_TYPES[wider.kind][0]} WHERE {column.name} IS NULL"
+        return Part(
+            f"MODIFY COLUMN {wider.sql}", frozenset({column.name}), _replacing(column.name, wider), gated, before
+        )
 
-    def _rename(self, chance: random.Random, touched: set[str]) -> str | None:
+    @staticmethod
+    def _modified(chance: random.Random, column: ShardColumn, style: Style) -> ShardColumn:
+        wide = _WIDER.get(column.kind, column.kind)
+        drawn = chance.random()
+        if drawn < 0.5:
+            return replace(column, kind=wide)
+        if drawn < 0.7:
+            return replace(column, kind=wide, nullable=True)
+        if drawn < 0.9 and style.not_null and column.kind != "DATETIME":
+            return replace(column, nullable=False)
+        return ShardColumn(column.name, wide)
+
+    def _rename(self, chance: random.Random, touched: set[str]) -> Part | None:
         column = self._one(chance, touched, lambda each: each.name not in self.indexes.values())
         name = self._free(chance, touched)
         if column is None or name is None:
             return None
         renamed = replace(column, name=name)
-        self.columns[self.columns.index(column)] = renamed
-        touched |= {column.name, name}
-        return f"CHANGE COLUMN {column.name} {renamed.sql}"
+        names = frozenset({column.name, name})
+        touched |= names
+        return Part(f"CHANGE COLUMN {column.name} {renamed.sql}", names, _replacing(column.name, renamed), gated=True)
 
-    def _index(self, chance: random.Random, touched: set[str]) -> str | None:
+    def _index(self, chance: random.Random, touched: set[str]) -> Part | None:
         column, name = self._one(chance, touched), f"i{chance.randrange(100)}"
         if column is None or name in self.indexes:
             return None
-        self.indexes[name] = column.name
-        touched |= {column.name, name}
-        return f"ADD INDEX {name} ({column.name})"
+        on = column.name
+        names = frozenset({on, name})
+        touched |= names
+        return Part(f"ADD INDEX {name} ({on})", names, lambda shape: shape.indexes.update({name: on}))
 
-    def _unindex(self, chance: random.Random, touched: set[str]) -> str | None:
+    def _unindex(self, chance: random.Random, touched: set[str]) -> Part | None:
         found = sorted(name for name, on in self.indexes.items() if on not in touched and name not in touched)
         if not found:
             return None
         name = chance.choice(found)
-        touched |= {self.indexes.pop(name), name}
-        return f"DROP INDEX {name}"
+        names = frozenset({self.indexes[name], name})
+        touched |= names
+        return Part(f"DROP INDEX {name}", names, lambda shape: _pop(shape, name))
 
-    def _key(self, chance: random.Random, touched: set[str]) -> str | None:
+    def _key(self, chance: random.Random, touched: set[str]) -> Part | None:
         if not self.keyed or "id" in touched:
             return None
-        self.wide_key = not self.wide_key
+        wide = not self.wide_key
         touched.add("id")
-        return f"DROP PRIMARY KEY, ADD PRIMARY KEY ({'id, k' if self.wide_key else 'id'})"
+
+        def change(shape: ShardShape) -> None:
+            shape.wide_key = wide
+
+        text = f"DROP PRIMARY KEY, ADD PRIMARY KEY ({'id, k' if wide else 'id'})"
+        return Part(text, frozenset({"id", "k"}), change, gated=True)
 
 
-def draw_sequence(chance: random.Random, *, keyed: bool, length: int) -> tuple[list[str], list[ShardShape]]:
-    """Statements, and the shapes before and behind each: one more."""
-    shape = ShardShape(keyed)
-    statements, shapes = list[str](), [shape.copy()]
-    for _ in range(length):
-        statements.append(shape.draw_ddl(chance))
-        shapes.append(shape.copy())
-    return statements, shapes
+def _pop(shape: ShardShape, index: str) -> None:
+    del shape.indexes[index]
+
+
+def _replacing(name: str, by: ShardColumn) -> Callable[[ShardShape], None]:
+    def change(shape: ShardShape) -> None:
+        shape.columns = [by if each.name == name else each for each in shape.columns]
+
+    return change
+
+
+def draw_sequence(chance: random.Random, *, keyed: bool, length: int, style: Style | None = None) -> list[ShardDdl]:
+    """Statements; with a style, the last one is about all that was left open."""
+    shape = ShardShape(keyed, style=style)
+    drawn = [shape.draw_ddl(chance) for _ in range(length)]
+    return drawn if style is None else [*drawn, shape.add_last()]
+
+
+def another_order(chance: random.Random, drawn: Sequence[ShardDdl]) -> list[ShardDdl]:
+    """The statements as another shard may come to them: neighbours change places where that says nothing."""
+    order = list(drawn)
+    for _ in range(len(order)):
+        place = chance.randrange(max(len(order) - 1, 1))
+        if len(order) > 1 and order[place].independent(order[place + 1]):
+            order[place], order[place + 1] = order[place + 1], order[place]
+    return order

@@ -20,7 +20,7 @@ from dm.position import Position
 from dm.progress.checkpoint import TablePoint
 from dm.progress.intent import Intent
 from dm.progress.operators import Operator
-from dm.progress.shard_groups import GroupDdl, Standing
+from dm.progress.shard_group import GOES_ON, GroupDdl, Standing
 from dm.schema.table import TableSchema
 from dm.syncer.apply.lanes import Lanes
 from dm.syncer.apply.progress_writer import ProgressWriter, StatementEnd
@@ -29,11 +29,11 @@ from dm.syncer.ddl.cut_over import prove
 from dm.syncer.ddl.defect import pausing
 from dm.syncer.ddl.execution import REFUSED_DDL, DdlExecution
 from dm.syncer.ddl.known import Known, StatementEvent
-from dm.syncer.ddl.optimistic_gate import NoAnnouncements, Passage, Way
+from dm.syncer.ddl.optimistic_gate import Early, NoAnnouncements, Passage, Way
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.planner import plan, plan_injection
 from dm.syncer.ddl.shard_gate import ShardGate
-from dm.syncer.ddl.step import CutOver, Execute, tracked
+from dm.syncer.ddl.step import CutOver, Execute
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.stream.transaction import SourceTransaction
 
@@ -139,14 +139,22 @@ class DdlBarrier:
         intent = self._stand_still(end)
         self._progress.write()
         before = self._tracker.structures()
-        planned = gate.of_one_shard(planned)
+        original, planned = planned, gate.of_one_shard(planned)
+        nothing = replace(planned, steps=(), online={})
+        like = gate.like_held(planned)
+        if like is not None:
+            gate.wait_with(*like)
+            self._hold(gate, like[0].table, nothing, before, point)
+            return
         ddl = gate.ddl(planned)
-        way = gate.way(ddl, planned)
+        way = gate.way(ddl, planned, original)
         if isinstance(way, Passage):
             self._pass(gate, ddl, way, end, before, point)
             return
+        if isinstance(way, Early):
+            self._hold(gate, way.table, nothing, before, point)
+            return
         kept = frozenset() if ddl is None else frozenset(self._tracker.kept_columns(ddl.shard.table))
-        nothing = replace(planned, steps=(), online={})
         if ddl is not None and way is Way.UNDECIDED:
             self._hold(gate, ddl.shard.table, nothing, before, point)
             return
@@ -161,7 +169,9 @@ class DdlBarrier:
                 self._hold(gate, early.table, planned, before, point)
                 return
         else:
-            self._run_group_ddl(gate, ddl, planned, end)
+            if not self._run_group_ddl(gate, ddl, planned, end):
+                self._hold(gate, ddl.shard.table, nothing, before, point)
+                return
             if gate.optimistic is not None:
                 gate.optimistic.restore_kept(ddl.shard.table, kept)
         self._go_on(planned, planned.followed, before, point, beside=gate.beside(ddl, planned))
@@ -195,17 +205,19 @@ class DdlBarrier:
         self.settle()
         faults.hit("shard.held")
 
-    def _run_group_ddl(self, gate: ShardGate, ddl: GroupDdl, planned: DdlPlan, end: Position) -> None:
-        """Execute what all shards of a target table have arrived at, unless that is done; then follow it."""
-        done = False
-        with gate.turn(ddl, end) as (wanted, intent):
-            if wanted:
+    def _run_group_ddl(self, gate: ShardGate, ddl: GroupDdl, planned: DdlPlan, end: Position) -> bool:
+        """Execute what all shards of a target table have arrived at, unless that is done; then follow it.
+
+        False: nothing is done, since not all are there any more.
+        """
+        with gate.turn(ddl, end) as (standing, intent):
+            if standing is Standing.COMPLETE:
                 self._around.invalidate()
                 with self.execution.announcing(gate.announcements(ddl)):
                     self._run_steps(planned, end, intent)
-                done = True
-        if not done:
-            self._run_steps(replace(planned, steps=tuple(tracked(planned.steps, "exactly"))), end, None, follow=True)
+        if standing is Standing.EXECUTED:
+            self._run_steps(planned, end, None, follow=True)
+        return standing in GOES_ON
 
     def _run_steps(self, planned: DdlPlan, end: Position, intent: Intent | None, *, follow: bool = False) -> None:
         """The steps one by one; those to be followed only are not executed."""

@@ -18,11 +18,12 @@ from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.progress.intent import Intent
-from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups
+from dm.progress.shard_group import GroupDdl, Shard
+from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_structures import ShardStructures, Survey
 from dm.rules.owned_tables import OwnedTables
 from dm.schema.charset import Collated
-from dm.schema.draft import Refused
+from dm.schema.draft import Refused, renamed
 from dm.schema.interpretation import Surroundings, interpret
 from dm.schema.shard_column import filling
 from dm.schema.table import TableSchema
@@ -33,7 +34,7 @@ from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.session import DdlSession
-from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, decide
+from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, alone, decide, dismiss
 from dm.syncer.ddl.step import CutOver, Execute, Step, TrackOnly
 
 WAIT_SECONDS: Final = 5.0  # for a group about which nothing can be decided yet, before the table is held
@@ -56,6 +57,13 @@ class Passage:
     planned: DdlPlan
     beside: Act
     kept: frozenset[str] | None = None  # what the tracker knew before, where the event adds nothing to it
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """A new table that the target does not take before a DDL that is open: it is held at its CREATE TABLE."""
+
+    table: TableName
 
 
 class NoAnnouncements:
@@ -102,7 +110,7 @@ class OptimisticGate:
     def way(self, ddl: GroupDdl, planned: DdlPlan) -> Passage | Way:
         """How the DDL goes on. Where it passes, the turn is taken. Raises DMError, or Stopped."""
         shard = ddl.shard
-        before = self._state.tracker.get(shard.table)
+        before = self._before(planned, shard.table)
         if any(isinstance(step, Execute) and step.by_hand for step in planned.steps):
             return self._by_hand(shard, planned)
         if before is None and self._alone(shard):
@@ -127,7 +135,8 @@ class OptimisticGate:
         if survey.gated or verdict is None or verdict.gate:
             self._session.end_turn()
             why = "another shard waits for it" if verdict is None else verdict.gate
-            self._demand_gate_allowed(ddl, planned, why, alone=not survey.others)
+            if survey.others:
+                self._demand_gate_allowed(ddl, planned, why, before)
             return Way.GATE
         return Passage(
             self._rewritten(planned, verdict),
@@ -149,7 +158,10 @@ class OptimisticGate:
             verdict = None
             if survey.ready and not survey.gated:
                 pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
-                verdict = decide(pieces, before, self._around(survey, target, shard), self._database)
+                around = self._around(survey, target, shard)
+                verdict = decide(pieces, before, around, self._database)
+                if verdict.gate:
+                    verdict = alone(pieces, before, around, self._database) or verdict
                 if verdict.loose_meanwhile != survey.loose and not verdict.gate:
                     self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
             found.append((survey, verdict))
@@ -180,35 +192,42 @@ class OptimisticGate:
         group = self._progress.ask(lambda connection: self._state.groups.group(connection, shard.target))
         return group.joined and all(each.table == shard.table for each in group.members) and len(group.members) <= 1
 
-    def _demand_gate_allowed(self, ddl: GroupDdl, planned: DdlPlan, why: str, *, alone: bool) -> None:
+    def _demand_gate_allowed(self, ddl: GroupDdl, planned: DdlPlan, why: str, before: TableSchema) -> None:
         """Raise DMError where a statement must not wait for the others, or where no wait makes it exact."""
         statement = "; ".join(ddl.statements)
-        if alone:
-            return
         if self._state.strict:
             raise DMError("shard-ddl-strict", why=why, statement=statement)
         for step in planned.steps:
-            if isinstance(step, Execute) and (column := self._unequal(step.piece)) is not None:
+            if isinstance(step, Execute) and (column := self._unequal(step.piece, before)) is not None:
                 what = f"each shard's rows have another value in the new column {column}"
                 raise DMError("shard-ddl-unsupported", why=what, statement=statement)
 
-    def _unequal(self, piece: Piece) -> str | None:
+    def _unequal(self, piece: Piece, before: TableSchema) -> str | None:
         """A new column whose rows are filled with a value of the moment, or of each row."""
-        before = self._state.tracker.get(piece.table)
-        after = self.behind(piece.table, [piece])
-        if before is None or after is None:
-            return None
+        after = self._behind(before, [piece])
         for one in piece.operations:
-            column = after.column(one.column) if isinstance(one, AddColumn) else None
+            column = after.column(one.column) if after is not None and isinstance(one, AddColumn) else None
             if column is None or before.column(column.name) is not None or column.default is None:
                 continue
             if column.generated is None and filling(column) is None:
                 return column.name
         return None
 
-    def behind(self, table: TableName, pieces: list[Piece]) -> TableSchema | None:
+    def _before(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
+        """The shard's structure at a statement; None where it is not known."""
+        moved = next((step.old for step in planned.steps if isinstance(step, CutOver)), table)
+        schema = self._state.tracker.get(moved)
+        return None if schema is None else renamed(schema, table)
+
+    def behind(self, planned: DdlPlan, table: TableName) -> TableSchema | None:
         """The shard's structure behind its statement; None where it is not known."""
-        schema = self._state.tracker.get(table)
+        before = self._before(planned, table)
+        pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
+        return None if before is None else self._behind(before, pieces)
+
+    def _behind(self, before: TableSchema, pieces: list[Piece]) -> TableSchema | None:
+        table = before.name
+        schema: TableSchema | None = before
         for piece in pieces:
             if schema is None:
                 return None
@@ -251,7 +270,7 @@ class OptimisticGate:
 
     # -- Other statements
 
-    def creation(self, planned: DdlPlan) -> Passage | None:
+    def creation(self, planned: DdlPlan) -> Passage | Early | None:
         """A table that becomes a shard of a target table that is there; None for any other event. Takes the turn."""
         made = [step for step in planned.steps if isinstance(step, Execute) and self._makes(step)]
         if len(made) != 1:
@@ -271,16 +290,26 @@ class OptimisticGate:
 
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
-            verdict = admit(created, self._around(survey, target, shard))
+            try:
+                verdict = admit(created, self._around(survey, target, shard))
+            except DMError:
+                if not self._state.groups.waits_early(connection, shard):
+                    raise
+                self._state.structures.learn_early(connection, created)
+                return
             if verdict.loose_meanwhile != survey.loose:
                 self._state.structures.loosen(connection, shard.target, verdict.loose_meanwhile)
             found.append((survey, verdict))
 
         self._progress.beside(lambda connection: self._claimed(connection, act))
+        if not found:
+            self._session.end_turn()
+            return Early(shard.table)
         survey, verdict = found[0]
 
         def beside(connection: TargetConnection) -> None:
             def enter(one: TargetConnection) -> None:
+                self._state.groups.forget_early(one, shard)
                 self._state.groups.enter(one, shard)
                 schema = self._state.tracker.get(shard.table) or created
                 self._state.structures.store(one, shard, schema, survey, kept=frozenset(), loose=verdict.loose)
@@ -290,6 +319,47 @@ class OptimisticGate:
         only = replace(planned, steps=tuple(TrackOnly(each.piece) if each is step else each for each in planned.steps))
         first = [replace(step, piece=Piece.of(text, step.piece.context), track="not") for text in verdict.statements[0]]
         return Passage(replace(only, steps=(*first, *only.steps)), beside)
+
+    def removal(self, original: DdlPlan, planned: DdlPlan) -> Passage | None:
+        """A shard that is dropped: the target need not accept its structure any more. None for any other event.
+
+        `original` has the statement, which the plan only follows. Where several are dropped at once, the next
+        statement of another shard sees it.
+        """
+        drops = (step for step in original.steps if isinstance(step, Execute) and step.piece.verb == "DROP TABLE")
+        dropped = [step for step in drops if self._state.rules.wanted(step.piece.table)]
+        if len(dropped) != 1:
+            return None
+        (step,) = dropped
+        shard = Shard(step.piece.table, self._state.rules.route(step.piece.table))
+        leaving = self._state.tracker.get(shard.table)
+        self._session.take_turn(shard.target)
+        target = self._state.schemas.read(shard.target)
+        found = list[tuple[Survey, Verdict]]()
+
+        def act(connection: TargetConnection) -> None:
+            there = () if target is None else [column.name for column in target.columns]
+            survey = self._surveyed(connection, shard, "", there)
+            if survey.ready and leaving is not None and target is not None:
+                around = self._around(survey, target, shard)
+                found.append((survey, dismiss(leaving, around, step.piece.context, self._database)))
+
+        self._progress.ask(lambda connection: self._state.groups.ensure(connection, [shard.target]))
+        self._progress.beside(lambda connection: self._claimed(connection, act))
+        if not found:
+            self._session.end_turn()
+            return None
+        survey, verdict = found[0]
+
+        def beside(connection: TargetConnection) -> None:
+            def leave(one: TargetConnection) -> None:
+                self._state.structures.narrowed(one, shard.target, survey, verdict.loose)
+                self._state.groups.leave(one, shard)
+
+            self._claimed(connection, leave)
+
+        first = [replace(step, piece=Piece.of(text, step.piece.context), track="not") for text in verdict.narrowing]
+        return Passage(replace(planned, steps=(*first, *planned.steps)), beside)
 
     def _makes(self, step: Execute) -> bool:
         operation = step.piece.operation

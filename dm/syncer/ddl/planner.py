@@ -17,6 +17,7 @@ from dm.ident import TableName
 from dm.progress.operators import Operator
 from dm.sql.foreign_key import acts
 from dm.sql.inline_references import without_ignored_references
+from dm.sql.operation import CreateTable
 from dm.sql.piece import Piece
 from dm.sql.split import separate, split
 from dm.sql.statement import classify
@@ -216,9 +217,17 @@ class _Planning:
         if piece.verb == "DROP DATABASE" and any(self._rules.keeps_schema(table.schema) for table in piece.tables):
             raise DMError("ddl-while-joining", statement=piece.text)
         if not all(followed):
+            operation = piece.operation
+            if isinstance(operation, CreateTable) and operation.like and self._rules.elsewhere(operation.like):
+                # A shard with the structure of one that is held (`ShardGate.like_held`).
+                return self._on_real(piece, stated) if self._rules.followed(operation.table) else []
+            if isinstance(operation, CreateTable) and self._rules.elsewhere(operation.table):
+                return []
             self.points.refuse_swap(piece, piece.tables)
             raise DMError("ddl-partly-wanted", statement=piece.text)
         if self.online.concerns(piece):
+            if self._before_the_hold(piece):
+                return []
 
             def on_real(one: Piece, query: Query) -> Sequence[Step]:
                 return self._on_real(one, _Statement(one.text, query, stated.by_hand))
@@ -228,6 +237,11 @@ class _Planning:
             self.online.guard(piece)
         self.online.passed(piece)
         return self._on_real(piece, stated)
+
+    def _before_the_hold(self, piece: Piece) -> bool:
+        """In a second pass: whether all of an online DDL's piece is known, since its table was held behind it."""
+        real = {self._rules.online.real(table) for table in piece.tables}
+        return self._rules.second and self.points.behind(real) == real
 
     def _on_real(self, piece: Piece, stated: _Statement) -> list[Step]:
         self.points.pass_on(piece)

@@ -21,8 +21,9 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import LaneClaim
-from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
-from dm.progress.shard_holds import HeldTable, put_held
+from dm.progress.shard_group import GroupDdl, Shard, Standing
+from dm.progress.shard_groups import ShardGroups
+from dm.progress.shard_holds import HeldTable, hand_over, put_held
 from dm.progress.shard_structures import ShardStructures
 from dm.rules.owned_tables import OwnedTables
 from dm.schema.table import TableSchema
@@ -30,7 +31,7 @@ from dm.schema.tracker import SchemaTracker
 from dm.sql.operation import CreateTable
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
-from dm.syncer.ddl.optimistic_gate import OptimisticGate, OptimisticState, Passage, Way
+from dm.syncer.ddl.optimistic_gate import Early, OptimisticGate, OptimisticState, Passage, Way
 from dm.syncer.ddl.plan import DdlPlan
 from dm.syncer.ddl.session import DdlSession
 from dm.syncer.ddl.shard_form import form_of
@@ -51,6 +52,7 @@ class ShardReading:
     main: LaneClaim | None  # in a second pass: the claim that it needs beside its own
     held: dict[TableName, HeldTable]  # of the source
     holding: Callable[[], None]  # a table is held from now on
+    undecided: Callable[[Position], tuple[str, ...]]  # XA transactions at L
     structures: ShardStructures | None = None  # in the optimistic mode
     strict: bool = False  # and it waits for nobody
 
@@ -145,10 +147,24 @@ class ShardGate:
         shards = {Shard(step.piece.table, self._rules.route(step.piece.table)) for step in gated}
         if len(shards) > 1 or len(gated) < len(executed):
             raise _unsupported(gated[0], "it is about several tables")
-        if planned.online or any(isinstance(step, CutOver) for step in planned.steps):
-            raise _unsupported(gated[0], "an online DDL tool made it")
         pieces = [step.piece.route(self._rules.route) for step in gated]
         return GroupDdl(shards.pop(), form_of(pieces), tuple(piece.text for piece in pieces))
+
+    def like_held(self, planned: DdlPlan) -> tuple[Shard, Shard] | None:
+        """A new shard with the structure of another one that is held, and that one; raises DMError."""
+        for step in planned.pieces:
+            operation = step.piece.operation
+            if (
+                not isinstance(operation, CreateTable)
+                or not operation.like
+                or not self._rules.elsewhere(operation.like)
+            ):
+                continue
+            shard, model = (Shard(table, self._rules.route(table)) for table in (operation.table, operation.like))
+            if shard.target != model.target:
+                raise DMError("ddl-partly-wanted", statement=step.piece.text)
+            return shard, model
+        return None
 
     # -- The way through
 
@@ -160,8 +176,7 @@ class ShardGate:
         def act(connection: TargetConnection) -> None:
             found.append(groups.arrive(connection, ddl))
             if structures is not None and self.optimistic is not None:
-                pieces = [step.piece for step in planned.steps if isinstance(step, Execute)]
-                structures.arrived(connection, ddl.shard, self.optimistic.behind(ddl.shard.table, pieces))
+                structures.arrived(connection, ddl.shard, self.optimistic.behind(planned, ddl.shard.table))
 
         self.store(act)
         faults.hit("shard.ready")
@@ -173,12 +188,12 @@ class ShardGate:
             standing = self._look(ddl.shard)
         return standing
 
-    def way(self, ddl: GroupDdl | None, planned: DdlPlan) -> Passage | Way | None:
+    def way(self, ddl: GroupDdl | None, planned: DdlPlan, original: DdlPlan) -> Passage | Early | Way | None:
         """How an event goes on in the optimistic mode; None where that mode has nothing to say."""
         if self.optimistic is None:
             return None
         if ddl is None:
-            return self.optimistic.creation(planned)
+            return self.optimistic.creation(planned) or self.optimistic.removal(original, planned)
         self._ensure([ddl.shard.target])
         return self.optimistic.way(ddl, planned)
 
@@ -189,19 +204,24 @@ class ShardGate:
         return self._progress.ask(lambda connection: self.reading.groups.look(connection, shard))
 
     @contextmanager
-    def turn(self, ddl: GroupDdl, end: Position) -> Iterator[tuple[bool, Intent | None]]:
-        """The turn of the target's table: whether the DDL is still to be executed, and what somebody announced."""
+    def turn(self, ddl: GroupDdl, end: Position) -> Iterator[tuple[Standing, Intent | None]]:
+        """The turn of the target's table: where the DDL stands in it, and what somebody announced."""
         shard, groups = ddl.shard, self.reading.groups
         self._session.take_turn(shard.target)
         try:
-            if self._look(shard) is Standing.EXECUTED:
-                yield False, None
+            standing = self._look(shard)
+            if standing is Standing.EXECUTED:
+                yield standing, None
                 return
             if self._progress.ask(lambda connection: groups.skipped(connection, shard)):
                 self.store(lambda connection: groups.executed(connection, shard, None))
-                yield False, None
+                yield Standing.EXECUTED, None
                 return
-            yield True, self._progress.ask(lambda connection: groups.announced(connection, shard, end))
+            announced = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
+            if announced is None and standing is not Standing.COMPLETE:
+                yield standing, None  # there is one more shard now, or one has been altered
+                return
+            yield Standing.COMPLETE, announced
             faults.hit("shard.after_execute")
             schema = self._tracker.get(shard.table)
             self.store(lambda connection: groups.executed(connection, shard, schema))
@@ -226,17 +246,29 @@ class ShardGate:
             early += [] if found[0] else [shard]
         return early[0] if early else None
 
+    def wait_with(self, shard: Shard, model: Shard) -> None:
+        """A new shard is held with the one whose structure it has, and goes on with it."""
+        groups = self.reading.groups
+        self.store(lambda connection: groups.like(connection, shard, model))
+
     # -- What commits with L
 
     def hold(self, table: TableName) -> Callable[[TargetConnection], None]:
         """The table is held from here on; gives what is to be stored with the L behind the event."""
-        held = HeldTable(table, self._progress.stored, self._tracker.get(table))
+        place = self._progress.stored
+        held = HeldTable(table, place, self._tracker.get(table), self.reading.undecided(place))
         self.reading.held[table] = held
         self._rules.hold(table)
         self._tracker.forget(table)
         self.reading.holding()
-        key = self.reading.groups.key
-        return lambda connection: self._claimed(connection, lambda one: put_held(one, key, held))
+        key, second = self.reading.groups.key, self.reading.second
+
+        def store(connection: TargetConnection) -> None:
+            put_held(connection, key, held)
+            if second:
+                hand_over(connection, key.second, key, lambda name: self._rules.online.real(name) == table != name)
+
+        return lambda connection: self._claimed(connection, store)
 
     def beside(self, ddl: GroupDdl | None, planned: DdlPlan) -> Callable[[TargetConnection], None] | None:
         """What is to be stored with the L behind an event that was followed."""

@@ -31,8 +31,9 @@ from dm.schema.charset import Collated
 from dm.schema.draft import Refused
 from dm.schema.interpretation import Surroundings, interpret, untrackable
 from dm.schema.normal import index_form, same_column, same_structure
+from dm.schema.shard_change import undergone
 from dm.schema.shard_column import column_change, filling, fits, implicit_default, needs_value
-from dm.schema.show import column_text
+from dm.schema.show import column_text, index_text
 from dm.schema.table import Column, TableSchema
 from dm.schema.widening import widens
 from dm.sql.context import SourceContext
@@ -91,8 +92,18 @@ def decide(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, da
     joining, steps = _Joining(around, before, databases), pairwise(states)
     statements = tuple(tuple(text for part in each for text in joining.piece(part, *next(steps))) for each in parts)
     meanwhile = frozenset(joining.loose) | around.loose
-    narrowing = tuple(joining.narrow(states[-1], pieces[-1]))
+    narrowing = tuple(joining.narrow(states[-1], pieces[-1].context))
     return Verdict("", statements, narrowing, meanwhile, frozenset(joining.loose), frozenset(joining.kept))
+
+
+def alone(pieces: Sequence[Piece], before: TableSchema, around: Surrounding, databases: Databases) -> Verdict | None:
+    """What becomes of a DDL that all shards had to come to, where all others are already as it leaves this one."""
+    after = before
+    for piece in pieces:
+        after = _followed(piece, after, databases)
+    if not around.others or not all(undergone(before, after, other.schema) for other in around.others):
+        return None
+    return Verdict("", tuple((piece.text,) for piece in pieces), (), around.loose, around.loose, around.kept)
 
 
 def admit(created: TableSchema, around: Surrounding) -> Verdict:
@@ -103,6 +114,16 @@ def admit(created: TableSchema, around: Surrounding) -> Verdict:
         loose_meanwhile=frozenset(joining.loose) | around.loose,
         loose=frozenset(joining.loose),
     )
+
+
+def dismiss(leaving: TableSchema, around: Surrounding, context: SourceContext, databases: Databases) -> Verdict:
+    """What the target need not accept any more when a shard is dropped; nothing where no other is left."""
+    if not around.others:
+        return Verdict(loose=around.loose)
+    first, *others = around.others  # as if it had come to a statement that does nothing
+    joining = _Joining(replace(around, others=tuple(others), kept=first.kept), leaving, databases)
+    statements = [*joining.narrow(first.schema, context), *joining.indexes_of_all(first.schema)]
+    return Verdict(narrowing=tuple(statements), loose_meanwhile=around.loose, loose=frozenset(joining.loose))
 
 
 def _parts(piece: Piece, schema: TableSchema, databases: Databases) -> tuple[Piece, ...]:
@@ -277,7 +298,7 @@ class _Joining:
 
     # -- Behind the pieces
 
-    def narrow(self, own: TableSchema, piece: Piece) -> Iterable[str]:
+    def narrow(self, own: TableSchema, context: SourceContext) -> Iterable[str]:
         """What the target need not accept any more, though no piece of this shard says so."""
         head = f"ALTER TABLE {self.shard.name.sql}"
         for name in sorted({*self.kept, *(name for other in self._others for name in other.kept)}):
@@ -285,7 +306,7 @@ class _Joining:
             if there is not None and own.column(name) is None and not self._holders(name):
                 yield f"{head} DROP COLUMN {Ident(there.name).sql}"
                 self.loose.discard(name)
-                self._execute(f"{head} DROP COLUMN {Ident(there.name).sql}", piece.context)
+                self._execute(f"{head} DROP COLUMN {Ident(there.name).sql}", context)
         self.kept = {name for name in self.kept if self.target.column(name) is not None}
         for name in sorted(self.loose):
             there, mine = self.target.column(name), own.column(name)
@@ -299,6 +320,15 @@ class _Joining:
                     end = "SET DEFAULT NULL" if there.nullable else "DROP DEFAULT"
                     yield f"{head} ALTER COLUMN {Ident(there.name).sql} {end}"
 
+    def indexes_of_all(self, own: TableSchema) -> Iterable[str]:
+        """Indexes that all others have, and that were not made since the shard that leaves lacks them."""
+        for index in own.indexes:
+            name, form = index.name.lower(), index_form(index, own)
+            everywhere = all(_has_index(other.schema, name, form) for other in self._others)
+            lacking = not (_has_index(self.shard, name, form) or _has_index(self.target, name, form))
+            if everywhere and lacking and not index.unique and not index.functional:
+                yield f"ALTER TABLE {self.shard.name.sql} ADD {index_text(index)}"
+
     # -- A new table
 
     def admit(self, created: TableSchema) -> Iterable[str]:
@@ -308,11 +338,21 @@ class _Joining:
             shown = ((str(created.name), column), ("the target", there))
             if there is None or not fits(column, there) or (column.nullable and not there.nullable):
                 raise self.conflict("the target's table does not take the rows of the new shard", *shown)
+        if not (created.has_key and self.target.has_key):
+            self._demand_all_columns(created)
         if _keys(created) != _keys(self.target, without=self.around.extracted):
             raise self.conflict("the new shard has other keys than the target's table")
         for there in self.target.columns:
             if created.column(there.name) is None and there.name.lower() not in self.around.extracted:
                 yield from self._optional(there)
+
+    def _demand_all_columns(self, created: TableSchema) -> None:
+        """Rows without a key are looked for by all values: with some missing, those of other shards would match."""
+        for there in self.target.columns:
+            column = created.column(there.name)
+            if there.name.lower() not in self.around.extracted and (column is None or not same_column(column, there)):
+                shown = ((str(created.name), column), ("the target", there))
+                raise self.conflict("a table without a key has to have all columns of the target's", *shown)
 
 
 def _keys(schema: TableSchema, without: frozenset[str] = frozenset()) -> list[str]:

@@ -38,7 +38,7 @@ was told) or decided it unlogged. Without a second PREPARE, `prepared_watch` ask
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from dm import faults
@@ -150,6 +150,28 @@ class PreparedTransactions:
         """Transactions that wait for a verdict, the oldest first."""
         with self._lock:
             return list(self._undecided.values())
+
+    def undecided_at(self, position: Position) -> tuple[str, ...]:
+        """The transactions that are prepared at a position, the present checkpoint, and decided behind it."""
+        with self._lock:
+            return tuple(
+                sorted(
+                    held.xid
+                    for held in self._held.values()
+                    if (held.passed or held.prepared.lies_in(position))
+                    and not (held.verdict is not None and held.verdict.lies_in(position))
+                )
+            )
+
+    def begin_without(self, xids: Iterable[str], position: Position, now: int) -> None:
+        """Before the run: these are undecided where it begins, and have no rows for it (a second pass)."""
+        place = TransactionEnd.of(position, None)
+        with self._lock:
+            for xid in xids:
+                if xid not in self._undecided:
+                    held = HeldXa(self._next, xid, place, now, durable=True, passed=True)
+                    self._held[self._next] = self._undecided[xid] = held
+                    self._next += 1
 
     def hold(
         self,

@@ -15,7 +15,8 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, read_checkpoint, write_new
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
-from dm.progress.shard_groups import GroupDdl, Shard, ShardGroups, Standing
+from dm.progress.shard_group import GroupDdl, Shard, Standing
+from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second
 from dm.progress.shard_locks import give_up, read_locks, unlock
 from dm.progress.shard_sources import expect_sources, remove_source

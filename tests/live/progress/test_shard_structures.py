@@ -9,7 +9,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.progress.lane_rows import claimed
-from dm.progress.shard_groups import Shard, Standing
+from dm.progress.shard_group import Shard, Standing
 from dm.progress.shard_structures import ShardStructures, Survey
 from dm.schema.parse import parse_create_table
 from dm.schema.table import TableSchema

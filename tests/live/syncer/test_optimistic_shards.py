@@ -12,7 +12,8 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
+from dm.task.shard_locks import Decision, decide, locks
+from tests.live.syncer.test_shards import KEYED, KEYLESS, held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync
 
@@ -168,6 +169,172 @@ def test_what_can_not_be_exact_pauses(
     assert isinstance(ended, DMError)
     assert ended.name == error
     assert ended.position
+
+
+INDEXED = f"{KEYED}, c INT, KEY by_c (c)"
+
+
+@pytest.mark.ci_flavor("mysql")
+@pytest.mark.parametrize(
+    ("columns", "statements"),
+    [
+        # A shard that has done it in steps never comes to it.
+        (
+            INDEXED,
+            (
+                "ALTER TABLE {s}.s1 DROP INDEX by_c",
+                "ALTER TABLE {s}.s1 DROP COLUMN c",
+                "INSERT INTO {s}.s1 (id, v) VALUES (1, 1)",
+                "INSERT INTO {s}.s2 (id, v, c) VALUES (11, 1, 7)",
+                "ALTER TABLE {s}.s2 DROP COLUMN c",
+                "INSERT INTO {s}.s2 (id, v) VALUES (12, 2)",
+            ),
+        ),
+        # Nor one that is created so; it is altered again while the statement waits.
+        (
+            KEYED,
+            (
+                "INSERT INTO {s}.s1 VALUES (1, 1)",
+                "ALTER TABLE {s}.s1 MODIFY v SMALLINT",
+                "INSERT INTO {s}.s1 VALUES (2, 2)",
+                "CREATE TABLE {s}.s3 (id INT PRIMARY KEY, v SMALLINT)",
+                "INSERT INTO {s}.s3 VALUES (31, 3)",
+                "ALTER TABLE {s}.s3 ADD COLUMN w INT",
+                "INSERT INTO {s}.s3 VALUES (32, 3, 3)",
+                "ALTER TABLE {s}.s2 MODIFY v SMALLINT",
+                "INSERT INTO {s}.s2 VALUES (11, 2)",
+                "ALTER TABLE {s}.s2 ADD COLUMN w INT",
+                "ALTER TABLE {s}.s1 ADD COLUMN w INT",
+            ),
+        ),
+        # The one that need not come to it comes to another that all have to come to.
+        (
+            INDEXED,
+            (
+                "CREATE TABLE {s}.s3 (" + INDEXED + ")",
+                "INSERT INTO {s}.s2 (id, v, c) VALUES (11, 1, 7)",
+                "ALTER TABLE {s}.s2 DROP COLUMN c",
+                "ALTER TABLE {s}.s1 DROP INDEX by_c",
+                "ALTER TABLE {s}.s1 DROP COLUMN c",
+                "ALTER TABLE {s}.s1 ADD UNIQUE INDEX by_v (v)",
+                "INSERT INTO {s}.s1 (id, v) VALUES (1, 2)",
+                "INSERT INTO {s}.s3 (id, v, c) VALUES (31, 3, 7)",
+                "ALTER TABLE {s}.s3 DROP COLUMN c",
+                "INSERT INTO {s}.s3 (id, v) VALUES (32, 4)",
+                "ALTER TABLE {s}.s3 ADD UNIQUE INDEX by_v (v)",
+                "ALTER TABLE {s}.s2 ADD UNIQUE INDEX by_v (v)",
+                "INSERT INTO {s}.s2 (id, v) VALUES (12, 5)",
+            ),
+        ),
+        # A table is created with the keys to come.
+        (
+            KEYED,
+            (
+                "ALTER TABLE {s}.s1 ADD UNIQUE INDEX by_v (v)",
+                "INSERT INTO {s}.s1 VALUES (1, 1)",
+                "CREATE TABLE {s}.s3 LIKE {s}.s1",
+                "INSERT INTO {s}.s3 VALUES (31, 3)",
+                "INSERT INTO {s}.s2 VALUES (11, 2)",
+                "ALTER TABLE {s}.s2 ADD UNIQUE INDEX by_v (v)",
+                "INSERT INTO {s}.s3 VALUES (32, 4)",
+                "ALTER TABLE {s}.s3 DROP INDEX by_v",
+                "INSERT INTO {s}.s3 VALUES (33, 5)",
+                "ALTER TABLE {s}.s1 DROP INDEX by_v",
+                "ALTER TABLE {s}.s2 DROP INDEX by_v",
+            ),
+        ),
+        # One without a key has all columns.
+        (
+            KEYLESS,
+            (
+                "ALTER TABLE {s}.s1 ADD COLUMN w INT",
+                "INSERT INTO {s}.s1 VALUES (1, 1, 1)",
+                "CREATE TABLE {s}.s3 (id INT, v INT, w INT)",
+                "INSERT INTO {s}.s3 VALUES (1, 1, 2)",
+                "INSERT INTO {s}.s2 VALUES (1, 1)",
+                "ALTER TABLE {s}.s2 ADD COLUMN w INT",
+                "DELETE FROM {s}.s3 WHERE id = 1",
+                "INSERT INTO {s}.s3 VALUES (3, 1, 2)",
+            ),
+        ),
+    ],
+)
+def test_nobody_waits_for_a_shard_that_is_beyond_a_statement(
+    upstream: ThrowawayServer,
+    target: ThrowawayServer,
+    schema: SchemaFactory,
+    columns: str,
+    statements: Sequence[str],
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = optimistic(name, [upstream], target, columns)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+    upstream.execute(*(text.format(s=name) for text in statements))
+    tables = upstream.query(f"SHOW TABLES FROM {name} LIKE 's_'")
+    counts = " + ".join(f"(SELECT COUNT(*) FROM {name}.{table})" for (table,) in tables)
+    with running_sync(subtask) as sync:
+        wait_for_rows(target, name, int(str(upstream.query(f"SELECT {counts}")[0][0])), sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("skip", [False, True])
+def test_a_person_goes_on_without_a_shard(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, skip: bool
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = optimistic(name, [upstream], target)
+    statement = "ALTER TABLE {}.{} ADD UNIQUE INDEX by_v (v)"
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(statement.format(name, "s1"), f"INSERT INTO {name}.s1 (id, v) VALUES (1, 1)")
+        held(sync)
+        assert decide(subtask, Decision(f"{name}-`{name}`.`t`", skip=skip)) == ""
+        wait_for_rows(target, name, 1, sync)
+        upstream.execute(
+            f"INSERT INTO {name}.s2 (id, v) VALUES (11, 2)",
+            f"ALTER TABLE {name}.s2 ADD COLUMN w INT",  # waits for nobody
+            f"INSERT INTO {name}.s2 (id, v, w) VALUES (12, 3, 3)",
+            statement.format(name, "s2"),  # not executed again
+            f"INSERT INTO {name}.s2 (id, v) VALUES (13, 4)",
+            f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
+        )
+        wait_for_rows(target, name, 4, sync)
+        sync.wait_synced()
+        assert locks(subtask) == []
+    if skip:
+        assert "by_v" not in shown(target, name)
+    else:
+        merged([upstream], target, name)
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_a_source_that_others_wait_for_is_given_up(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(*upstreams, target)
+    one, two = optimistic(name, upstreams, target)
+    for subtask in (one, two):
+        with running_sync(subtask) as sync:
+            sync.wait_synced()
+    for number, server in enumerate(upstreams):
+        server.execute(
+            f"ALTER TABLE {name}.s1 ADD UNIQUE INDEX by_v (v)",
+            f"INSERT INTO {name}.s1 (id, v) VALUES ({number}1, {number}1)",
+            f"INSERT INTO {name}.s2 (id, v) VALUES ({number}2, {number}2)",
+        )
+    with running_sync(one) as sync:
+        wait_for_rows(target, name, 1, sync)
+        held(sync)
+    upstreams[0].execute(f"ALTER TABLE {name}.s2 ADD UNIQUE INDEX by_v (v)")
+    lock = f"{name}-`{name}`.`t`"
+    gone = Decision(lock, ("source-1",), force_remove=True)
+    assert decide(one, gone) == "source source-1 is no member any more"
+    with running_sync(one.model_copy(update={"shard_sources": ("source-0",)})) as sync:  # it has left the file
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
 
 
 _CHAOS = pytest.mark.chaos

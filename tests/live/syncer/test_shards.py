@@ -17,6 +17,7 @@ from dm.syncer.stream.operators import EventPlace, Request
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.unit import JSON
+from tests.live.syncer.test_xa import prepare
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
 
@@ -174,6 +175,37 @@ def test_a_table_created_with_the_structure_to_come_waits_for_it(
     merged([upstream], target, name)
 
 
+@pytest.mark.ci_flavor("mariadb")
+def test_a_table_created_like_one_that_is_held_waits_with_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
+            f"CREATE TABLE {name}.s3 LIKE {name}.s1",
+            f"INSERT INTO {name}.s3 VALUES (31, 1, 1)",
+            f"ALTER TABLE {name}.s1 DROP COLUMN v",
+            f"CREATE TABLE {name}.s4 LIKE {name}.s1",
+            f"INSERT INTO {name}.s4 VALUES (41, 1)",
+            f"INSERT INTO {name}.s2 VALUES (21, 1)",
+        )
+        wait_for_rows(target, name, 1, sync)
+        held(sync)
+        upstream.execute(f"ALTER TABLE {name}.s2 ADD COLUMN w INT")
+        wait_for_rows(target, name, 2, sync)
+        upstream.execute(
+            f"ALTER TABLE {name}.s3 DROP COLUMN v",
+            f"ALTER TABLE {name}.s2 DROP COLUMN v",
+            f"INSERT INTO {name}.s4 VALUES (42, 1)",
+        )
+        wait_for_rows(target, name, 4, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
 def test_what_waits_is_shown_and_a_person_may_go_on_without_a_shard(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -251,3 +283,26 @@ def test_a_conflict_is_settled_by_an_operator_in_a_second_pass_as_well(
     created = str(target.query(f"SHOW CREATE TABLE {name}.t"))
     assert f"of_{other}" in created
     assert f"of_{failing}" not in created
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_an_xa_transaction_that_was_prepared_before_the_hold_is_decided_behind_it(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        for xid, row in (("a", 1), ("b", 2)):
+            prepare(upstream, f"'{name}{xid}'", f"INSERT INTO {name}.u VALUES ({row})")
+        upstream.execute(
+            f"ALTER TABLE {name}.s1 ADD COLUMN w INT",
+            f"INSERT INTO {name}.s1 VALUES (1, 1, 1)",
+            f"XA COMMIT '{name}a'",
+        )
+        prepare(upstream, f"'{name}c'", f"INSERT INTO {name}.s1 VALUES (2, 2, 2)")
+        held(sync)
+        upstream.execute(f"XA COMMIT '{name}b'", f"ALTER TABLE {name}.s2 ADD COLUMN w INT", f"XA COMMIT '{name}c'")
+        wait_for_rows(target, name, 2, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)

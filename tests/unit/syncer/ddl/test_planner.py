@@ -40,6 +40,10 @@ class Rules:
     """Everything in schema `d` is wanted."""
 
     online = OnlineTables((r"^_(.+)_gho$",), (r"^_(.+)_del$",))
+    second = False
+
+    def elsewhere(self, table: TableName) -> bool:
+        return False
 
     def wanted(self, table: TableName) -> bool:
         return table.schema == "d"
@@ -451,3 +455,13 @@ def test_an_alter_without_an_operation_is_executed_as_it_stands(sql: bytes) -> N
     assert isinstance(step, Execute)
     assert step.piece.text == sql.decode()
     assert step.piece.operation is None or b"PARTITION" in sql
+
+
+def test_a_second_pass_leaves_out_what_a_tool_did_before_its_table_was_held() -> None:
+    rules, t = Rules(), TableName("d", "t")
+    rules.second = True
+    looking = Looking()
+    for points, steps in (({}, 1), ({t: PLACE}, 0)):
+        looking.known = replace(looking.known, rules=cast(Any, rules), dump=DumpWindow(points))
+        planned = plan(StatementEvent(query(b"CREATE TABLE d._t_gho (id INT PRIMARY KEY)"), TRANSACTION), looking.known)
+        assert (len(planned.steps), len(planned.online)) == (steps, steps)

@@ -20,7 +20,7 @@ from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
 from dm.sql.piece import Piece
 from dm.sql.split import split
-from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, decide
+from dm.syncer.ddl.shard_policy import OtherShard, Surrounding, Verdict, admit, alone, decide, dismiss
 
 CONTEXT = SourceContext("mysql", 90700, "d")
 TARGET = TableName("d", "t")
@@ -108,6 +108,16 @@ class Merge:
         self.loose, self.kept[name] = verdict.loose, verdict.kept
         there = {column.name.lower() for column in self.target.schema.columns}
         self.kept = {each: kept & there for each, kept in self.kept.items()}
+        return verdict
+
+    def leave(self, name: str) -> Verdict:
+        """A shard is dropped; its rows stay at the target."""
+        side, around = self.shards[name], self.around(name)
+        verdict = dismiss(side.schema, around, CONTEXT, lambda _: WORDS)
+        for statement in verdict.narrowing:
+            self.target.alter(statement.replace(f"`d`.`{name}`", "d.t"))
+        self.loose = verdict.loose
+        del self.shards[name], self.kept[name]
         return verdict
 
     def row(self, name: str, value: object = "5") -> None:
@@ -323,6 +333,51 @@ def test_what_a_shard_that_left_had_alone_goes_with_the_next_statement() -> None
     verdict = merge.run("a", "ALTER TABLE @ ADD COLUMN y INT")
     assert verdict.narrowing == ("ALTER TABLE `d`.`a` DROP COLUMN `n`",)
     merge.check_same()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_shard_that_is_dropped_leaves_nothing_behind_that_only_it_needed(seed: int) -> None:
+    drawn = random.Random(seed)
+    shards = "abcd"[: 2 + seed % 3]
+    order = order_of((drawn.randrange(24) for _ in range(40)), shards)
+    leaving, at = drawn.choice(shards), drawn.randrange(len(order))
+    merge, done = Merge(shards), dict.fromkeys(shards, 0)
+    for number, name in enumerate(order):
+        if number == at:
+            merge.leave(leaving)
+        if name in merge.shards:
+            merge.row(name)
+            assert merge.run(name, STATEMENTS[done[name]]).gate == ""
+            done[name] += 1
+        merge.check()
+    merge.check_same()
+
+
+def test_a_shard_that_all_others_are_ahead_of_waits_for_nobody() -> None:
+    merge = Merge("ab", f"{FIRST}, KEY by_n (n)")
+    merge.row("a")
+    assert merge.run("b", "ALTER TABLE @ DROP COLUMN n").gate
+    for part in ("DROP INDEX by_n", "DROP COLUMN n"):
+        assert not merge.run("a", f"ALTER TABLE @ {part}").gate
+    pieces = split("ALTER TABLE d.b DROP COLUMN n", CONTEXT)
+    verdict = alone(pieces, merge.shards["b"].schema, merge.around("b"), lambda _: WORDS)
+    assert verdict is not None
+    assert verdict.statements == (("ALTER TABLE d.b DROP COLUMN n",),)
+    assert alone(pieces, merge.shards["b"].schema, Merge("ab").around("b"), lambda _: WORDS) is None
+    assert alone(pieces, merge.shards["b"].schema, Merge("b").around("b"), lambda _: WORDS) is None
+
+
+def test_the_last_shard_leaves_the_target_as_it_is() -> None:
+    assert Merge("a").leave("a").narrowing == ()
+
+
+def test_a_new_shard_without_a_key_has_all_columns() -> None:
+    around = Merge("ab", "id INT, v INT").around("c")
+    admit(table(TableName("d", "c"), "v INT, id INT"), around)
+    for columns in ("id INT", "id INT, v SMALLINT"):
+        with pytest.raises(DMError) as caught:
+            admit(table(TableName("d", "c"), columns), around)
+        assert caught.value.name == "shard-structures-differ"
 
 
 def test_a_new_shard_may_lack_columns_and_must_not_have_others() -> None:

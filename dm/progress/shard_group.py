@@ -1,0 +1,91 @@
+"""What a group of shards is like at one moment: who belongs to it, who has come to which DDL, who is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from dm.ident import TableName
+
+
+class Standing(Enum):
+    """What a shard may do at a DDL."""
+
+    EXECUTED = "the target has it"
+    COMPLETE = "all have arrived"
+    OTHERS_MISSING = "all of this source have arrived"
+    OWN_MISSING = "shards of this source have not arrived"
+
+
+GOES_ON: Final = (Standing.EXECUTED, Standing.COMPLETE)
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A source table and the target table that it goes into."""
+
+    table: TableName
+    target: TableName
+
+
+@dataclass(frozen=True, slots=True)
+class GroupDdl:
+    """A DDL in one shard's binlog."""
+
+    shard: Shard
+    form: str  # equal for equal statements
+    statements: tuple[str, ...]  # for people
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A shard of a group, as stored."""
+
+    source_id: str
+    table: TableName
+    passed: int
+    ready: int
+    early: bool = False  # others have to execute what it waits for
+    waived: int = 0  # up to which DDL nobody waits for it
+    known: bool = False  # its structure; the optimistic mode asks
+    beyond: bool = False  # it is as the open DDL leaves a shard, and need not come to it (optimistic mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A target table's shards at one moment."""
+
+    executed: int
+    members: tuple[Member, ...]
+    joined: bool  # every source of the task
+
+    def standing(self, source_id: str, table: TableName, number: int) -> Standing:
+        """What a shard that has arrived at this DDL may do."""
+        if self.executed >= number:
+            return Standing.EXECUTED
+        if any(self._is(each, source_id, table) and each.ready < number for each in self.members):
+            # Held before anything could be decided (`dm.progress.shard_structures`, O6).
+            decidable = self.joined and all(each.known for each in self.members)
+            return Standing.COMPLETE if decidable else Standing.OTHERS_MISSING
+        missing = self.missing(number)
+        if self.joined and not missing:
+            return Standing.COMPLETE
+        own = any(each.source_id == source_id and each.table != table for each in missing)
+        return Standing.OWN_MISSING if own else Standing.OTHERS_MISSING
+
+    def missing(self, number: int) -> list[Member]:
+        """The shards that a DDL waits for."""
+        return [
+            each
+            for each in self.members
+            if max(each.ready, each.waived) < number and not (each.beyond and number == self.executed + 1)
+        ]
+
+    def own(self, source_id: str, table: TableName) -> Member | None:
+        """The shard of a source, if it is one of the group."""
+        return next((each for each in self.members if self._is(each, source_id, table)), None)
+
+    @staticmethod
+    def _is(member: Member, source_id: str, table: TableName) -> bool:
+        return member.source_id == source_id and member.table == table

@@ -1,0 +1,71 @@
+"""Whether a shard is already as a statement of another shard leaves that one, so that nobody has to wait for it.
+
+A statement may need all shards where one has it (`DROP COLUMN` of a column with an index), and none where another does
+the same in steps (`DROP INDEX`, then `DROP COLUMN`), or is created so. The second one never comes to it. What the
+statement changes is told by the structure before and after it. The answer is yes only where nothing can go wrong when
+the target is altered under the other shard's rows:
+
+- No key and no column of a key changes. Plans and conflict detectors of its stream were made from the target's keys.
+- A table without a key gets other indexes only: its rows are looked for by all values.
+- No column is added: it may be another one's new name, or the target may have old values of the shard in it.
+- No generated column, CHECK, foreign key, partition or character set is concerned.
+"""
+
+from __future__ import annotations
+
+from dm.schema.normal import index_form, key_form, same_column
+from dm.schema.table import Column, TableSchema
+
+
+def undergone(before: TableSchema, after: TableSchema, other: TableSchema) -> bool:
+    """Whether `other` has all that a statement changed from `before` to `after`, and can be altered under."""
+    if not _only_columns_and_indexes(before, after):
+        return False
+    old, new = _columns(before), _columns(after)
+    names = {name for name in old.keys() | new.keys() if not _same(old.get(name), new.get(name))}
+    indexes = {name for name, _ in _indexes(before) ^ _indexes(after)}
+    if not (names or indexes) or new.keys() - old.keys():
+        return False
+    if names and not (before.has_key and after.has_key and other.has_key):
+        return False
+    of_keys = {name.lower() for schema in (before, after) for each in schema.unique_indexes for name in each.columns}
+    theirs = _columns(other)
+    return (
+        not names & of_keys
+        and all(_plain(old.get(name), new.get(name)) and _same(new.get(name), theirs.get(name)) for name in names)
+        and _of(after, indexes) == _of(other, indexes)
+    )
+
+
+def _only_columns_and_indexes(before: TableSchema, after: TableSchema) -> bool:
+    return (
+        [index_form(each, before) for each in before.unique_indexes]
+        == [index_form(each, after) for each in after.unique_indexes]
+        and [key_form(key) for key in before.foreign_keys] == [key_form(key) for key in after.foreign_keys]
+        and before.checks == after.checks
+        and not (before.partitions or after.partitions)
+        and (before.charset, before.collation, before.engine) == (after.charset, after.collation, after.engine)
+    )
+
+
+def _columns(schema: TableSchema) -> dict[str, Column]:
+    return {column.name.lower(): column for column in schema.columns}
+
+
+def _same(one: Column | None, other: Column | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return same_column(one, other)
+
+
+def _plain(before: Column | None, after: Column | None) -> bool:
+    """Whether a change of a column is one of type, NULL or DEFAULT, or its end."""
+    return all(column is None or column.generated is None for column in (before, after))
+
+
+def _indexes(schema: TableSchema) -> set[tuple[str, tuple[object, ...]]]:
+    return {(index.name.lower(), tuple(index_form(index, schema))) for index in schema.indexes if not index.functional}
+
+
+def _of(schema: TableSchema, names: set[str]) -> set[tuple[str, tuple[object, ...]]]:
+    return {each for each in _indexes(schema) if each[0] in names}
