@@ -204,12 +204,15 @@ def test_a_thousand_moves_between_kills(
         passage = 1 if armed[number] == "order.joined" else chance.randint(1, 40)
         return SyncProcess(subtasks[number], faults=f"{armed[number]}=kill@{passage}")
 
+    def moved() -> set[tuple[object, ...]]:
+        return content(upstreams[0], name) | content(upstreams[1], name)
+
     moving = threading.Thread(target=lambda: moves.move(0 if flavor == "mariadb" else 1000))
     moving.start()
     try:
         processes += [start(0), start(1)]
-        while fired.total() < 40:
-            time.sleep(0.05)
+        while fired.total() < 40 and (moving.is_alive() or content(target, name) != moved()):
+            time.sleep(0.2)
             for number, process in enumerate(processes):
                 if process.ended:
                     assert process.wait_killed(), process.errors()
@@ -223,9 +226,9 @@ def test_a_thousand_moves_between_kills(
     with running_sync(subtasks[0]) as one, running_sync(subtasks[1]) as other:
         one.wait_synced(300)
         other.wait_synced(300)
-        assert content(target, name) == content(upstreams[0], name) | content(upstreams[1], name)
+        assert content(target, name) == moved()
         assert len(content(target, name)) == ROWS
-    assert len(fired) >= len(KILLS) // 2, fired
+    assert fired.total() >= 10, fired
 
 
 @pytest.mark.ci_flavor("mariadb")
