@@ -1,7 +1,7 @@
 """A unit host: the process in which units run, each in a thread of its own (`python -m dm.task.host NAME PARENT_PID`).
 
-One process per relay, syncer and validator, per `diff` and `flashback`, per source whose tables join a running task; and
-one per task for all its dumps and loads, so that a task has one Spark session.
+One process per relay, syncer and validator, per `diff` and `flashback`, per source whose tables join a running task;
+and one per task for all its dumps and loads, so that a task has one Spark session.
 The daemon speaks to it over stdin and stdout (dm/task/message.py) and to nobody else does it listen.
 
 It must never outlive the daemon: two processes that write one relay directory would be one too many. Two things see
