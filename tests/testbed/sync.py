@@ -187,6 +187,8 @@ from dm.syncer.sharded import sync_unit
 from dm.task import garbage, heap
 heap.settle()
 garbage.settle()
+answers = os.dup(1)
+os.dup2(2, 1)  # as in a host: what a unit logs is no answer
 line = sys.stdin.readline()
 if not line:
     sys.exit()
@@ -216,7 +218,7 @@ def serve():
         if order["unit"] == "sync":
             unit.refresh(5)
         # At once: who is stopped between a line and its end leaves its reader waiting.
-        os.write(1, (json.dumps(unit.status()) + "\\n").encode())
+        os.write(answers, (json.dumps(unit.status()) + "\\n").encode())
 threading.Thread(target=serve, daemon=True).start()
 unit.run(stop)
 """
