@@ -201,6 +201,7 @@ def test_a_lost_session_gets_no_second_snapshot(mariadb: ThrowawayServer, tmp_pa
     assert caught.value.retryable
 
 
+@pytest.mark.chaos
 def test_a_session_that_no_core_is_left_for_is_not_waited_for(
     mariadb: ThrowawayServer, full_load: LoadFactory, spark: SparkProvider, tmp_path: Path
 ) -> None:

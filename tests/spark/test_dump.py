@@ -205,7 +205,7 @@ def test_what_a_worker_of_a_killed_driver_still_writes_does_not_stay(
     assert not list(load.directory.glob("*.tmp"))
 
 
-@pytest.mark.parametrize("point", ["dumper.after_p0", "dumper.before_p1"])
+@pytest.mark.parametrize("point", [pytest.param("dumper.after_p0", marks=pytest.mark.chaos), "dumper.before_p1"])
 def test_a_driver_killed_between_phases_goes_on(
     point: str, mariadb: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
 ) -> None:

@@ -41,7 +41,8 @@ print("once" if provider.jvm_pid is None else provider.jvm_pid)
 def test_whoever_comes_has_the_session_that_was_started(tmp_path: Path) -> None:
     """In a process of its own, since there is one session in each."""
     command = [sys.executable, "-W", "error", "-c", _TAKEN, str(tmp_path)]
-    assert subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout == "once\n"
+    output = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    assert output.splitlines()[-1] == "once"  # a busy machine may have logged that a worker was late
 
 
 def test_a_start_that_nobody_needs_any_more_is_not_waited_for(tmp_path: Path) -> None:

@@ -39,6 +39,7 @@ def alike(text: str, directories: Path) -> list[str]:
     return [line for line in text.splitlines() if line.strip()]
 
 
+@pytest.mark.chaos
 def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Path) -> None:
     source, target = server("mariadb"), server("mariadb")
     for each in (source, target):

@@ -49,7 +49,11 @@ def test_rows_are_equal_after_deaths_at_drawn_points(
     assert not result.mild, f"seed {seed}: {result.mild}"
 
 
-@pytest.mark.parametrize("safeguard", WITHOUT)
+# What takes long until it hurts is for the long runs.
+@pytest.mark.parametrize(
+    "safeguard",
+    [pytest.param(each, marks=pytest.mark.chaos) if each in ("epoch", "bound") else each for each in WITHOUT],
+)
 def test_the_loop_notices_when_a_safeguard_is_taken_out(
     park: ServerPark, schema: SchemaFactory, tmp_path: Path, safeguard: str
 ) -> None:

@@ -163,7 +163,7 @@ MERGED = (
 
 @pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("changes", MERGED)
-@pytest.mark.parametrize("kills", [1, 2])
+@pytest.mark.parametrize("kills", [1, pytest.param(2, marks=pytest.mark.chaos)])
 def test_a_keyed_table_merged_with_one_without_survives_a_crash(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, changes: tuple[str, ...], kills: int
 ) -> None:

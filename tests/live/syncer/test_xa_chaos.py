@@ -247,7 +247,7 @@ def run_chaos(
     return chaos
 
 
-@pytest.mark.ci_flavor("mysql")
+@pytest.mark.chaos
 def test_random_xa_transactions_survive_a_few_deaths(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:

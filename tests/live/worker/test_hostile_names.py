@@ -149,9 +149,8 @@ def during(names: Names, number: int) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
-    "names", [pytest.param(SAMPLE, id="some"), pytest.param(ALL, id="all", marks=pytest.mark.chaos)]
-)
+@pytest.mark.chaos
+@pytest.mark.parametrize("names", [pytest.param(SAMPLE, id="some"), pytest.param(ALL, id="all")])
 @pytest.mark.ci_flavor("mysql")
 def test_a_whole_task_and_what_fails_in_it(
     upstream: ThrowawayServer, target: ThrowawayServer, clean: None, tmp_path: Path, names: Names

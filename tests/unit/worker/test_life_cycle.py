@@ -486,7 +486,7 @@ _AFTER_LOAD = 4  # the change of stage that launches the syncer
 
 @pytest.mark.parametrize(
     "passage",
-    [1, pytest.param(2, marks=pytest.mark.chaos), 3, pytest.param(_AFTER_LOAD, marks=pytest.mark.chaos)],
+    [1, *(pytest.param(later, marks=pytest.mark.chaos) for later in (2, 3, _AFTER_LOAD))],
 )
 def test_a_daemon_killed_at_any_change_of_stage_goes_on_from_there(tmp_path: Path, passage: int) -> None:
     with home(tmp_path / "home") as one:

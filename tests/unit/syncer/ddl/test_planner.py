@@ -56,6 +56,9 @@ class Rules:
     def sql_pattern_ignores(self, sql: str) -> bool:
         return False
 
+    def keeps_schema(self, schema: str) -> bool:
+        return False
+
 
 class Looking:
     """Plans events, and carries out of each plan only what is remembered of it.
