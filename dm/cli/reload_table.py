@@ -27,7 +27,7 @@ def reload_table(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Empty a table at the target and load it again while the task runs; its other tables go on."""
+    """Empty a table and load it again while its task runs. The task's other tables go on."""
     if cancel == bool(database and table):
         problem = "--cancel is of all that is being reloaded" if cancel else "no table is named"
         hint = "dmctl reload-table <task> <schema> <table>, or dmctl reload-table <task> --cancel"

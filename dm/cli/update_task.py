@@ -24,7 +24,7 @@ def update_task(
     output: OutputOption = None,
     addr: AddrOption = None,
 ) -> None:
-    """Give a running task a longer list, more sources, or other settings. Says what changes, asks, does it."""
+    """Give a running task more tables, sources or settings. Says what changes, asks, does it."""
     client = client_of(addr)
     if cancel:
         name = task_name(client, file)
