@@ -21,6 +21,7 @@ from dm.cli.invocation import (
 from dm.cli.plain_values import PlainGroup
 from dm.cli.validation_text import validation_errors, validators
 from dm.errors import DMError
+from dm.plural import counted
 
 
 class Mode(Enum):
@@ -215,7 +216,8 @@ def _change(
     name = task_name(client, task)
     answer = client.post(f"{of_task(name)}/validation/errors/{operation}", {"number": number})
     words = {"ignore": "ignored", "resolve": "resolved", "clear": "forgotten"}[operation]
-    _done(answer, output, f"{name}: {answer['changed']} errors are {words}")
+    changed = answer["changed"]
+    _done(answer, output, f"{name}: {counted(changed, 'error')} {'is' if changed == 1 else 'are'} {words}")
 
 
 def _done(answer: dict[str, Any], output: printer.Format | None, words: str) -> None:

@@ -194,6 +194,7 @@ class ValidatorUnit:
         tables.statuses(read_table_status(control, key))
         statements = Statements.of(origin, rules, tables, self._pending, schemas, online=structures.online)
         run = _Run(progress, gate, origin, tables, statements, prepared, position, ahead, processed)
+        self._count_errors(run)
         self._status.attach(lambda: run.position, lambda: run.processed, gate)
         self._cutover(run)
         if stored is None:
@@ -330,7 +331,7 @@ class ValidatorUnit:
                 self._say(run)
                 cutover = self._cutover(run)
                 found = rounds.look(delay=0.0 if cutover else None)
-                self._status.errors = count_errors(run.progress.connection, self._key)
+                self._count_errors(run)  # a person may have decided about some
                 if found or self._clock.monotonic() - stored_at >= settings.meta_flush_interval:
                     self._store(run)
                     stored_at = self._clock.monotonic()
@@ -350,6 +351,10 @@ class ValidatorUnit:
         for error in errors:
             self._log.warning("row is wrong", table=str(error.source), kind=error.kind)
         write_errors(run.progress.connection, self._key, run.progress.epoch, errors)
+        self._count_errors(run)  # before the rows wait no more: at no moment is a wrong row neither
+
+    def _count_errors(self, run: _Run) -> None:
+        self._status.errors = count_errors(run.progress.connection, self._key)
 
     def _unfit(self, run: _Run, shape: Shape, why: str) -> None:
         with run.moving:
