@@ -1,7 +1,7 @@
 """What a sync unit's run has beside it where the tables of its source have more than one stream.
 
-Shards that are held and read again (`shard_run.py`), and tables that are loaded beside the stream (`join_main.py`,
-`join_share.py`). Everything that a run does by itself stays in `unit.py`.
+Shards that are held and read again (`sharding`), and tables that are loaded beside the stream (`joining`).
+Everything that a run does by itself stays in `unit.py`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from dm.syncer.apply.row_forms import RowForms
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
 from dm.syncer.ddl.barrier import DdlBarrier
 from dm.syncer.dispatcher import Dispatcher
-from dm.syncer.merge_turn import MergeTurn
+from dm.syncer.order.merge_turn import MergeTurn
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.operators import Change, Request
 from dm.syncer.stream.prepared_watch import PreparedWatch

@@ -13,7 +13,7 @@ from dm.relaylog.hold import Hold
 from dm.syncer.apply.key_writers import KeyWriters
 from dm.syncer.apply.missing_rows import MissingRows
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.order_hint import OrderHint
+from dm.syncer.order.order_hint import OrderHint
 from dm.syncer.start_record import StartRecord
 from dm.syncer.stream.memory_quota import MemoryQuota
 from dm.syncer.stream.prepared import PreparedTransactions

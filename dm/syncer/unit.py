@@ -34,7 +34,7 @@ from dm.syncer.beside import Beside
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
 from dm.syncer.run import STOP_SECONDS, follow
-from dm.syncer.shard_run import ShardRun
+from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.state_found import FirstCheckpoint, find_state
 from dm.syncer.status import SyncStatus
 from dm.syncer.stream.operators import EventPlace, Request, report

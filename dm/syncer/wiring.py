@@ -51,11 +51,11 @@ from dm.syncer.ddl.shard_gate import ShardGate
 from dm.syncer.ddl.temporary_tables import TemporaryTables
 from dm.syncer.ddl.tracking import StructureTracking
 from dm.syncer.dispatcher import Dispatcher
-from dm.syncer.merge_turn import MergeTurn, OwnSide
-from dm.syncer.order_rows import OrderRows
+from dm.syncer.order.merge_turn import MergeTurn, OwnSide
+from dm.syncer.order.order_rows import OrderRows
 from dm.syncer.parts import Parts
 from dm.syncer.resources import Resources
-from dm.syncer.shard_run import ShardRun
+from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.assembler import TransactionAssembler
 from dm.syncer.stream.file_births import FileBirths

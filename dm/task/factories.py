@@ -78,7 +78,7 @@ class Factories:
 
     def sync(self, wire: Mapping[str, JSON]) -> Unit:
         """The syncer of a subtask."""
-        from dm.syncer.sharded import sync_unit
+        from dm.syncer.sharding.sharded import sync_unit
 
         payload = UnitPayload.from_wire(wire)
         return sync_unit(

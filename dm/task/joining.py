@@ -34,7 +34,7 @@ from dm.progress.joining import (
     take_away,
 )
 from dm.progress.tables import share_name
-from dm.syncer.join_share import ShareRun
+from dm.syncer.joining.join_share import ShareRun
 from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import SyncUnit
 from dm.task.payload import UnitPayload

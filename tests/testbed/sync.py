@@ -31,9 +31,9 @@ from dm.config.syncer import SyncerConfig
 from dm.demo.private_server import PrivateServer
 from dm.demo.servers import ThrowawayServer
 from dm.relaylog.hold import Hold
-from dm.syncer.joined import JoinedSync
+from dm.syncer.joining.joined import JoinedSync
 from dm.syncer.parts import Parts
-from dm.syncer.sharded import sync_unit
+from dm.syncer.sharding.sharded import sync_unit
 from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
@@ -183,7 +183,7 @@ from dm.config.source import SourceConfig
 from dm.config.subtask import SubtaskConfig
 from dm.relay.unit import RelayUnit
 from dm.syncer.stream.until import until_from_json
-from dm.syncer.sharded import sync_unit
+from dm.syncer.sharding.sharded import sync_unit
 from dm.task import garbage, heap
 heap.settle()
 garbage.settle()

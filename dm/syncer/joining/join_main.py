@@ -21,7 +21,8 @@ from dm.progress.takeover import Takeover
 from dm.rules.share import BesideShare
 from dm.rules.table_rules import TableRules
 from dm.syncer.apply.target_sessions import TargetSessions
-from dm.syncer.join_watch import JoinWatch, caught_up
+from dm.syncer.beside_watch import BesideWatch
+from dm.syncer.joining.caught_up import caught_up
 from dm.syncer.parts import Parts
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.origin import Origin
@@ -109,8 +110,9 @@ class MainRun:
             self.again = self._ends(connection, joining, state, parts.completions.mark.position)
             return self.again
 
-        watch = JoinWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
+        watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
         watch.start()
+        watch.wake()
         try:
             run()
         finally:

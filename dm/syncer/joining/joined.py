@@ -11,7 +11,7 @@ from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
 from dm.progress.joining import Joining, read_joining
-from dm.syncer.join_main import MainRun
+from dm.syncer.joining.join_main import MainRun
 from dm.syncer.stream.until import Until
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, UnitName

@@ -53,7 +53,7 @@ class Publishing(Protocol):
 
 
 class Hint(Protocol):
-    """A word between sources that saves a pause (`dm.syncer.order_hint`)."""
+    """A word between sources that saves a pause (`dm.syncer.order.order_hint`)."""
 
     def tell(self) -> None:
         """Have the others look at the rows."""

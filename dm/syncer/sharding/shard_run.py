@@ -6,7 +6,7 @@ ends at main's place and gives its tables back. `dm.progress.shard_holds` says w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -20,7 +20,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import has_checkpoint, read_checkpoint
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed
-from dm.progress.shard_group import Group, Shard
+from dm.progress.shard_group import GOES_ON, Group, Shard, Standing
 from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, earliest, read_held, return_second, undecided_before
 from dm.progress.shard_sources import expect_sources
@@ -31,9 +31,9 @@ from dm.progress.takeover import Takeover
 from dm.rules.owned_tables import OwnedTables
 from dm.schema.table import TableSchema
 from dm.syncer.apply.target_sessions import TargetSessions
+from dm.syncer.beside_watch import BesideWatch
 from dm.syncer.ddl.shard_gate import ShardReading
 from dm.syncer.parts import Parts
-from dm.syncer.shard_watch import ShardWatch, going
 from dm.syncer.state_found import StateFound
 from dm.syncer.stream.origin import Origin
 from dm.syncer.stream.prepared import PreparedTransactions
@@ -98,7 +98,7 @@ class ShardRun:
         self.due = False  # of main: a second pass is stored
         self.place: Position | None = None  # where main waits
         self.returned = False  # of a second pass: its tables are main's again
-        self._watch: ShardWatch | None = None
+        self._watch: BesideWatch | None = None
         self._unresolved: tuple[Unresolved, ...] = ()
         self._finish: Callable[[], None] = lambda: None
         self._log = structlog.get_logger()
@@ -245,9 +245,9 @@ class ShardRun:
         def look(connection: TargetConnection) -> bool:
             self._read_waiting(connection)
             mark = parts.completions.mark.position
-            return self._caught_up(state, mark) and bool(going(connection, self._groups, dict(self.held), self._route))
+            return self._caught_up(state, mark) and bool(self._going(connection, dict(self.held)))
 
-        watch = self._watch = ShardWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
+        watch = self._watch = BesideWatch(sessions.open, look, parts.reader.queue.close, failed, clock)
         watch.start()
         if self.held:
             watch.wake()
@@ -258,8 +258,13 @@ class ShardRun:
         if parts.completions.under_way == 0 and self._caught_up(state, parts.progress.stored):
             self._begin(control, state.claims[CONTROL], parts.progress.stored)
 
-    def _route(self, table: TableName) -> TableName:
-        return self.rules.route(table)
+    def _going(self, connection: TargetConnection, held: Mapping[TableName, HeldTable]) -> list[HeldTable]:
+        """The held tables whose group has come to their DDL; raises DMError."""
+
+        def standing(table: TableName) -> Standing:
+            return self._groups.look(connection, Shard(table, self.rules.route(table)))
+
+        return [each for table, each in held.items() if standing(table) in GOES_ON]
 
     @staticmethod
     def _caught_up(state: StateFound, position: Position) -> bool:
@@ -268,7 +273,7 @@ class ShardRun:
         return all(other is None or position.covers(other) for other in done)
 
     def _begin(self, control: TargetConnection, claim: LaneClaim, place: Position) -> None:
-        able = going(control, self._groups, self.held, self._route) if self.held else []
+        able = self._going(control, self.held)
         if not able:
             return
         faults.hit("shard.before_pass")

@@ -10,8 +10,8 @@ from pathlib import Path
 from dm.clock import Clock
 from dm.config.subtask import SubtaskConfig
 from dm.relaylog.hold import Hold
-from dm.syncer.joined import JoinedSync
-from dm.syncer.shard_run import ShardRun
+from dm.syncer.joining.joined import JoinedSync
+from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.stream.until import Until, UntilPosition
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON, Unit, UnitName

@@ -11,7 +11,7 @@ import pytest
 from dm import faults
 from dm.config.start_point import StartPoint
 from dm.demo.servers import ThrowawayServer
-from dm.syncer.sharded import ShardedSync
+from dm.syncer.sharding.sharded import ShardedSync
 from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory

@@ -13,7 +13,7 @@ from dm.errors import DMError
 from dm.position import Position
 from dm.progress.merge_order import NEVER, SourceProgress
 from dm.syncer.apply.completion import Mark
-from dm.syncer.merge_turn import MergeTurn, OwnSide
+from dm.syncer.order.merge_turn import MergeTurn, OwnSide
 from dm.syncer.stream.source_monitor import SourceEnd
 from dm.syncer.stream.transaction import MemoryItems, SourceTransaction, StatementItem
 from dm.syncer.stream.watermark import Watermark

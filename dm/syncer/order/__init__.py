@@ -1,0 +1,1 @@
+"""The order of transactions across the sources of a task."""
