@@ -29,6 +29,7 @@ _FLAGS: Final = ("force-path-style", "use-accelerate-endpoint")
 _WITHOUT_EFFECT: Final = ("provider",)  # what it stands for in DM is said by `endpoint` and `force-path-style`
 _KNOWN: Final = (*_SECRETS, *_TEXTS, *_FLAGS, *_WITHOUT_EFFECT)
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_WORDS: Final = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _PARAMETER: Final = re.compile(r"(?<=[?&])([^=&]*)=([^&]*)")
 
 
@@ -78,14 +79,15 @@ def read_object_storage(value: Scalar, context: LoadContext) -> ObjectStorage | 
     problems: list[tuple[str, str]] = []
     parts = urlsplit(value.text)
     if not _BUCKET.fullmatch(parts.netloc):
-        problems.append(("it begins with no name of a bucket", ""))
+        problems.append(("what stands behind `s3://` is no name of a bucket", ""))
     if parts.fragment:
         problems.append(("a `#` ends its parameters", "write `%23` where it is part of one"))
     found: dict[str, object] = {}
     for name, text in _parameters(parts.query):
         if name not in _KNOWN:
             hint = did_you_mean(name, _KNOWN) or f"one of {one_of_text(_KNOWN)}"
-            problems.append(("it has a parameter that S3 has not in DM's files", hint))
+            shown = f"`{name}`" if _WORDS.fullmatch(name) else "one of its parameters"  # which may be a key by mistake
+            problems.append((f"{shown} is not known there", hint))
         elif name in found:
             problems.append((f"it has `{name}` twice", ""))
         elif name in _FLAGS and text.lower() not in ("true", "false"):

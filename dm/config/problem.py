@@ -129,4 +129,4 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 def one_of_text(words: Iterable[str]) -> str:
     """How a message lists the possible words."""
-    return ", ".join(f"`{word}`" if word else "an empty text" for word in words)
+    return ", ".join(f"`{word}`" for word in words if word)

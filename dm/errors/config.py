@@ -61,7 +61,7 @@ KINDS = (
     ),
     _problem("config-plain-pattern", 20918, "`{pattern}` looks like a regular expression, but is taken as it stands"),
     _problem(
-        "config-object-storage", 20983, "this is no place in object storage: {why}",
+        "config-object-storage", 20983, "this address of object storage is not understood: {why}",
         "`s3://bucket/prefix?endpoint=https://host:9000&region=..&access-key=..&secret-access-key=..`",
     ),
     _problem("config-bad-gtid-set", 20920, "not a GTID set: {why}"),

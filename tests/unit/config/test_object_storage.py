@@ -65,9 +65,10 @@ def test_keys_may_be_in_variables() -> None:
 @pytest.mark.parametrize(
     ("uri", "why"),
     [
-        ("s3:///prefix", "it begins with no name of a bucket"),
-        ("s3://user:pass@bucket/x", "it begins with no name of a bucket"),
-        ("s3://bucket?acess-key=a", "it has a parameter that S3 has not in DM's files"),
+        ("s3:///prefix", "what stands behind `s3://` is no name of a bucket"),
+        ("s3://user:pass@bucket/x", "what stands behind `s3://` is no name of a bucket"),
+        ("s3://bucket?acess-key=a", "`acess-key` is not known there"),
+        ("s3://bucket?AKIA7=", "one of its parameters is not known there"),
         ("s3://bucket?region=a&region=b", "it has `region` twice"),
         ("s3://bucket?force-path-style=1", "`force-path-style` is neither `true` nor `false`"),
         ("s3://bucket?endpoint=127.0.0.1:9000", "`endpoint` is no address such as `https://host:9000`"),
@@ -86,7 +87,7 @@ def test_what_is_no_place(uri: str, why: str) -> None:
 
 def test_problems_and_dumps_show_no_key() -> None:
     with pytest.raises(ConfigErrors) as caught:
-        place(f"s3://bucket?{KEYS}&canary-parameter=canaryX")
+        place(f"s3://bucket?{KEYS}&unknown=canaryX")
     assert "canary" not in str(caught.value)
     found = place(f"s3://bucket?{KEYS}&session-token=canaryT")
     assert "canary" not in f"{found!r} {found.model_dump()} {found.model_dump_json()}"
