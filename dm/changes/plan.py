@@ -212,9 +212,11 @@ def _comparisons(
 ) -> tuple[tuple[int, Comparison], ...]:
     indexed = {name.lower() for index in schema.indexes for name in index.columns}
     return tuple(
-        (column.at, exact(column, options.flavor, source, indexed=name in indexed, tidb=options.tidb))
+        (
+            column.at,
+            exact(column, options.flavor, source, indexed=column.target.name.lower() in indexed, tidb=options.tidb),
+        )
         for column in written
-        for name in (column.target.name.lower(),)
     )
 
 

@@ -29,8 +29,6 @@ from dm.cli.invocation import (
     TasksArgument,
     as_json,
     client_of,
-    is_file,
-    of_source,
     of_task,
     settings,
     task_name,
@@ -39,10 +37,11 @@ from dm.cli.invocation import (
 from dm.cli.logs import logs
 from dm.cli.older_verbs import Verbs
 from dm.cli.output import Format
-from dm.cli.plain_values import PlainGroup
+from dm.cli.relay import pause_relay, purge_relay, resume_relay, start_relay, stop_relay
 from dm.cli.reload_table import reload_table
 from dm.cli.shard_ddl_lock import locks_app
 from dm.cli.shell import Shell
+from dm.cli.sources import sources_app
 from dm.cli.status_text import in_error
 from dm.cli.update_task import update_task
 from dm.cli.validation import validation_app
@@ -61,9 +60,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-sources_app = typer.Typer(
-    cls=PlainGroup, help="Add, update, stop and show sources.", no_args_is_help=True, rich_markup_mode=None
-)
 app.add_typer(sources_app, name="operate-source")
 app.add_typer(binlog_app, name="binlog")
 app.add_typer(structure_app, name="binlog-schema")
@@ -76,11 +72,16 @@ app.command("update-task")(update_task)
 app.add_typer(config_app, name="config")
 app.add_typer(validation_app, name="validation")
 
+app.command("start-relay")(start_relay)
+app.command("stop-relay")(stop_relay)
+app.command("pause-relay")(pause_relay)
+app.command("resume-relay")(resume_relay)
+app.command("purge-relay")(purge_relay)
+
 FileArgument = Annotated[str, typer.Argument(help="the task file")]
 FollowOption = Annotated[
     bool, typer.Option("--follow", help="show progress until the task is finished or has caught up; Ctrl-C leaves")
 ]
-FilesArgument = Annotated[list[str], typer.Argument(help="source files")]
 
 
 def _print_version(wanted: bool) -> None:
@@ -111,103 +112,6 @@ def start(
         raise typer.Exit(Shell(execute, sorted(_verbs()), sys.stdin.isatty()).run())
 
 
-@sources_app.command("create")
-def create_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
-    """Add the sources of these files: all or none."""
-    answer = client_of(addr).post("/api/v1/sources", _files(files))
-    _warn(answer)
-    _print_sources(answer, output)
-
-
-@sources_app.command("update")
-def update_sources(files: FilesArgument, output: OutputOption = None, addr: AddrOption = None) -> None:
-    """Replace the files of sources that no running task uses."""
-    answer = client_of(addr).put("/api/v1/sources", _files(files))
-    _warn(answer)
-    _print_sources(answer, output)
-
-
-@sources_app.command("stop")
-def stop_sources(
-    names: Annotated[list[str], typer.Argument(help="source ids, or their files")],
-    output: OutputOption = None,
-    addr: AddrOption = None,
-) -> None:
-    """Forget sources that no task uses."""
-    client = client_of(addr)
-    files = [name for name in names if is_file(name)]
-    ids = [name for name in names if name not in files]
-    answers = []
-    if files:
-        answers.append(client.post("/api/v1/sources/stop-by-file", _files(files)))
-    if ids:
-        answers.append(client.post("/api/v1/sources/stop", {"sources": ids}))
-    answer = {**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}
-    if as_json(output):
-        _print_sources(answer, output)
-        return
-    for one in answer["sources"]:
-        printer.print_line(f"source {one['source']} is forgotten")
-
-
-@sources_app.command("show")
-def show_sources(
-    names: Annotated[list[str] | None, typer.Argument(help="source ids")] = None,
-    output: OutputOption = None,
-    addr: AddrOption = None,
-) -> None:
-    """List sources with their servers, relays and tasks."""
-    _print_sources(client_of(addr).get("/api/v1/sources", source=names or []), output)
-
-
-@app.command("start-relay")
-def start_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
-    """Pull the sources' binlog into relay files from now on."""
-    _relay("start", source, output, addr)
-
-
-@app.command("stop-relay")
-def stop_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
-    """Pull no more; files stay."""
-    _relay("stop", source, output, addr)
-
-
-@app.command("pause-relay")
-def pause_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
-    """Let the relay rest until resume-relay."""
-    _relay("pause", source, output, addr)
-
-
-@app.command("resume-relay")
-def resume_relay(source: SourceOption = None, output: OutputOption = None, addr: AddrOption = None) -> None:
-    """Go on pulling after pause-relay, or after an error."""
-    _relay("resume", source, output, addr)
-
-
-@app.command("purge-relay")
-def purge_relay(
-    filename: Annotated[
-        str | None, typer.Option("--filename", "-f", help="the relay files before this one go, as mysql-bin.000006")
-    ] = None,
-    sub_dir: Annotated[
-        str, typer.Option("--sub-dir", help="the sub-directory the file is in; the newest when left out")
-    ] = "",
-    source: SourceOption = None,
-    output: OutputOption = None,
-    addr: AddrOption = None,
-) -> None:
-    """Remove relay files that no task needs any more."""
-    if not source or len(source) > 1 or not filename:
-        problem = "the file is of one source" if source and len(source) > 1 else "source or file is not named"
-        raise DMError("usage", problem=problem, hint="dmctl purge-relay -s <source> --filename mysql-bin.000006")
-    body = {"filename": filename, "sub_dir": sub_dir}
-    answer = client_of(addr).post(f"{of_source(source[0])}/relay/purge", body)
-    if as_json(output):
-        printer.print_json(answer)
-    else:
-        printer.purged(answer)
-
-
 @app.command("check-task")
 def check_task(
     file: FileArgument,
@@ -222,7 +126,7 @@ def check_task(
     if as_json(output):
         printer.print_json(answer)
     else:
-        _warn(answer)
+        printer.warnings(answer)
         printer.check_table(answer)
         for name, position in answer["startPositions"].items():
             printer.say(f"source {name} begins at {position}")
@@ -268,7 +172,7 @@ def start_task(
         printer.print_json(answer)
         _demand_begun(answer, output)
         return
-    _warn(answer)
+    printer.warnings(answer)
     for result in answer["checkResult"]["results"]:
         for error in result["errors"]:
             printer.say(f"warning: {result['name']} of {result['extra']}: {error['short_error']}")
@@ -390,26 +294,6 @@ def _verbs() -> list[str]:
     return [command.name or "" for command in app.registered_commands] + groups
 
 
-def _files(paths: Sequence[str]) -> dict[str, Any]:
-    return {"files": [read_config_file(path) for path in paths]}
-
-
-def _print_sources(answer: Mapping[str, Any], chosen: Format | None) -> None:
-    if as_json(chosen):
-        printer.print_json(answer)
-    else:
-        printer.sources_table(answer)
-
-
-def _relay(verb: str, sources: list[str] | None, chosen: Format | None, addr: str | None) -> None:
-    if not sources:
-        raise DMError("usage", problem="no source is named", hint=f"dmctl {verb}-relay -s <source>")
-    client = client_of(addr)
-    client.get("/api/v1/sources", source=sources)  # all of them or none: an unknown one is said before anything is done
-    answers = [client.post(f"{of_source(source)}/relay/{verb}") for source in sources]
-    _print_sources({**answers[0], "sources": [one for answer in answers for one in answer["sources"]]}, chosen)
-
-
 def _demand_text(chosen: Format | None, *, follow: bool) -> None:
     if follow and as_json(chosen):
         raise DMError("usage", problem="--follow has no JSON form", hint="poll `dmctl query-status <task> -o json`")
@@ -468,11 +352,6 @@ def _operate_all(verb: str, client: Client, sources: Sequence[str], json: bool) 
             printer.print_error(answer["error"])
     if not done:
         raise typer.Exit(FAILED)
-
-
-def _warn(answer: Mapping[str, Any]) -> None:
-    for warning in answer["warnings"]:
-        printer.say(f"warning: {warning}")
 
 
 def _exit_status(report: ErrorReport) -> int:

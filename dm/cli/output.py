@@ -43,6 +43,12 @@ def say(text: str) -> None:
     sys.stderr.write(text + "\n")
 
 
+def warnings(answer: Answer) -> None:
+    """What a person should know of what was done."""
+    for warning in answer["warnings"]:
+        say(f"warning: {warning}")
+
+
 def print_error(report: ErrorReport) -> None:
     """An error as people need it: what, why, and what to do."""
     lines = [f"Error {report['ErrCode']}: {report['Message']}"]

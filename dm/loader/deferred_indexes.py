@@ -36,8 +36,8 @@ from dm.downstream.connection import TargetConnection
 from dm.errors import REFUSED_STATEMENT, DMError
 from dm.ident import Ident
 from dm.loader.target_tables import TargetTables
-from dm.progress.chunks import LoadRun, loaded_bytes, take_slot
 from dm.progress.deferral import Deferral, complete, defer, demand_current, is_deferred, own_deferrals
+from dm.progress.load_parts import LoadRun, loaded_bytes, take_slot
 from dm.progress.tables import SubtaskKey
 from dm.schema.structure_text import (
     add_foreign_keys,

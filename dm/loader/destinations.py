@@ -21,7 +21,7 @@ from dm.loader.deferred_indexes import demand_complete, put_off
 from dm.loader.equal_keys import mapped_keys
 from dm.loader.local_data import LocalDataAdmission
 from dm.loader.target_tables import TargetTables
-from dm.progress.chunks import LoadRun, filled_tables
+from dm.progress.load_parts import LoadRun, filled_tables
 from dm.rules.folded_names import refuse_alike
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table

@@ -21,7 +21,7 @@ from dm.dumpfiles.storage import DumpStorage
 from dm.errors import DMError
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
-from dm.progress.chunks import (
+from dm.progress.load_parts import (
     NO_DUPLICATES,
     Duplicates,
     LoadRun,

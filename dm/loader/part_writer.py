@@ -19,7 +19,7 @@ from dm.ident import Ident, TableName
 from dm.loader.equal_keys import EqualKeys
 from dm.loader.local_data import load_statement, packets
 from dm.loader.tally import MOST_WARNINGS, OnDuplicate, Tally
-from dm.progress.chunks import NO_DUPLICATES, LoadRun
+from dm.progress.load_parts import NO_DUPLICATES, LoadRun
 from dm.schema.table import Column
 
 # Gives the rows with the columns of these names, again each time it is called.

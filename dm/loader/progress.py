@@ -10,7 +10,7 @@ from dm.clock import Clock
 from dm.ident import TableName
 from dm.plural import counted
 from dm.position import Position
-from dm.progress.chunks import NO_DUPLICATES, Duplicates
+from dm.progress.load_parts import NO_DUPLICATES, Duplicates
 from dm.spark.pace import Pace
 from dm.unit import JSON
 

@@ -5,7 +5,7 @@ is killed must go on behind what is committed.
 
 Statements are gathered until they are some megabytes, a part; that depends on nothing but the file, so each run finds
 the same parts. (A file that somebody has corrected meanwhile may be cut elsewhere, which the parts' sizes tell.) A part
-is one transaction with its record in it (`dm.progress.chunks`), and the last one also enters the end of the
+is one transaction with its record in it (`dm.progress.load_parts`), and the last one also enters the end of the
 file, so that a finished file is not read again.
 
 A file of ours is compared with its checksum before the first row of it is sent. One of another program has none; a
@@ -39,7 +39,7 @@ from dm.loader.part_writer import statement_frame
 from dm.loader.sql_source import SqlSource, SqlText, opened
 from dm.loader.sql_statement import NotUnderstood, Rows, Setting, understand
 from dm.loader.tally import OnDuplicate, Tally
-from dm.progress.chunks import (
+from dm.progress.load_parts import (
     NO_DUPLICATES,
     Duplicates,
     LoadRun,

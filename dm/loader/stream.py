@@ -2,7 +2,7 @@
 
 Problem: the process may die anywhere, and a chunk is read once only: nothing holds its rows but the connection.
 
-A chunk is one transaction of the target: first its record (`dm.progress.chunks`), which shows whether it is
+A chunk is one transaction of the target: first its record (`dm.progress.load_parts`), which shows whether it is
 there already, then its rows, batch by batch as they come from the source, then the commit. So a chunk is there with its
 record or it is not there at all, and a run after a SIGKILL reads those that have none. Whatever breaks on either side,
 the target rolls back when the session ends.
@@ -32,7 +32,8 @@ from dm.loader.destinations import Destinations, DumpedStructures
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import OnDuplicate
 from dm.loader.target_tables import TargetTables
-from dm.progress.chunks import (
+from dm.progress.deferral import create_deferrals, forget_gone
+from dm.progress.load_parts import (
     MOST_WRITERS,
     NO_DUPLICATES,
     LoadRun,
@@ -44,7 +45,6 @@ from dm.progress.chunks import (
     note_size,
     take_slot,
 )
-from dm.progress.deferral import create_deferrals, forget_gone
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 

@@ -27,7 +27,7 @@ from typing import Final, Literal
 from dm.downstream.connection import DataOutcome, Outcome, TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.chunks import NO_DUPLICATES, Duplicates, LoadRun, tables_loaded_into
+from dm.progress.load_parts import NO_DUPLICATES, Duplicates, LoadRun, tables_loaded_into
 
 OnDuplicate = Literal["replace", "ignore", "error"]
 

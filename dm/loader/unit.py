@@ -4,7 +4,7 @@ Problem: the process may die anywhere, and what is loaded must be neither lost n
 key.
 
 A chunk file is cut into parts of some megabytes by its row groups, which are the same whenever one looks; a
-part is one transaction that holds the part's record as well (`dm.progress.chunks`), and one Spark task, which
+part is one transaction that holds the part's record as well (`dm.progress.load_parts`), and one Spark task, which
 small ones share. So what is left to do is every part without a record, and a run after a SIGKILL is a run like any
 other. When none is left, P0, P1 and each table's structure and own point are handed to the syncer in one transaction,
 the load is marked as finished, and the dump is removed if the task says so.
@@ -37,7 +37,9 @@ from dm.loader.progress import LoadProgress
 from dm.loader.sql_loader import FILE_END, FileLoader, FileResult, FileTask
 from dm.loader.target_tables import TargetTables
 from dm.position import Position
-from dm.progress.chunks import (
+from dm.progress.deferral import create_deferrals, forget_gone
+from dm.progress.handover import Handover, write_handover
+from dm.progress.load_parts import (
     MOST_WRITERS,
     LoadRun,
     PartKey,
@@ -48,8 +50,6 @@ from dm.progress.chunks import (
     loaded_sizes,
     noted_duplicates,
 )
-from dm.progress.deferral import create_deferrals, forget_gone
-from dm.progress.handover import Handover, write_handover
 from dm.progress.tables import SubtaskKey
 from dm.rules.table_rules import TableRules
 from dm.schema.table import TableSchema

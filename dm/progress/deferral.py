@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.chunks import LoadRun
+from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
 
 _DEFINITION = """CREATE TABLE IF NOT EXISTS {table} (

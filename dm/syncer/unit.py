@@ -36,10 +36,10 @@ from dm.syncer.resources import Resources
 from dm.syncer.run import STOP_SECONDS, follow
 from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.state_found import FirstCheckpoint, find_state
-from dm.syncer.status import SyncStatus
 from dm.syncer.stream.operators import EventPlace, Request, report
 from dm.syncer.stream.origin import open_origin
 from dm.syncer.stream.until import Until
+from dm.syncer.sync_status import SyncStatus
 from dm.syncer.wiring import Ending, Sides, Wiring
 from dm.unit import JSON, UnitName
 

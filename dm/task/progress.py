@@ -11,7 +11,7 @@ from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_directory import remove_files
 from dm.errors import DMError
 from dm.progress.checkpoint import Checkpoint, has_checkpoint, read_checkpoint
-from dm.progress.chunks import load_is_finished
+from dm.progress.load_parts import load_is_finished
 from dm.progress.restart import no_other_run
 from dm.progress.tables import SubtaskKey, remove_progress
 from dm.progress.validator_tables import remove_validation

@@ -54,7 +54,7 @@ from dm.validator.reading import Gate, KnownPrepared, Reading
 from dm.validator.rounds import Places, Rounds, Surroundings
 from dm.validator.source_tables import SourceSide, SourceTables, TargetSide
 from dm.validator.statements import Statements
-from dm.validator.status import ValidatorStatus
+from dm.validator.validator_status import ValidatorStatus
 
 _MANY: Final = 100_000  # rows that are read since the last round: then the next one does not wait (DM's number)
 _STOP_SECONDS: Final = 8.0

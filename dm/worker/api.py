@@ -268,7 +268,7 @@ def _errands(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/diffs", response_model=None)
     def begin(body: Diff) -> Answer:
         options = DiffOptions.from_wire(body.model_dump(exclude={"task", "file"}))
-        return operations.begin_diff(body.task, None if body.file is None else body.file.config_file(), options)
+        return operations.errands.diff(body.task, None if body.file is None else body.file.config_file(), options)
 
     @app.get("/api/v1/diffs/{number}", response_model=None)
     def status(number: int) -> Answer:
@@ -281,7 +281,7 @@ def _errands(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/flashbacks", response_model=None)
     def take_back(body: Flashback) -> Answer:
         request = FlashbackRequest(body.begin, body.end, tuple(body.tables), body.directory)
-        return operations.begin_flashback(body.task, body.sources, request)
+        return operations.errands.flashback(body.task, body.sources, request)
 
     @app.get("/api/v1/flashbacks/{number}", response_model=None)
     def written(number: int) -> Answer:

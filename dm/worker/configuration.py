@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from dm.config import SourceConfig, TaskConfig, read_source, read_task
 from dm.config.cipher import SecretKey
+from dm.errors import DMError
+from dm.task.subtask import UNITS_OF_MODE
 from dm.worker.registry import ConfigFile
 
 
@@ -38,3 +40,17 @@ class ConfigReader:
             key_file=self.key_file,
         )
         return task, [str(warning) for warning in task.warnings]
+
+
+def sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
+    """The sources that are named, else all of the task's; raises DMError."""
+    there = config.source_ids
+    for source in wanted:
+        if source not in there:
+            raise DMError("task-not-on-source", task=config.name, source=source, sources=", ".join(there))
+    return list(wanted or there)
+
+
+def syncs(config: TaskConfig | DMError) -> bool:
+    """Whether a task follows the binlog; one whose file can't be understood any more keeps what it needs."""
+    return isinstance(config, DMError) or "Sync" in UNITS_OF_MODE[config.task_mode]

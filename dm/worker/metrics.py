@@ -26,7 +26,7 @@ from dm.unit import JSON
 from dm.worker.job import Job
 from dm.worker.loop import Loop
 from dm.worker.metric_families import FAMILIES, STAGES, Family
-from dm.worker.status import source_status, subtask_status
+from dm.worker.query_status import source_status, subtask_status
 from dm.worker.supervisor import Supervisor
 from dm.worker.version import installed_version
 

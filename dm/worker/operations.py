@@ -11,23 +11,21 @@ import threading
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, TypeVar, cast
 
 import structlog
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
-from dm.diff.options import DiffOptions
 from dm.errors import DMError
-from dm.flashback.request import FlashbackRequest, RelayedSubtask
 from dm.position import TimePlace
 from dm.progress.tables import share_name
 from dm.relaylog.hold import Hold, forget_others
 from dm.syncer.stream.until import Until
 from dm.task.final_place import FinalPlace
 from dm.task.join_requests import JoinRequests
-from dm.task.payload import DiffPayload, FlashbackPayload, validator_hold
+from dm.task.payload import validator_hold
 from dm.task.precheck.result import CheckResult, of_no_task, summary
 from dm.task.shard_locks import ShardLocks
 from dm.task.start_time import StartTime, before_all_binlogs
@@ -37,19 +35,19 @@ from dm.task.validation import Validations
 from dm.unit import JSON
 from dm.worker.binlog_verbs import BinlogVerbs, ProgressAtTarget
 from dm.worker.config_verbs import ConfigVerbs
-from dm.worker.configuration import ConfigReader
+from dm.worker.configuration import ConfigReader, sources_of, syncs
 from dm.worker.differences import differences
 from dm.worker.directory import directories
-from dm.worker.errands import Errands
+from dm.worker.errand_verbs import ErrandVerbs
 from dm.worker.job import Job
 from dm.worker.join_verbs import JoinVerbs
 from dm.worker.loop import Loop
+from dm.worker.query_status import all_tasks, task_status
 from dm.worker.registry import ConfigFile, SubtaskRecord
 from dm.worker.relay_verbs import RelayVerbs
 from dm.worker.shard_verbs import ShardVerbs
 from dm.worker.source_verbs import SourceVerbs
 from dm.worker.spark_ahead import spark_ahead
-from dm.worker.status import all_tasks, task_status
 from dm.worker.supervisor import Source, Supervisor, Task
 from dm.worker.update_verbs import UpdateVerbs
 from dm.worker.validation_verbs import ValidationVerbs
@@ -105,7 +103,7 @@ class Operations:
         self.validation = ValidationVerbs(loop, supervisor, servers.validations)
         self.joins = JoinVerbs(loop, supervisor, servers.joins)
         self.updates = UpdateVerbs(loop, supervisor, servers.joins, self)
-        self.errands = Errands(loop, supervisor.home.log_of)
+        self.errands = ErrandVerbs(loop, supervisor, self.parse_task)
 
     def take_up(self) -> None:
         """Bring back what the registry holds, each subtask as it is wanted."""
@@ -145,7 +143,7 @@ class Operations:
         """Before a relay runs: every task holds its files, and no task that is gone does."""
         for name, source in sources.items():
             directory = self._supervisor.relay_directory(name, source)
-            there = frozenset(task for task, of in records if of == name and _syncs(tasks[task].config))
+            there = frozenset(task for task, of in records if of == name and syncs(tasks[task].config))
             validating = frozenset(validator_hold(task) for task, of in validated if of == name)
             try:
                 forget_others(directory, there | validating | {share_name(task) for task in there})
@@ -162,7 +160,7 @@ class Operations:
     def check_task(self, file: ConfigFile, *, start_time: str | None = None) -> Answer:
         """`check-task`: the prechecks and, with a start time, where the task would begin; changes nothing."""
         config, warnings = self.parse_task(file)
-        wanted = _sources_of(config, ())
+        wanted = sources_of(config, ())
         when = None if start_time is None else StartTime.parse(start_time)
         results = self._check(config if when is None else _without_meta(config), wanted)
         starts: dict[str, JSON] = {}
@@ -186,7 +184,7 @@ class Operations:
     ) -> Answer:
         """`start-task`."""
         config, warnings = self.parse_task(file)
-        wanted = _sources_of(config, sources)
+        wanted = sources_of(config, sources)
         when = None if start_time is None else StartTime.parse(start_time)
         if until is not None and len(wanted) > 1 and not is_time(until):
             raise DMError("until-of-several-sources", task=config.name, sources=", ".join(wanted))
@@ -215,7 +213,7 @@ class Operations:
         def add() -> list[Job]:
             self._may_start(file, config, wanted, remove_meta=False)
             self._supervisor.registry.put_task(config.name, file, {source: ends.get(source) for source in wanted})
-            if _syncs(config):  # where the task begins is a place of the source as it is now
+            if syncs(config):  # where the task begins is a place of the source as it is now
                 for source in wanted:
                     self._supervisor.renew_relay(source)
             records = {source: SubtaskRecord("running", "New", None, None, ends.get(source)) for source in wanted}
@@ -236,13 +234,13 @@ class Operations:
                 )
                 for source, subtask in subtasks.items()
             }  # fmt: skip
-            if _syncs(config):  # a run here would end that of another daemon, and be ended by it
+            if syncs(config):  # a run here would end that of another daemon, and be ended by it
                 for subtask in subtasks.values():
                     self._servers.progress.demand_sole_run(subtask)
             if remove_meta:
                 for subtask in subtasks.values():
                     self._servers.forget_progress(subtask, self._supervisor.home.work / config.name)
-                if _syncs(config) and when is None:  # a place of that time may lie in the relay's files
+                if syncs(config) and when is None:  # a place of that time may lie in the relay's files
                     for source in wanted:
                         Hold(directories[source], config.name).begin()
                 for source in wanted:
@@ -282,7 +280,7 @@ class Operations:
             supervisor = self._supervisor
             directories = self._loop.call(lambda: {source: supervisor.relay_directory(source) for source in sources})
             try:
-                if _syncs(config):
+                if syncs(config):
                     for directory in directories.values():
                         Hold(directory, config.name).create()
                 yield directories
@@ -335,7 +333,7 @@ class Operations:
     def _subtask_configs(self, name: str, sources: Sequence[str]) -> dict[str, SubtaskConfig]:
         """Those that have a place in the binlog."""
         config = self._supervisor.task(name).config
-        if isinstance(config, DMError) or not _syncs(config):
+        if isinstance(config, DMError) or not syncs(config):
             return {}
         known = self._supervisor.source_configs()
         jobs = self._supervisor.jobs(name, sources)
@@ -358,57 +356,6 @@ class Operations:
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
         requests = {job.source: request for job, request in asked}
         return self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
-
-    def begin_diff(self, task: str, file: ConfigFile | None, options: DiffOptions) -> Answer:
-        """`diff`: compare what a task migrates; the one in a file, or one that is known."""
-        given = None if file is None else self.parse_task(file)[0]
-
-        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], tuple[str, ...]]:
-            supervisor = self._supervisor
-            name = task if given is None else given.name
-            known = supervisor.task(name) if given is None or name in supervisor.tasks else None
-            config = given or (known.config if known is not None else None)
-            if isinstance(config, DMError):
-                raise config
-            assert config is not None
-            jobs = [] if known is None else known.jobs.values()
-            follows = (job.source for job in jobs if job.subtask.unit == "Sync" and job.subtask.stage == "Running")
-            return config, supervisor.source_configs(), tuple(follows)
-
-        config, sources, follows = self._loop.call(configured)
-        subtasks = [config.subtask(source, sources) for source in config.source_ids]
-        number, work = self.errands.number(), self._supervisor.home.work / config.name
-        # A source can't be called like these directories.
-        payload = DiffPayload(
-            tuple(subtasks), replace(options, follows=follows), work / f".diff-{number}", work / ".diff"
-        )
-        self.errands.begin(number, config.name, "Diff", payload.to_wire())
-        return {"result": True, "msg": "", "number": number, "task": config.name}
-
-    def begin_flashback(self, task: str, sources: Sequence[str], request: FlashbackRequest) -> Answer:
-        """`flashback`: write the SQL that takes back what a stretch of the relay has done."""
-
-        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], dict[str, Path]]:
-            supervisor = self._supervisor
-            config = supervisor.task(task).config
-            if isinstance(config, DMError):
-                raise config
-            relays = {source: supervisor.relay_directory(source) for source in _sources_of(config, sources)}
-            return config, supervisor.source_configs(), relays
-
-        config, known, relays = self._loop.call(configured)
-        if not _syncs(config):
-            raise DMError("flashback-without-sync", task=config.name, mode=config.task_mode)
-        if len(relays) > 1 and not all(is_time(text) for text in (request.begin, request.end) if text):
-            raise DMError("flashback-of-several-sources", task=config.name, sources=", ".join(relays))
-        number = self.errands.number()
-        payload = FlashbackPayload(
-            tuple(RelayedSubtask(config.subtask(source, known), relay) for source, relay in relays.items()),
-            request,
-            self._supervisor.home.work / config.name / f".flashback-{number}",
-        )
-        self.errands.begin(number, config.name, "Flashback", payload.to_wire())
-        return {"result": True, "msg": "", "number": number, "task": config.name}
 
     def processes(self) -> dict[str, int]:
         """The process ids of the unit hosts, by host name."""
@@ -476,9 +423,6 @@ class PrecheckFailed(DMError):
         self.results = results
 
 
-# What a subtask knows of the task's other sources: it may change while others run.
-
-
 def _set_to_work(job: Job) -> JSON:
     """How a subtask that was set to work is, with the error that keeps it from working."""
     subtask = job.subtask
@@ -491,19 +435,6 @@ def _set_to_work(job: Job) -> JSON:
     if not errors:  # a person has paused or stopped it meanwhile
         return {**line, "msg": f"{subtask.label} was brought to rest meanwhile"}
     return {**line, "msg": errors[0]["Message"], "error": cast("JSON", errors[0])}
-
-
-def _sources_of(config: TaskConfig, wanted: Sequence[str]) -> list[str]:
-    there = config.source_ids
-    for source in wanted:
-        if source not in there:
-            raise DMError("task-not-on-source", task=config.name, source=source, sources=", ".join(there))
-    return list(wanted or there)
-
-
-def _syncs(config: TaskConfig | DMError) -> bool:
-    # A task whose file can't be understood any more keeps what it needs.
-    return isinstance(config, DMError) or "Sync" in UNITS_OF_MODE[config.task_mode]
 
 
 def _without_meta(config: TaskConfig) -> TaskConfig:

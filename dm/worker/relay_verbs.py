@@ -20,8 +20,8 @@ from dm.unit import JSON
 from dm.worker.directory import demand_relay_directory
 from dm.worker.job import Job, Question
 from dm.worker.loop import Loop
+from dm.worker.query_status import source_line
 from dm.worker.question import answer_of
-from dm.worker.status import source_line
 from dm.worker.supervisor import Source, Supervisor
 
 PURGE_SECONDS = 300.0  # a thousand files of a gigabyte on a slow disk

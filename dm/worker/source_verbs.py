@@ -14,8 +14,8 @@ from dm.unit import JSON
 from dm.worker.configuration import ConfigReader
 from dm.worker.directory import demand_relay_directory
 from dm.worker.loop import Loop
+from dm.worker.query_status import source_line
 from dm.worker.registry import ConfigFile
-from dm.worker.status import source_line
 from dm.worker.supervisor import Source, Supervisor
 
 Answer = dict[str, JSON]

@@ -19,7 +19,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.part_writer import PartWriter
 from dm.loader.tally import MOST_WARNINGS, Tally
-from dm.progress.chunks import LoadRun
+from dm.progress.load_parts import LoadRun
 from dm.progress.tables import SubtaskKey
 from dm.schema.table import Column
 from tests.spark.conftest import LoadFactory

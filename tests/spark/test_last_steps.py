@@ -12,7 +12,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
 from dm.dumpfiles.dump_files import load_plan
-from dm.progress.chunks import take_slot
+from dm.progress.load_parts import take_slot
 from dm.progress.tables import SubtaskKey
 from dm.spark.java import find_java_home
 from tests.spark.conftest import LoadFactory

@@ -18,7 +18,7 @@ from dm.ident import TableName
 from dm.loader.target_tables import TargetTables
 from dm.loader.unit import LoadUnit
 from dm.progress.checkpoint import read_checkpoint
-from dm.progress.chunks import PartKey, begin_run, claim_part, load_is_finished, loaded_parts, take_slot
+from dm.progress.load_parts import PartKey, begin_run, claim_part, load_is_finished, loaded_parts, take_slot
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from dm.schema.parse import parse_create_table
 from dm.spark.session import SparkProvider

@@ -9,7 +9,7 @@ import pytest
 
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
-from dm.progress.chunks import SUFFIX
+from dm.progress.load_parts import SUFFIX
 from dm.progress.tables import SubtaskKey
 from dm.spark.session import SparkProvider
 from tests.spark.conftest import LoadFactory

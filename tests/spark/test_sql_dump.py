@@ -22,7 +22,7 @@ from dm.flavor import Flavor
 from dm.ident import TableName
 from dm.loader.foreign_dump import read_foreign_dump
 from dm.loader.sql_loader import FileLoader, FileTask
-from dm.progress.chunks import begin_run, loaded_parts
+from dm.progress.load_parts import begin_run, loaded_parts
 from dm.progress.tables import SubtaskKey
 from dm.schema.table import Column
 from dm.sql.context import SourceContext

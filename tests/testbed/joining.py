@@ -25,6 +25,7 @@ from dm.task.payload import UnitPayload
 from dm.task.progress import key_of
 from dm.unit import Unit, UnitName
 from tests.testbed.sync import RunningSync, running_sync
+from tests.testbed.unit_thread import UnitThread
 
 
 def joining_of(subtask: SubtaskConfig) -> Joining | None:
@@ -64,27 +65,9 @@ class Task:
     def joining(self, subtask: SubtaskConfig | None = None) -> Iterator[JoinUnit]:
         """What is loaded beside it runs; it has to come to its end by itself."""
         unit = join_unit(subtask or self.subtask, self.directory / "join", self.spark)
-        failures: list[BaseException] = []
-        stop = threading.Event()
-
-        def run() -> None:
-            try:
-                unit.run(stop)
-            except BaseException as error:
-                failures.append(error)
-
-        thread = threading.Thread(target=run, name="join-unit", daemon=True)
-        thread.start()
-        try:
+        with UnitThread(unit, "join-unit") as running:
             yield unit
-            thread.join(120)
-            assert not thread.is_alive(), f"the tables have not joined: {joining_of(self.subtask)}, {unit.status()}"
-        finally:
-            stop.set()
-            thread.join(30)
-        assert not thread.is_alive()
-        if failures:
-            raise failures[0]
+            running.wait_ended(120)
 
     def phase(self) -> str:
         """What the row says; empty where there is none."""

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from dm.progress.joining import Phase
+from tests.testbed.exploration import Violation, Wrong, explore
 
 ROWS: Final = 3
 
@@ -35,10 +36,6 @@ SAFEGUARDS: Final[tuple[Safeguard, ...]] = (
     "one place",
     "taken back at rest",
 )
-
-
-class _Wrong(Exception):
-    """Raised by a step that no correct protocol takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,41 +87,22 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """Why a state is wrong."""
-
-    what: str
-    state: State
-
-
-@dataclass(frozen=True, slots=True)
 class JoiningModel:
     """The protocol, perhaps with a safeguard taken away."""
 
     without: Safeguard | None = None
     crashes: int = 1
 
-    def explore(self, limit: int = 1_000_000) -> tuple[int, Violation | None]:
+    def explore(self, limit: int = 1_000_000) -> tuple[int, Violation[State] | None]:
         """Walk all reachable states; gives their number and the first violation."""
-        start = State(crashes=self.crashes)
-        seen, todo = {start}, [start]
-        while todo:
-            state = todo.pop()
-            stuck = True
-            try:
-                for following in self._steps(state):
-                    stuck = False
-                    if following not in seen:
-                        seen.add(following)
-                        todo.append(following)
-            except _Wrong as wrong:
-                return len(seen), Violation(str(wrong), state)
-            ended = state.phase is None and state.main is not None and state.main.at == ROWS
-            if stuck and not (ended and set(state.rows) == {1}):
-                return len(seen), Violation("nothing goes on, and something is missing", state)
-            if len(seen) > limit:
-                raise ValueError(f"more than {limit} states")
-        return len(seen), None
+        return explore(State(crashes=self.crashes), self._steps, self._judge, limit)
+
+    def _judge(self, state: State, stuck: bool) -> None:
+        if not stuck:
+            return
+        ended = state.phase is None and state.main is not None and state.main.at == ROWS
+        if not (ended and set(state.rows) == {1}):
+            raise Wrong("nothing goes on, and something is missing")
 
     def _has(self, safeguard: Safeguard) -> bool:
         return self.without != safeguard
@@ -270,7 +248,7 @@ class JoiningModel:
                 return state  # its parts have records
             rows = tuple(count + (1 if at < state.end else 0) for at, count in enumerate(state.rows))
             if max(rows) > 1:
-                raise _Wrong("a row is loaded that is there already")
+                raise Wrong("a row is loaded that is there already")
             return replace(state, rows=rows, share_at=state.end)
         if state.share_at is not None and late.at < state.share_at:
             return state  # the lane's row says that it is done
@@ -281,7 +259,7 @@ class JoiningModel:
 
 def _applied(state: State, at: int) -> State:
     if state.rows[at]:
-        raise _Wrong(f"row {at} is applied, and is there already")
+        raise Wrong(f"row {at} is applied, and is there already")
     if not all(state.rows[:at]):
-        raise _Wrong(f"row {at} is applied before one that is not there")
+        raise Wrong(f"row {at} is applied before one that is not there")
     return replace(state, rows=(*state.rows[:at], 1, *state.rows[at + 1 :]))

@@ -23,6 +23,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple, TypeVar
 
+from tests.testbed.exploration import Violation, Wrong, explore
+
 Safeguard = Literal[
     "all sources have joined", "structure with L", "L before the decision", "turn", "turn when deciding", "revision",
     "kept columns", "kept is forgotten", "loose before",
@@ -120,18 +122,6 @@ class State(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """Why a state is wrong."""
-
-    what: str
-    state: State
-
-
-class _Wrong(Exception):
-    """Raised by a step that no correct protocol takes."""
-
-
-@dataclass(frozen=True, slots=True)
 class OptimisticModel:
     """The protocol, perhaps with a safeguard taken away."""
 
@@ -144,28 +134,15 @@ class OptimisticModel:
         """The model of a scene."""
         return cls((history(scene[0]), history(scene[1])), crashes, without)
 
-    def explore(self, limit: int = 1_000_000) -> tuple[int, Violation | None]:
+    def explore(self, limit: int = 1_000_000) -> tuple[int, Violation[State] | None]:
         """Walk all reachable states; gives their number and the first violation."""
         members = (Member(),) * len(self._present)
         target = Target("", 0, 0, False, members, (Source(), Source()))
-        start = State(target, (None, None), None, None, self.crashes)
-        seen, todo = {start}, [start]
-        while todo:
-            state = todo.pop()
-            stuck = True
-            try:
-                for following in self._steps(state):
-                    stuck = False
-                    if following not in seen:
-                        seen.add(following)
-                        todo.append(following)
-                if stuck:
-                    self._demand_finished(state)
-            except _Wrong as wrong:
-                return len(seen), Violation(str(wrong), state)
-            if len(seen) > limit:
-                raise ValueError(f"more than {limit} states")
-        return len(seen), None
+        return explore(State(target, (None, None), None, None, self.crashes), self._steps, self._judge, limit)
+
+    def _judge(self, state: State, stuck: bool) -> None:
+        if stuck:
+            self._demand_finished(state)
 
     @property
     def _present(self) -> list[int]:
@@ -182,11 +159,11 @@ class OptimisticModel:
         target = state.target
         ends = [source.at == len(events) for source, events in zip(target.sources, self.histories, strict=True)]
         if not all(ends):
-            raise _Wrong("nothing goes on, and something is missing")
+            raise Wrong("nothing goes on, and something is missing")
         has = [target.members[shard].has for shard in self._present if self._there(shard)]
         wanted = "" if not any(has) else "demanded" if all(has) else "optional"
         if target.column != wanted:
-            raise _Wrong(f"in the end the column is {target.column!r}, not {wanted!r}")
+            raise Wrong(f"in the end the column is {target.column!r}, not {wanted!r}")
 
     # -- What may happen
 
@@ -274,9 +251,9 @@ class OptimisticModel:
     def _applied(self, target: Target, source: int, run: Run, shard: int) -> Target:
         has, member = self._has(source, shard, run.at), target.members[shard]
         if has and not target.column:
-            raise _Wrong("a row has the column and the target has not")
+            raise Wrong("a row has the column and the target has not")
         if not has and target.column == "demanded":
-            raise _Wrong("a row lacks a value that the target demands")
+            raise Wrong("a row lacks a value that the target demands")
         if has:
             member = member._replace(values=target.making)
         stored = target.sources[source]
@@ -288,7 +265,7 @@ class OptimisticModel:
     def _altered(target: Target, action: Action) -> Target:
         if action in ("add", "add optional"):
             if target.column:
-                raise _Wrong("the column is added twice")
+                raise Wrong("the column is added twice")
             made: Column = "demanded" if action == "add" else "optional"
             return target._replace(column=made, making=target.making + 1)
         if action == "drop":
@@ -344,10 +321,10 @@ class OptimisticModel:
             return target, run._replace(actions=(action,), kept=False, loose=lacking)
         if mine.kept:
             if mine.values != target.making and self.crashes == 0:
-                raise _Wrong("a shard pauses, and the target has no old values of it")
+                raise Wrong("a shard pauses, and the target has no old values of it")
             return target, run._replace(phase="paused", turn=False)
         if mine.values == target.making and not mine.has:  # an older run decides once more
-            raise _Wrong("old values of a shard come back")
+            raise Wrong("old values of a shard come back")
         finished = target.loose and not lacking
         return target, run._replace(actions=("demand",) if finished else (), loose=target.loose and lacking)
 

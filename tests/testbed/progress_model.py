@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tests.testbed.exploration import Violation, Wrong, explore
 from tests.testbed.progress_model_state import (
     HISTORY,
     INJECTED,
@@ -81,18 +82,6 @@ KEYLESS_LANE, ATOMIC_LANE, WORKER_LANES = 0, 1, 2  # workers are all from there 
 
 
 @dataclass(frozen=True, slots=True)
-class Violation:
-    """Why a state is wrong."""
-
-    what: str
-    state: State
-
-
-class _Wrong(Exception):
-    """Raised by a step that no correct protocol takes."""
-
-
-@dataclass(frozen=True, slots=True)
 class Model:
     """The protocol with some safeguards taken away."""
 
@@ -103,28 +92,16 @@ class Model:
     action: Action = ""  # what a person wants done with the DDL event
     ways: tuple[Way, ...] = ("lanes",)  # each run takes one
 
-    def explore(self, limit: int = 2_000_000) -> tuple[int, Violation | None]:
+    def explore(self, limit: int = 2_000_000) -> tuple[int, Violation[State] | None]:
         """Walk all reachable states; gives their number and the first violation."""
         lanes = WORKER_LANES + self.workers
         event = Event() if STATEMENT in self.history else None
         target = Target(epochs=(0,) * lanes, positions=(0,) * lanes, event=event)
-        start = State(target, None, None, (), self.crashes)
-        seen = {start}
-        todo = [start]
-        while todo:
-            state = todo.pop()
-            if self._finished(state) and not self._correct(state.target):
-                return len(seen), Violation("the target differs from the source", state)
-            try:
-                for following in self._steps(state):
-                    if following not in seen:
-                        seen.add(following)
-                        todo.append(following)
-            except _Wrong as wrong:
-                return len(seen), Violation(str(wrong), state)
-            if len(seen) > limit:
-                raise ValueError(f"more than {limit} states")
-        return len(seen), None
+        return explore(State(target, None, None, (), self.crashes), self._steps, self._judge, limit)
+
+    def _judge(self, state: State, _stuck: bool) -> None:
+        if self._finished(state) and not self._correct(state.target):
+            raise Wrong("the target differs from the source")
 
     def _finished(self, state: State) -> bool:
         run = state.run
@@ -293,7 +270,7 @@ class Model:
                 yield target, run._replace(reading=following)
                 return
             if event.structure != intent.before:
-                raise _Wrong("the structure is neither as before the piece nor as after it")
+                raise Wrong("the structure is neither as before the piece nor as after it")
         announced = event._replace(intent=Intent(place, number, piece, event.structure))
         before = self._passed(target._replace(event=announced), place)
         yield before, run._replace(reading=reading._replace(announced=True), held=False)
@@ -389,14 +366,14 @@ class Model:
             if not change.keys:
                 keyless = (*keyless, change.value)
             if change.old is not None and rows.pop(change.old, None) is None and not safe:
-                raise _Wrong(f"outside safe mode row {change.old!r} is missing")
+                raise Wrong(f"outside safe mode row {change.old!r} is missing")
             if change.new is not None:
                 if change.new in rows and not safe:
-                    raise _Wrong(f"outside safe mode row {change.new!r} exists already")
+                    raise Wrong(f"outside safe mode row {change.new!r} exists already")
                 rows[change.new] = change.value
         target = target._replace(positions=positions, rows=frozenset(rows.items()), keyless=keyless)
         if self.ways == ATOMIC and not self._shows(target, position):
-            raise _Wrong(f"readers see what the source was not behind transaction {position}")
+            raise Wrong(f"readers see what the source was not behind transaction {position}")
         return target
 
 

@@ -25,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeVar
 
+from tests.testbed.exploration import Violation, Wrong, explore
 from tests.testbed.shard_model_state import (
     PIECES,
     SHARDS,
@@ -70,18 +71,6 @@ SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """Why a state is wrong."""
-
-    what: str
-    state: State
-
-
-class _Wrong(Exception):
-    """Raised by a step that no correct protocol takes."""
-
-
 _T = TypeVar("_T")
 _SHARED: Final[tuple[Phase, ...]] = ("passed", "to create", "to hold", "to begin", "to return")
 
@@ -101,29 +90,15 @@ class ShardModel:
         first, second, ordered = scene
         return cls((history(first), history(second)), ordered, crashes, without)
 
-    def explore(self, limit: int = 1_000_000) -> tuple[int, Violation | None]:
+    def explore(self, limit: int = 1_000_000) -> tuple[int, Violation[State] | None]:
         """Walk all reachable states; gives their number and the first violation."""
         there = (None if begins_behind(self.histories, table) >= 0 else Member() for table in SHARDS)
         target = Target("", 0, None, tuple(there), (Source(), Source()))
-        start = State(target, (None, None), None, self.crashes)
-        seen = {start}
-        todo = [start]
-        while todo:
-            state = todo.pop()
-            stuck = True
-            try:
-                for following in self._steps(state):
-                    stuck = False
-                    if following not in seen:
-                        seen.add(following)
-                        todo.append(following)
-            except _Wrong as wrong:
-                return len(seen), Violation(str(wrong), state)
-            if stuck and not self._finished(state.target):
-                return len(seen), Violation("nothing goes on, and something is missing", state)
-            if len(seen) > limit:
-                raise ValueError(f"more than {limit} states")
-        return len(seen), None
+        return explore(State(target, (None, None), None, self.crashes), self._steps, self._judge, limit)
+
+    def _judge(self, state: State, stuck: bool) -> None:
+        if stuck and not self._finished(state.target):
+            raise Wrong("nothing goes on, and something is missing")
 
     def _finished(self, target: Target) -> bool:
         ends = target.structure == "".join(PIECES[: target.executed]) and target.intent is None
@@ -248,9 +223,9 @@ class ShardModel:
         if table != UNRELATED:
             number = self._number(table, source, run.at)
             if target.structure != "".join(PIECES[:number]):
-                raise _Wrong(f"a row behind {number} DDLs meets structure {target.structure!r}")
+                raise Wrong(f"a row behind {number} DDLs meets structure {target.structure!r}")
         if stored.rows & bit and (ordered or position > run.done):
-            raise _Wrong("a row is there already")
+            raise Wrong("a row is there already")
         if run.second:
             stored = stored._replace(second_done=max(stored.second_done, position))
         else:
@@ -337,16 +312,16 @@ class ShardModel:
             return intent.piece
         if target.structure == before + PIECES[number - 1][intent.piece]:
             return intent.piece + 1
-        raise _Wrong("the structure is neither as before the piece nor as after it")
+        raise Wrong("the structure is neither as before the piece nor as after it")
 
     def _altered(self, target: Target, piece: str) -> Target:
         structure = target.structure + piece
         whole = "".join(PIECES)
         if not whole.startswith(structure):
-            raise _Wrong(f"the structure becomes {structure!r}")
+            raise Wrong(f"the structure becomes {structure!r}")
         number = 1 if len(structure) <= len(PIECES[0]) else 2
         if any(member is not None and member.ready < number for member in target.members):
-            raise _Wrong(f"DDL {number} is executed while not all have arrived")
+            raise Wrong(f"DDL {number} is executed while not all have arrived")
         return target._replace(structure=structure)
 
     # -- What changes the owner of a table, or its number

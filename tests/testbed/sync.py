@@ -11,10 +11,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import cast
@@ -37,6 +36,7 @@ from dm.syncer.sharding.sharded import sync_unit
 from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
+from tests.testbed.unit_thread import UnitThread
 
 # A patch for SyncProcess: L stays where the task began.
 WITHOUT_CHECKPOINTS = """
@@ -97,7 +97,7 @@ def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60) ->
         time.sleep(0.02)
 
 
-class RunningSync:
+class RunningSync(UnitThread):
     """A sync unit in a thread."""
 
     def __init__(
@@ -116,16 +116,7 @@ class RunningSync:
             until=until,
         )
         self.unit = cast("SyncUnit", unit)  # a unit that merges shards is asked for its status only
-        self.error: BaseException | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sync-unit", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.unit.run(self._stop)
-        except BaseException as error:
-            self.error = error
+        super().__init__(unit, "sync-unit")
 
     @property
     def parts(self) -> Parts | None:
@@ -144,34 +135,15 @@ class RunningSync:
         wait_until(synced, "synced", seconds)
         return self.unit.status()
 
-    def wait_ended(self, seconds: float = 60) -> BaseException | None:
-        """Wait until the unit gave up; gives its error."""
-        self._thread.join(seconds)
-        assert not self._thread.is_alive(), "the unit still runs"
-        return self.error
 
-    def stop(self) -> None:
-        """Pause it."""
-        self._stop.set()
-        self._thread.join(15)
-        assert not self._thread.is_alive(), "the unit did not stop within 15 s"
-
-
-@contextmanager
 def running_sync(
     subtask: SubtaskConfig,
     relay_directory: Path | None = None,
     work_directory: Path | None = None,
     hold: Hold | None = None,
-) -> Iterator[RunningSync]:
-    """Run a sync unit; stops it in the end and raises its error."""
-    running = RunningSync(subtask, relay_directory, work_directory, hold=hold)
-    try:
-        yield running
-    finally:
-        running.stop()
-    if running.error is not None:
-        raise running.error
+) -> RunningSync:
+    """Run a sync unit; as a context, it is stopped in the end and raises its error."""
+    return RunningSync(subtask, relay_directory, work_directory, hold=hold)
 
 
 _PROGRAM = """

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 
 from dm.config.subtask import SubtaskConfig
@@ -18,6 +17,7 @@ from dm.progress.validator_tables import has_validator_tables
 from dm.unit import JSON
 from dm.validator.unit import Start, ValidatorUnit
 from tests.testbed.sync import PreparedProcess, UnitProcess, wait_until
+from tests.testbed.unit_thread import UnitThread
 
 QUICK: Mapping[str, object] = {
     "mode": "full", "validate_interval": 0.1, "check_interval": 0.1, "row_error_delay": 0.0, "meta_flush_interval": 0.2,
@@ -50,7 +50,7 @@ def tables_of(subtask: SubtaskConfig) -> dict[str, TableStatus]:
         return {each.source.table: each for each in read_table_status(connection, key_of(subtask))}
 
 
-class RunningValidator:
+class RunningValidator(UnitThread):
     """One run."""
 
     def __init__(self, subtask: SubtaskConfig, relay: Path | None = None, start: Position | None = None) -> None:
@@ -58,16 +58,7 @@ class RunningValidator:
         self.unit = ValidatorUnit(
             subtask, relay_directory=relay, work_directory=directory / subtask.source_id, start=Start(start)
         )
-        self.error: BaseException | None = None
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="validator", daemon=True)
-        self._thread.start()
-
-    def _run(self) -> None:
-        try:
-            self.unit.run(self._stop)
-        except BaseException as error:
-            self.error = error
+        super().__init__(self.unit, "validator")
 
     def status(self) -> Mapping[str, JSON]:
         """Its status; raises the unit's own error."""
@@ -89,12 +80,6 @@ class RunningValidator:
         except AssertionError as never:
             raise AssertionError(f"{never}; the status is {dict(self.status())}") from None
 
-    def stop(self) -> None:
-        """Have it rest."""
-        self._stop.set()
-        self._thread.join(20)
-        assert not self._thread.is_alive(), "the validator did not stop"
-
 
 class ValidatorProcess(UnitProcess):
     """One run, in a process of its own."""
@@ -111,15 +96,8 @@ class ValidatorProcess(UnitProcess):
         super().__init__("validator", subtask.to_wire(), relay, work_directory=directory, faults=faults, ready=ready)
 
 
-@contextmanager
 def running_validator(
     subtask: SubtaskConfig, relay: Path | None = None, start: Position | None = None
-) -> Iterator[RunningValidator]:
-    """Run a validator; stops it in the end and raises its error."""
-    running = RunningValidator(subtask, relay, start)
-    try:
-        yield running
-    finally:
-        running.stop()
-    if running.error is not None:
-        raise running.error
+) -> RunningValidator:
+    """Run a validator; as a context, it is stopped in the end and raises its error."""
+    return RunningValidator(subtask, relay, start)

@@ -11,7 +11,7 @@ from typing import Final
 
 from dm.downstream.connection import TargetConnection
 from dm.ident import TableName
-from dm.progress.chunks import tables_filled_by
+from dm.progress.load_parts import tables_filled_by
 from dm.task.precheck.context import Answers, Context, some
 from dm.task.precheck.result import CheckResult
 

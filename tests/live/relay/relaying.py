@@ -22,6 +22,7 @@ from dm.demo.servers import ThrowawayServer
 from dm.position import Position
 from dm.relay.unit import RelayUnit
 from dm.relaylog.layout import RelayDirectory, SubDirectory
+from tests.testbed.unit_thread import UnitThread
 
 HEARTBEAT = 1.0
 PATIENCE = 60.0  # a deadline and no measure: the machine may be busy
@@ -133,24 +134,8 @@ def wait_equal(root: Path, server: ThrowawayServer) -> None:
 def relaying(source: SourceConfig, root: Path) -> Iterator[RelayUnit]:
     """A relay in a thread of this process; its error, if it ended with one, is raised at the end."""
     unit = RelayUnit(source, root, heartbeat_seconds=HEARTBEAT)
-    stop = threading.Event()
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            unit.run(stop)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with UnitThread(unit, "relay-unit"):
         yield unit
-    finally:
-        stop.set()
-        thread.join()
-    if failed:
-        raise failed[0]
 
 
 class RelayProcess:

@@ -37,6 +37,7 @@ from tests.live.relay.relaying import (
 )
 from tests.testbed.fixtures import ServerFactory
 from tests.testbed.proxy import FaultProxy
+from tests.testbed.unit_thread import UnitThread
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
@@ -264,26 +265,16 @@ def test_a_reset_under_a_live_connection_is_noticed(server: ServerFactory, flavo
     source.execute(
         "CREATE DATABASE x", "CREATE TABLE x.a (id INT)", *(f"INSERT INTO x.a VALUES ({n})" for n in range(9))
     )
-    unit, stop = RelayUnit(source_of(source), tmp_path, heartbeat_seconds=HEARTBEAT), threading.Event()
-    failed: list[DMError] = []
-
-    def run() -> None:
-        try:
-            unit.run(stop)
-        except DMError as error:
-            failed.append(error)
-
-    relay = threading.Thread(target=run)
-    relay.start()
+    relay = UnitThread(RelayUnit(source_of(source), tmp_path, heartbeat_seconds=HEARTBEAT))
     try:
         wait_equal(tmp_path, source)
         keep_place(tmp_path, source, flavor)
         source.execute(RESET[flavor])
-        wait_until(lambda: bool(failed), "the relay to notice")
+        error = relay.wait_ended(PATIENCE)
     finally:
-        stop.set()
-        relay.join()
-    assert failed[0].name == "source-gtid-diverged", str(failed[0])
+        relay.stop()
+    assert isinstance(error, DMError)
+    assert error.name == "source-gtid-diverged", str(error)
 
 
 @pytest.mark.parametrize("variable", ["gtid_domain_id", "server_id"])

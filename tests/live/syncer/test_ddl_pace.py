@@ -19,6 +19,7 @@ from dm.flavor import Flavor
 from dm.syncer.unit import SyncUnit
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import running_sync, subtask_for, wait_until
+from tests.testbed.unit_thread import UnitThread
 
 pytestmark = pytest.mark.live
 
@@ -51,22 +52,9 @@ def _logged(server: ThrowawayServer) -> Iterator[list[str]]:
 def _follow(subtask: SubtaskConfig, statements: int, directory: Path) -> None:
     """Run a unit until so many statements were executed; whoever asks it for its status stores nothing."""
     unit = SyncUnit(subtask, relay_directory=None, work_directory=directory, clock=_Unhurried())
-    stop, failed = threading.Event(), list[BaseException]()
-
-    def run() -> None:
-        try:
-            unit.run(stop)
-        except BaseException as error:
-            failed.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        wait_until(lambda: bool(failed) or unit.status().get("ddlExecuted") == statements, "all executed", 120)
-    finally:
-        stop.set()
-        thread.join()
-    assert not failed, failed
+    with UnitThread(unit) as running:
+        done = {"ddlExecuted": statements}
+        wait_until(lambda: running.error is not None or done.items() <= unit.status().items(), "all executed", 120)
 
 
 def _between(found: Sequence[str], first: str, last: str) -> list[str]:

@@ -30,6 +30,7 @@ from dm.upstream.remote_source import RemoteEventSource
 from dm.upstream.replica_identity import identity_for
 from tests.live.relay.relaying import HEARTBEAT, PATIENCE, endpoint_of, source_of, wait_until
 from tests.testbed.hostile import HostileProxy, Packet, Rewrite
+from tests.testbed.unit_thread import UnitThread
 from tests.unit.relaylog.binlog_bytes import rotate
 
 pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
@@ -120,24 +121,12 @@ def test_a_lie_in_the_dump_ends_the_pull(upstream: ThrowawayServer, lie: str, tm
 def pulled(source: SourceConfig, tmp_path: Path) -> BaseException | None:
     """What a relay of this source says, at its end or while it waits."""
     unit = RelayUnit(source, tmp_path / "in" / "relay", heartbeat_seconds=HEARTBEAT)
-    stop = threading.Event()
-    ended: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            unit.run(stop)
-        except BaseException as error:
-            ended.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    running = UnitThread(unit)
     try:
-        wait_until(lambda: bool(ended) or unit.trouble is not None, "the relay to complain")
-        return ended[0] if ended else unit.trouble
+        wait_until(lambda: running.error is not None or unit.trouble is not None, "the relay to complain")
+        return running.error or unit.trouble
     finally:
-        stop.set()
-        thread.join(PATIENCE)
-        assert not thread.is_alive()
+        running.stop(PATIENCE)
 
 
 def nothing_outside(tmp_path: Path) -> None:

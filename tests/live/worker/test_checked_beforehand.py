@@ -7,7 +7,7 @@ import pytest
 from dm.config import read_source, read_task
 from dm.demo.servers import ThrowawayServer
 from dm.downstream.connection import TargetConnection
-from dm.progress.chunks import PartKey, begin_run, claim_part
+from dm.progress.load_parts import PartKey, begin_run, claim_part
 from dm.progress.tables import SubtaskKey
 from dm.task.precheck.listed import ITEM as LISTS
 from dm.task.precheck.run import prechecks

@@ -2,7 +2,7 @@
 
 Field names and forms are DM's, so that scripts written for it go on working: 64-bit integers are strings, as in
 protobuf's JSON mapping; positions print as `(mysql-bin.000001, 154)`. Fields of ours stand beside DM's, never instead
-of them. The fields of a unit come from the unit itself: `dm/syncer/status.py`, `dm/dumper/progress.py`,
+of them. The fields of a unit come from the unit itself: `dm/syncer/sync_status.py`, `dm/dumper/progress.py`,
 `dm/loader/progress.py`, `dm/relay/unit.py`.
 """
 
