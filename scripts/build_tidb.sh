@@ -1,5 +1,6 @@
 #!/bin/sh
-# Builds TiDB's server below the cache directory, for the tests with TiDB as a target: `make tidb`, once per machine.
+# Builds TiDB's server, and TiDB Lightning, below the cache directory, for the tests with TiDB as a target: `make tidb`,
+# once per machine.
 #
 # TiDB is a Go module, so the Go module proxy is all that is needed: tests/tidb/go.mod pins the version, go.sum the
 # content. The server has its store in its own process (`store = "unistore"`). Building takes five minutes of an idle
@@ -11,12 +12,12 @@ set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cache=${DM_CACHE:-$root/.cache}
 place=$cache/tidb
-program=github.com/pingcap/tidb/cmd/tidb-server
+module=github.com/pingcap/tidb
 
 say() { printf '%s\n' "build_tidb: $*" >&2; }
 
 wanted=$(sed -n 's|^\tgithub.com/pingcap/tidb \(v[^ ]*\)$|\1|p' "$root/tests/tidb/go.mod")
-if [ "$(cat "$place/VERSION" 2>/dev/null)" = "$wanted" ]; then
+if [ "$(cat "$place/VERSION" 2>/dev/null)" = "$wanted" ] && [ -x "$place/tidb-lightning" ]; then
     say "TiDB $wanted is in place"
     exit 0
 fi
@@ -32,7 +33,8 @@ mkdir "$work/place"
 say "building TiDB $wanted; this takes minutes"
 # TiDB needs this release of Go: a newer one changes what one of its packages links to.
 (cd "$root/tests/tidb" && GOTOOLCHAIN=go1.25.12 GOWORK=off \
-    nice go build -mod=readonly -buildvcs=false -ldflags '-s -w' -o "$work/place/tidb-server" "$program")
+    nice go build -mod=readonly -buildvcs=false -ldflags '-s -w' -o "$work/place/" \
+    "$module/cmd/tidb-server" "$module/lightning/cmd/tidb-lightning")
 if ! "$work/place/tidb-server" -V >"$work/banner"; then
     say "the server does not run"
     exit 1

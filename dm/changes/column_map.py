@@ -4,7 +4,9 @@ Columns are matched by name, ignoring case as the servers do. The target may hav
 defaults) and may compute some (generated columns are never written). A source column without a target column stops the
 task, because dropping data silently is not an option.
 
-A TiDB has no introducers of other character sets than Unicode's, and keeps latin1 in UTF-8: texts go there in UTF-8.
+A TiDB has no introducers of other character sets than Unicode's, and keeps latin1 in UTF-8: texts go there in UTF-8. It
+takes the number in `UPDATE .. SET tags = 3` for a member called '3', and compares no SET with a number of more than 53
+bits: such a SET goes by the names of its members.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.schema.table import Column, TableSchema
 from dm.sql.json_expression import document_encoder
-from dm.sql.literal import Encoder, Usual, encoder_for, usual_of
+from dm.sql.literal import Encoder, Usual, encoder_for, quoted, usual_of
 from dm.type_family import MEMBERED, TEXTS
 
 
@@ -44,14 +46,15 @@ class MappedColumn:
 _HIDDEN = "!hidden!"
 _CALLED = (Usual.CALL, b"")
 _UNICODE = frozenset({"utf8", "utf8mb3", "utf8mb4", "binary"})  # and bytes
+_EXACT_BITS = 53  # of a double
 
 
 def map_columns(
-    source: TableName, wire: Sequence[Column], target: TableSchema, *, json_types: bool, in_utf8: bool = False
+    source: TableName, wire: Sequence[Column], target: TableSchema, *, json_types: bool, tidb: bool = False
 ) -> tuple[MappedColumn, ...]:
     """Maps a row of the binlog to the columns of a target; with `json_types` it keeps the types inside documents.
 
-    `in_utf8`: texts of all character sets are written in UTF-8.
+    `tidb`: the target is one.
     """
     places = {column.name.lower(): column for column in target.columns}
     mapped: list[MappedColumn] = []
@@ -60,8 +63,8 @@ def map_columns(
         place = places.get(column.name.lower())
         if place is not None:
             name = Ident(place.name).sql.encode()
-            recoded = _in_utf8(column) if in_utf8 and place.base in TEXTS else None
-            encoder = _encoder(column, place, json_types=json_types) if recoded is None else (recoded, _CALLED)
+            there = _at_tidb(column, place) if tidb else None
+            encoder = _encoder(column, place, json_types=json_types) if there is None else (there, _CALLED)
             mapped.append(MappedColumn(at, column, place, name, *encoder))
         elif not (column.generated and column.name.startswith(_HIDDEN)):
             missing.append(column.name)
@@ -87,6 +90,34 @@ def _encoder(source: Column, target: Column, *, json_types: bool) -> tuple[Encod
             text = encoder_for(replace(source, base="varchar", charset="utf8mb4"))
             return _after(label_of(source), text), _CALLED
     return encoder_for(source), usual_of(source)
+
+
+def _at_tidb(source: Column, target: Column) -> Encoder | None:
+    """The encoder of a value that a TiDB wants in other words; None where that of every target is right."""
+    if target.base in TEXTS:
+        return _in_utf8(source)
+    wide = len(target.members) > _EXACT_BITS
+    if source.base == target.base == "set" and (wide or any(label.isdigit() for label in target.members)):
+        return _after(renumbering(source, target), _named(target, wide=wide))
+    return None
+
+
+def _named(target: Column, *, wide: bool) -> Encoder:
+    """The encoder of a SET by the names of its members."""
+    named, numbered = label_of(target), encoder_for(target)
+
+    def encode(value: Value) -> bytes:
+        if not isinstance(value, int):
+            return numbered(value)
+        names = named(value)
+        if isinstance(names, bytes) and (names or (value == 0 and "" not in target.members)):
+            return quoted(names)
+        # No text tells the empty member from no member.
+        if wide or str(value) in target.members:
+            raise DMError("member-missing", column=target.name, label="")
+        return numbered(value)
+
+    return encode
 
 
 def _in_utf8(source: Column) -> Encoder | None:

@@ -61,6 +61,7 @@ from dm.type_family import BLOB_BYTES, FLOATS, INTEGERS, LONG_TEXT_BYTES
 
 # Beyond this the optimizer may drop the ranges of an IN list; INSERTs gain nothing more either.
 STATEMENT_ROWS: Final = 500
+_SEVEN_BYTES: Final = 56
 _LONG_TYPES: Final = (frozenset(LONG_TEXT_BYTES) | frozenset(BLOB_BYTES) | {"json"}) - {"tinytext", "tinyblob"}
 # The first character of a number or a string; functions and expressions begin with a word or a parenthesis.
 _LITERAL: Final = re.compile(r"[-+]?\.?\d|'|\"|_\w+\s*['\"]|[bxn]'|(?:true|false)$", re.IGNORECASE)
@@ -146,7 +147,7 @@ def build_plan(
     columns = [*wire, *(each.column for each in constants)]
     # Inside of a TiDB's document a DECIMAL is a DOUBLE anyway, and expressions for dates are not alike in its versions.
     json_types = options.flavor == "mysql" and not options.tidb
-    mapped = map_columns(source.name, columns, schema, json_types=json_types, in_utf8=options.tidb)
+    mapped = map_columns(source.name, columns, schema, json_types=json_types, tidb=options.tidb)
     if options.narrower_columns == "pause":
         # Columns of routes take the target's type.
         pairs = ((column.source, column.target) for column in mapped if column.at < len(wire))
@@ -190,9 +191,8 @@ def build_plan(
         insert_replaces=options.insert_mode == "replace" and keyed,
         counts_missing=options.missing_row == "count" and keyed,
         upsert=extra or (checked and bool(target.referenced)),
-        # VALUES() of a SET's empty member arrives as the empty SET.
         updates_by_insert=keyed
-        and not (extra or any("" in column.target.members for column in written))
+        and not (extra or any(_lost_by_values(column.target, tidb=options.tidb) for column in written))
         and groupable
         and options.multiple_rows,
         groupable=groupable,
@@ -218,6 +218,11 @@ def _comparisons(
         )
         for column in written
     )
+
+
+def _lost_by_values(column: Column, *, tidb: bool) -> bool:
+    """Whether VALUES() may give another value: the empty SET for its empty member; at a TiDB a BIT's bytes reversed."""
+    return "" in column.members or (tidb and column.base == "bit" and (column.length or 1) > _SEVEN_BYTES)
 
 
 def _same_default(column: MappedColumn) -> bool:

@@ -3,7 +3,7 @@
 It judges dm's work, so it shares no code with dm's own reading of structures. What only one flavour knows
 how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
 CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
-own. A TiDB has MySQL's collations, and prints expressions in its own way.
+own. A TiDB has MySQL's collations, and prints expressions in its own way. Its information_schema tells of no ZEROFILL.
 
 MySQL's information_schema tells an expression as the statement wrote it until the next ALTER TABLE of whatever kind,
 and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
@@ -130,6 +130,8 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
         fields += ["collation"] if tidb else ["collation", "generated"]
     for field in fields:
         ours, theirs = getattr(source, field), getattr(target, field)
+        if tidb and field == "type":
+            ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
         if ours != theirs:
             found.append(f"column {source.name}: {field} is {ours!r} at the source, {theirs!r} at the target")
     if bool(source.generated) != bool(target.generated):

@@ -1,4 +1,4 @@
-// Builds tidb-server for the tests; see scripts/build_tidb.sh. Nothing of dm is in Go.
+// Builds tidb-server and tidb-lightning for the tests; see scripts/build_tidb.sh. Nothing of dm is in Go.
 module tests/tidb
 
 go 1.25.8

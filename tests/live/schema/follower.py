@@ -56,6 +56,7 @@ _HARMLESS: Final = (0, 1051)  # as in the syncer: what was there of a DROP TABLE
 _ABSENT: Final = ("1146", "1049")
 _UNREADABLE: Final = "unreadable"
 _LEFT_OUT: Final = ("index only at the source: FULLTEXT", "foreign key only at the source")  # by a TiDB
+_INDEX: Final = re.compile(r"index only at the (source|target): (?:INDEX|UNIQUE) .+? (\(.*\))$")
 _LOST: Final = frozenset({2006, 2013, 2055, 0})
 
 
@@ -99,7 +100,8 @@ class Follower:
         self._file = self._binlog_file()
         self._offset = 4
         self._tracker = SchemaTracker(source.flavor)
-        self._foreign = {*self._all_schemas(self._ask), *self._all_schemas(self._connection.query)}
+        there = (name for name in self._all_schemas(self._connection.query) if name.startswith(ROUTED))
+        self._foreign = {*self._all_schemas(self._ask), *there}  # a TiDB has a schema `test` from its beginning
         self._rewritten: set[TableName] = set()  # logged in other words than they were written in
         self.plain_indexes_differ = 0
         for _ in self._events():
@@ -295,8 +297,11 @@ class Follower:
             structure.read(connection, self.facts.flavor if connection is self._asker else "mysql", name, unrouted)
             for connection, name in ((self._asker, table), (self._reader, routed(table)))
         )
-        found = structure.differences(*sides, same_flavor=False, tidb=True)
-        return all(line.startswith(_LEFT_OUT) for line in found)
+        told = structure.differences(*sides, same_flavor=False, tidb=True)
+        found = [line for line in told if not line.startswith(_LEFT_OUT)]
+        indexes = [(match[1], match[2]) for line in found if (match := _INDEX.match(line)) is not None]
+        ours, theirs = (sorted(rest for side, rest in indexes if side == where) for where in ("source", "target"))
+        return len(indexes) == len(found) and ours == theirs  # a TiDB names those without a name in its own way
 
     def _alike(self, here: str | None, there: str | None) -> bool:
         plain = SourceContext(self.facts.flavor, self.facts.version, "")

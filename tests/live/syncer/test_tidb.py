@@ -87,6 +87,40 @@ def test_ddl_arrives(upstream: ThrowawayServer, tidb: TidbServer, schema: Schema
     identical(upstream, tidb, name)
 
 
+def test_values_that_a_tidb_would_take_for_others(
+    upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory
+) -> None:
+    """VALUES() reverses the bytes of a long BIT, UPDATE takes a SET's number for a name, and 64 members have none."""
+    name = schema(upstream, tidb)
+    members = ",".join(f"'m{number}'" for number in range(64))
+    for server in (upstream, tidb):
+        server.execute(
+            f"ALTER DATABASE {name} CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci",
+            f"CREATE TABLE {name}.t (id INT PRIMARY KEY, b BIT(64), s SET('2','1','3'), e ENUM('2','1','3'))",
+            f"CREATE TABLE {name}.wide (s SET({members}) PRIMARY KEY, n INT)",
+            f"CREATE TABLE {name}.keyless (s SET({members}), t SET('2','1','3'), b BIT(64))",
+        )
+    with running_sync(subtask_for(upstream, tidb, name, task=name)) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.t VALUES (1, 1, 1, 1), (2, NULL, NULL, NULL), (3, 3, 3, 3), (4, 1, 3, 1)",
+            f"INSERT INTO {name}.wide VALUES (1, 1), ({1 << 63}, 2), ({1 << 63 | 1}, 3), ({(1 << 64) - 1}, 4), (0, 5)",
+            f"INSERT INTO {name}.keyless VALUES ({(1 << 64) - 1}, 3, 1), ({1 << 60}, 1, 1), (0, 0, 0), (1, 1, 1)",
+        )
+        sync.wait_synced()  # so that what follows is written as changes of rows that are there
+        upstream.execute(
+            f"UPDATE {name}.t SET b = 1, s = 3, e = 3 WHERE id < 3",
+            f"UPDATE {name}.t SET b = {1 << 63}, s = 1, e = 1 WHERE id = 3",
+            f"UPDATE {name}.t SET s = 4, id = 5 WHERE id = 4",
+            f"UPDATE {name}.wide SET n = 20 WHERE n < 3",
+            f"DELETE FROM {name}.wide WHERE n > 3",
+            f"UPDATE {name}.keyless SET t = 2, b = 7 WHERE t > 2",
+            f"DELETE FROM {name}.keyless WHERE s = {1 << 60}",
+        )
+        sync.wait_synced()
+    identical(upstream, tidb, name)
+
+
 def test_what_widens_is_executed(upstream: ThrowawayServer, tidb: TidbServer, schema: SchemaFactory) -> None:
     name = schema(upstream, tidb)
     t = f"{name}.t"

@@ -10,7 +10,7 @@ from dm.changes.plan import PlanOptions
 from dm.changes.row_change import RowChange
 from dm.changes.target_table import TargetTable
 from dm.ident import TableName
-from dm.schema.table import TableSchema
+from dm.schema.table import Column, TableSchema
 from tests.unit.changes.plans import TARGET, delete, insert, key, number, plan, text, update
 
 A, B, C = number("a"), number("b", nullable=True), text("c")
@@ -37,6 +37,16 @@ def test_updates_become_inserts_that_must_change_every_row() -> None:
         b"INSERT INTO `d`.`t` (`a`,`c`) VALUES (0,'y'),(1,'y') ON DUPLICATE KEY UPDATE `a`=VALUES(`a`),`c`=VALUES(`c`)"
     )
     assert statements[0].expected.affected == 4
+
+
+def test_a_tidbs_bits_are_updated_by_themselves() -> None:
+    """Its VALUES() reverses the bytes of a long BIT."""
+    for tidb, bits, alone in ((True, 57, True), (True, 56, False), (False, 64, False)):
+        table = plan(
+            [A, Column("f", "bit", length=bits)], [key("PRIMARY", "a")], options=PlanOptions("mysql", tidb=tidb)
+        )
+        (sql,) = sql_of([update(table, (1, 2), (1, 3))])
+        assert sql.startswith("UPDATE") is alone, sql
 
 
 def test_updates_ask_for_all_keys_where_a_row_with_another_could_be_met() -> None:

@@ -19,25 +19,25 @@ VALUES = ("Mü€".encode("cp1252"), "中".encode("gbk"), "ü".encode(), b"\xfc"
 
 
 @pytest.mark.parametrize(
-    ("in_utf8", "literals"),
+    ("tidb", "literals"),
     [
         (True, ["'Mü€'".encode(), "'中'".encode(), "'ü'".encode(), b"0xfc"]),
         (False, [b"_latin1 0x4dfc80", b"_gbk 0xd6d0", "'ü'".encode(), b"0xfc"]),
     ],
 )
-def test_literals(in_utf8: bool, literals: list[bytes]) -> None:
-    mapped = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, in_utf8=in_utf8)
+def test_literals(tidb: bool, literals: list[bytes]) -> None:
+    mapped = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, tidb=tidb)
     assert [column.encode(value) for column, value in zip(mapped, VALUES, strict=True)] == literals
     assert [column.encode(None) for column in mapped] == [b"NULL"] * 4
 
 
 def test_bytes_that_are_no_text_are_left_to_the_target() -> None:
-    mapped = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, in_utf8=True)
+    mapped = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, tidb=True)
     assert mapped[1].encode(b"\xff") == b"_utf8mb4 0xff"
 
 
 def test_a_text_of_latin1_is_found_by_its_bytes_in_utf8() -> None:
-    latin1, gbk, *_ = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, in_utf8=True)
+    latin1, gbk, *_ = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, tidb=True)
     name = TableName("s", "t")
     assert b"USING utf8mb4" in exact(latin1, "mysql", name, indexed=False, tidb=True)(VALUES[0])
     assert b"USING latin1" in exact(latin1, "mysql", name, indexed=False)(VALUES[0])
