@@ -15,7 +15,7 @@ Without a key the condition must find exactly *that* row, so every column is com
   indexed, the plain comparison is added, so that the index can be used.
 - JSON compares numbers by value (1 = 1.0); its printed form does not. The literal is converted through the type.
 - A FLOAT is compared with the exact decimal expansion of its double, which the literal encoder writes.
-- 0 and -0 are equal to MySQL: the printed sign tells them apart. MariaDB stores 0 for both.
+- 0 and -0 are equal to MySQL: the printed sign tells them apart. MariaDB and TiDB store 0 for both.
 - Geometries and vectors are compared as bytes, since `=` compares them as shapes or not at all.
 """
 
@@ -61,7 +61,7 @@ def exact(column: MappedColumn, flavor: Flavor, table: TableName, *, indexed: bo
     if base in TEXTS and column.target.charset != "binary":
         return _null_safe(table, column, _text(column, indexed=indexed, tidb=tidb))
     if base in FLOATS:
-        return _null_safe(table, column, _floating(column, signed_zero=flavor == "mysql"))
+        return _null_safe(table, column, _floating(column, signed_zero=flavor == "mysql" and not tidb))
     if base == "json":
         return _null_safe(table, column, _json(column))
     if base == "set":
@@ -106,8 +106,10 @@ def _text(column: MappedColumn, *, indexed: bool, tidb: bool) -> Comparison:
     encode, charset = column.encode, column.target.charset or "utf8mb4"
     if tidb and charset == "latin1":  # which it keeps in UTF-8, and takes for ASCII in CONVERT
         charset = "utf8mb4"
-    start = b"CAST(" + column.sql + b" AS BINARY)=CAST(CONVERT("
-    end = b" USING " + charset.encode() + b") AS BINARY)"
+    # A TiDB casts a text to as many bytes as the column has characters, and ends the statement where it has more.
+    before, behind = (b"HEX(", b")") if tidb else (b"CAST(", b" AS BINARY)")
+    start = before + column.sql + behind + b"=" + before + b"CONVERT("
+    end = b" USING " + charset.encode() + b")" + behind
     plain = column.sql + b"=" if indexed else b""
 
     def compare(value: Value) -> bytes:

@@ -10,7 +10,8 @@ What servers do that makes plain texts wrong (seen on MySQL 9.7, MariaDB 10.11):
 
 - A FLOAT's text has six digits, and inside CONCAT MySQL cuts a DOUBLE at 22 characters. The eight bytes inside
   `POINT(x, 0)` are the number itself, in both flavours.
-- MariaDB prints no sign of a negative zero, whatever it stores. Where one takes part, the sign does not count.
+- MariaDB prints no sign of a negative zero, whatever it stores, and TiDB stores none. Where one takes part, the sign
+  does not count.
 - ZEROFILL puts zeros before a number; a sum takes them away.
 - An ENUM's error value prints like an empty member, and members that are equal in the column's collation like each
   other. So the number of a member counts, too, where all sides list the same members.
@@ -18,7 +19,8 @@ What servers do that makes plain texts wrong (seen on MySQL 9.7, MariaDB 10.11):
   the sides have different character sets.
 - MySQL's JSON has types that its text does not tell; MariaDB's is a text. Between the two a document counts as MySQL
   would read it, which only a client can compute: such a column has no `text`. So it is where a TiDB takes part, which
-  orders the members of an object otherwise. A TiDB has no POINT either, so a client reads its numbers.
+  orders the members of an object otherwise. A TiDB has no POINT either, so a client reads its numbers. It ends a
+  statement that asks for the number of a SET of more than 53 members.
 """
 
 from __future__ import annotations
@@ -43,6 +45,7 @@ Form = Literal["plain", "framed", "hashed"]
 """How a value stands in its row's text: as it is, since no comma is in it; behind its length; as its hash, since it may
 be large, and servers limit what CONCAT makes."""
 
+_EXACT_BITS: Final = 53  # of a double
 _EXACT: Final = INTEGERS | {"decimal", "year", "bit"}
 _UTF8: Final = frozenset({"ascii", "utf8", "utf8mb3", "utf8mb4"})  # each a part of the next
 _LONG: Final = GEOMETRIES | {"mediumtext", "longtext", "mediumblob", "longblob", "json", "vector"}
@@ -114,14 +117,15 @@ def parts(sides: Sequence[Side], *, json_types: bool = False) -> list[list[Part]
         scale = max(side.scale for side in sides)
         return [[_exact(side, scale)] for side in sides]
     if bases <= FLOATS:
-        signed = all(side.flavor == "mysql" for side in sides)
+        signed = all(side.flavor == "mysql" and not side.tidb for side in sides)
         return [[_floating(side, signed=signed)] for side in sides]
     if bases == {"time"} or bases <= MOMENTS | {"date"}:
         scale = max(side.scale for side in sides)
         return [[_temporal(side, scale, plain=bases == {"date"})] for side in sides]
     if len(bases) == 1 and bases <= MEMBERED:
         same = len({side.members for side in sides}) == 1
-        return [_members(side, same=same) for side in sides]
+        numbered = not any(_wide_at_tidb(side) for side in sides)
+        return [_members(side, same=same, numbered=numbered) for side in sides]
     if "json" in bases:
         return _documents(sides, json_types=json_types)
     hashed = bool(bases & _LONG)
@@ -174,12 +178,16 @@ def _temporal(side: Side, scale: int, *, plain: bool) -> Part:
     return Part(side.column.name, side.name, text, of, "plain", side.base)
 
 
-def _members(side: Side, *, same: bool) -> list[Part]:
+def _wide_at_tidb(side: Side) -> bool:
+    return side.tidb and side.base == "set" and side.members.count("','") >= _EXACT_BITS
+
+
+def _members(side: Side, *, same: bool, numbered: bool) -> list[Part]:
     name = side.column.name
     label = f"CAST(CONVERT({side.name} USING utf8mb4) AS BINARY)"
     found = [Part(name, label, label, _same, base="" if same else "varchar", null=side.name)]
     number = f"{side.name} | 0"  # `+ 0` makes a double of a SET
-    if same:
+    if same and numbered:
         found.append(Part(f"{name} (number)", number, number, _same, "plain", "enum"))
     elif side.base == "enum":
         found.append(Part(f"{name} (a member)", f"{number} > 0", f"{number} > 0", _same, "plain", ""))
@@ -226,7 +234,8 @@ def _bytes(side: Side, *, hashed: bool, padded: bool) -> Part:
 
 def _of_bytes(side: Side, text: str, base: str, charset: str | None, *, hashed: bool) -> Part:
     """Bytes of any kind. A hash is of the bytes as they are; CONCAT would convert texts of other character sets."""
-    computed = text if hashed else f"CAST({text} AS BINARY)"
+    # A TiDB casts a text to as many bytes as it has characters at most.
+    computed = text if hashed else f"CONVERT({text} USING binary)" if side.tidb else f"CAST({text} AS BINARY)"
     return Part(
         side.column.name, text, computed, _same, "hashed" if hashed else "framed", base, charset, null=side.name
     )

@@ -3,7 +3,7 @@
 If a piece was not executed, the target has the structure from before; otherwise it has another one. The source's text
 does not always say exactly which: a server rounds a default to the column's digits, or drops the part of an index that
 a new type makes needless. So if the structure matches neither *after* nor *before*, outlines without such details are
-compared, provided that before and after differ in them.
+compared, provided that before and after differ in them. MariaDB makes a LONGTEXT of a JSON column.
 """
 
 from __future__ import annotations
@@ -61,10 +61,11 @@ class Intent:
             return Outcome.DONE
         if _same(now, self.before):
             return Outcome.NOT_DONE
-        before, after, found = _outlines(self.before), _outlines(self.after), _outlines(now)
-        if before == after or found not in (before, after):
-            return Outcome.UNCLEAR
-        return Outcome.DONE if found == after else Outcome.NOT_DONE
+        for json_as_text in (False, True):
+            before, after, found = (_outlines(each, json_as_text) for each in (self.before, self.after, now))
+            if before != after and found in (before, after):
+                return Outcome.DONE if found == after else Outcome.NOT_DONE
+        return Outcome.UNCLEAR
 
 
 def _same(left: Structures, right: Structures) -> bool:
@@ -80,14 +81,22 @@ def _same(left: Structures, right: Structures) -> bool:
     return True
 
 
-def _outlines(structures: Structures) -> dict[TableName, object]:
-    return {table: None if schema is None else _outline(schema) for table, schema in structures.items()}
+def _outlines(structures: Structures, json_as_text: bool) -> dict[TableName, object]:
+    return {table: None if schema is None else _outline(schema, json_as_text) for table, schema in structures.items()}
 
 
-def _outline(schema: TableSchema) -> object:
+def _outline(schema: TableSchema, json_as_text: bool) -> object:
     """Columns with their kinds, and what is indexed; a schema's defaults for a schema."""
+    kinds = {"json": "longtext"} if json_as_text else {}
     columns = [
-        (column.name.lower(), column.base, column.decimals or 0, column.unsigned, column.nullable, column.generated)
+        (
+            column.name.lower(),
+            kinds.get(column.base, column.base),
+            column.decimals or 0,
+            column.unsigned,
+            column.nullable,
+            column.generated,
+        )
         for column in schema.columns
     ]
     indexes = sorted((index.kind, tuple(name.lower() for name in index.columns)) for index in schema.indexes)

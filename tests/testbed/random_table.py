@@ -82,6 +82,7 @@ class Dialect:
     only_numbers: bool = False  # generated columns are computed from numbers only
     defaults_of_long_types: bool = True
     alters_keys: bool = True  # a primary key may go, and a column of an index of several
+    whole_long_keys: bool = True  # a KEY may name a long column without a length, which a MariaDB adds
 
 
 NATIVE = {"mysql": Dialect(WIDE_TYPES["mysql"]), "mariadb": Dialect(WIDE_TYPES["mariadb"])}
@@ -248,7 +249,9 @@ def draw_table(name: str, flavor: Flavor, chance: random.Random, dialect: Dialec
         if kind != "keyless" and chance.random() < 0.5:
             table.indexes.append(Index(table.next_name(chance), "UNIQUE KEY", ((generated.name, 0),)))
     if chance.random() < 0.4:
-        table.indexes.append(Index(table.next_name(chance), "KEY", ((table.columns[0].name, 0),)))
+        column = table.columns[0]
+        length = 0 if dialect.whole_long_keys or not _LONG_TYPE.search(column.type) else 6
+        table.indexes.append(Index(table.next_name(chance), "KEY", ((column.name, length),)))
     if chance.random() < 0.5:
         chance.shuffle(table.columns)
     return table

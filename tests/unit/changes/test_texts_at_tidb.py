@@ -8,6 +8,7 @@ from dm.changes.column_map import map_columns
 from dm.changes.comparison import exact
 from dm.ident import TableName
 from dm.schema.parse import parse_create_table
+from dm.schema.table import Column, TableSchema
 from dm.sql.context import SourceContext
 
 TABLE = parse_create_table(
@@ -31,6 +32,14 @@ def test_literals(tidb: bool, literals: list[bytes]) -> None:
     assert [column.encode(None) for column in mapped] == [b"NULL"] * 4
 
 
+def test_a_tidb_has_no_negative_zero_to_look_for() -> None:
+    (column,) = map_columns(
+        TABLE.name, (number := Column("d", "double"),), TableSchema(TABLE.name, (number,)), json_types=False, tidb=True
+    )
+    assert b"'-'" in exact(column, "mysql", TABLE.name, indexed=False)(-0.0)
+    assert b"'-'" not in exact(column, "mysql", TABLE.name, indexed=False, tidb=True)(-0.0)
+
+
 def test_bytes_that_are_no_text_are_left_to_the_target() -> None:
     mapped = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, tidb=True)
     assert mapped[1].encode(b"\xff") == b"_utf8mb4 0xff"
@@ -40,5 +49,7 @@ def test_a_text_of_latin1_is_found_by_its_bytes_in_utf8() -> None:
     latin1, gbk, *_ = map_columns(TABLE.name, TABLE.columns, TABLE, json_types=False, tidb=True)
     name = TableName("s", "t")
     assert b"USING utf8mb4" in exact(latin1, "mysql", name, indexed=False, tidb=True)(VALUES[0])
+    assert exact(latin1, "mysql", name, indexed=False, tidb=True)(VALUES[0]).startswith(b"HEX(`l`)=HEX(CONVERT(")
     assert b"USING latin1" in exact(latin1, "mysql", name, indexed=False)(VALUES[0])
+    assert exact(latin1, "mysql", name, indexed=False)(VALUES[0]).startswith(b"CAST(`l` AS BINARY)=CAST(CONVERT(")
     assert b"USING gbk" in exact(gbk, "mysql", name, indexed=False, tidb=True)(VALUES[1])

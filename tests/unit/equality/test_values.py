@@ -48,6 +48,8 @@ def test_the_sign_of_zero_counts_where_both_sides_tell_it() -> None:
     mysql, mariadb = side("double"), side("double", flavor="mariadb")
     assert canonical(mysql, mariadb, b"-0", b"0")
     assert canonical(mysql, mariadb, b"-0.5", b"-0.5")
+    assert canonical(mysql, at_tidb("double"), b"-0", b"0")
+    assert not canonical(mysql, at_tidb("double"), b"-0.5", b"0.5")
 
 
 @pytest.mark.parametrize(
@@ -133,6 +135,20 @@ def test_a_tidb_computes_no_checksum_of_floating_numbers() -> None:
     mysql, tidb = parts([side("double"), at_tidb("double")])
     assert row_text(mysql) is not None
     assert row_text(tidb) is None
+
+
+def test_no_number_of_a_wide_set_is_asked_of_a_tidb() -> None:
+    wide, narrow = (f"set({str([f'm{n}' for n in range(count)])[1:-1].replace(' ', '')})" for count in (54, 53))
+    for type_, numbers in ((wide, 1), (narrow, 2), (wide.replace("set", "enum"), 2)):
+        ours, theirs = parts([side(type_), at_tidb(type_)])
+        assert len(ours) == len(theirs) == numbers, type_
+    assert len(parts([side(wide), side(wide)])[0]) == 2
+
+
+def test_a_tidb_casts_no_text_to_bytes() -> None:
+    """It would cut them at the column's number of characters."""
+    mysql, tidb = parts([side("char(1)", charset="utf8mb4"), at_tidb("char(1)", charset="utf8mb4")])
+    assert [part.text for part in (*mysql, *tidb)] == ["CAST(`v` AS BINARY)", "CONVERT(`v` USING binary)"]
 
 
 def test_texts_beside_a_tidb_are_compared_in_utf8() -> None:

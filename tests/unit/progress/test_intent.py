@@ -46,3 +46,11 @@ def test_a_third_structure_is_somebody_elses() -> None:
 def test_where_only_a_default_changes_only_the_default_can_tell() -> None:
     other = replace(ROUNDED, columns=(BEFORE.columns[0], replace(ROUNDED.columns[1], default="'2030-01-01'")))
     assert outcome(other, AFTER, ROUNDED) is Outcome.UNCLEAR
+
+
+def test_a_document_that_became_a_text_at_a_mariadb_is_done() -> None:
+    document = replace(BEFORE, columns=(*BEFORE.columns, Column("j", "json")))
+    text = replace(BEFORE, columns=(*BEFORE.columns, Column("j", "longtext", charset="utf8mb4")))
+    assert outcome(None, document, text) is Outcome.DONE
+    assert outcome(BEFORE, document, text) is Outcome.DONE
+    assert outcome(document, text, replace(text, indexes=())) is Outcome.UNCLEAR
