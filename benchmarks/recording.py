@@ -47,7 +47,8 @@ def create_table(server: PrivateServer, workload: Workload, table: str, scale_ro
     """The table as it is before the workload, in no binlog."""
     with closing(server.connect(client_flag=CLIENT.MULTI_STATEMENTS)) as connection:
         with connection.cursor() as cursor:
-            cursor.execute("SET SESSION sql_log_bin = 0")
+            if not server.tidb:  # which has no binlog
+                cursor.execute("SET SESSION sql_log_bin = 0")
             cursor.execute(f"CREATE DATABASE IF NOT EXISTS {SCHEMA}")
             cursor.execute(f"DROP TABLE IF EXISTS {SCHEMA}.{table}")
             cursor.execute(workload.create.replace("{name}", f"{SCHEMA}.{table}"))

@@ -30,6 +30,7 @@ _PHYSICAL_KEYS: dict[str, tuple[str, ...]] = {
 }
 # DM's own value: `dir`, the task's name and this; or, where `dir` is in object storage, this and the task's name.
 _SORTING_DIRECTORY, _SORTING_HERE = ".sorting", "./sorting."
+_LOGICAL = "use `logical`; TiDB Lightning imports a dump of `task-mode: dump` with `spark: {dump-format: sql}`"
 PHYSICAL = "leave it out: it is for TiDB's physical import; rows are loaded with `import-mode: logical`"
 
 
@@ -74,7 +75,7 @@ class LoaderConfig(Section):
         """Physical import is TiDB's own; of object storage there is S3."""
         if self.import_mode in ("physical", "import-into"):
             value = repr(self.import_mode)
-            yield Issue("config-import-mode", "import-mode", suggestion="use `logical`", details={"value": value})
+            yield Issue("config-import-mode", "import-mode", suggestion=_LOGICAL, details={"value": value})
         elif self.import_mode in ("sql", "loader"):
             yield Issue(
                 "config-deprecated-key",

@@ -3,7 +3,8 @@
 It judges dm's work, so it shares no code with dm's own reading of structures. What only one flavour knows
 how to say is evened out: display widths of integers, quoting of defaults, MariaDB's JSON (a LONGTEXT), spellings of
 CURRENT_TIMESTAMP. Between flavours collations and generation expressions are left out, because each server has its
-own. A TiDB has MySQL's collations, and prints expressions in its own way. Its information_schema tells of no ZEROFILL.
+own. A TiDB has MySQL's collations, and prints expressions in its own way. Its information_schema tells of no ZEROFILL,
+and a default as the statement wrote it.
 
 MySQL's information_schema tells an expression as the statement wrote it until the next ALTER TABLE of whatever kind,
 and from then on with its literals in the character set that they are evaluated in: `_utf8mb4'<'` turns into
@@ -17,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from pymysql.connections import Connection
@@ -33,6 +35,9 @@ _NOW = re.compile(r"\b(?:current_timestamp|now)\b(\(\d+\))?(?:\(\))?", re.IGNORE
 _NEXT_LINE = re.compile(r",?\n(?=  (?:`|(?:PRIMARY |UNIQUE |FULLTEXT |SPATIAL )?KEY |CONSTRAINT )|\))")
 _INTRODUCER = re.compile(r"\b_[a-z0-9]+\\?'")
 _DEFAULT_LITERAL = re.compile(r" DEFAULT '([^']*)'")
+_BYTES = frozenset({"binary", "varbinary"})
+_NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
+_MOMENTS = frozenset({"date", "time", "datetime", "timestamp"})
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -132,11 +137,32 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
         ours, theirs = getattr(source, field), getattr(target, field)
         if tidb and field == "type":
             ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
+        elif tidb and field == "default":
+            ours, theirs = (_plain_default(source.data_type, each) for each in (ours, theirs))
         if ours != theirs:
             found.append(f"column {source.name}: {field} is {ours!r} at the source, {theirs!r} at the target")
     if bool(source.generated) != bool(target.generated):
         found.append(f"column {source.name} is generated on one side only")
     return found
+
+
+def _plain_default(data_type: str, default: str | None) -> str | None:
+    """A default in a form that does not depend on its spelling; of bytes a TiDB's text does not tell which they are."""
+    if default is None:
+        return None
+    if data_type in _BYTES:
+        return ""
+    if data_type in _NUMBERS:
+        try:
+            number = Decimal(default)
+        except ArithmeticError:
+            return default  # an expression
+        return format(number.normalize(), "f") if number else "0"
+    if data_type in _MOMENTS:
+        whole, _, fraction = default.partition(".")
+        digits = fraction.rstrip("0")
+        return f"{whole}.{digits}" if digits else whole.removesuffix(" 00:00:00")
+    return default
 
 
 def _rows(connection: Connection[Cursor], query: str, table: TableName) -> Sequence[tuple[Any, ...]]:

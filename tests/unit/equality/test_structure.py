@@ -7,8 +7,8 @@ import pytest
 from dm.equality.structure import ColumnFacts, Structure, differences
 
 
-def table(type_: str) -> Structure:
-    column = ColumnFacts("c", type_, True, None, None, None, "", "", "")
+def table(type_: str, default: str | None = None) -> Structure:
+    column = ColumnFacts("c", type_, True, default, None, None, "", "", "")
     return Structure((column,), (), frozenset(), frozenset())
 
 
@@ -28,3 +28,24 @@ def test_a_tidb_tells_of_no_zerofill(source: str, target: str, equal: bool) -> N
 
 def test_elsewhere_zerofill_counts() -> None:
     assert differences(table("int(10) unsigned zerofill"), table("int unsigned"), same_flavor=True)
+
+
+@pytest.mark.parametrize(
+    ("type_", "source", "target", "equal"),
+    [
+        ("decimal(30,9)", "-0.500000000", "-0.5", True),
+        ("decimal(9,3)", "0.000", "0", True),
+        ("decimal(9,3)", "0.100", "0.01", False),
+        ("datetime(3)", "2024-01-01 00:00:00.500", "2024-01-01 00:00:00.5", True),
+        ("datetime", "2024-01-01 00:00:00", "2024-01-01", True),
+        ("datetime", "2024-01-01 00:00:01", "2024-01-01", False),
+        ("time", "00:00:00", "00:00:01", False),
+        ("varchar(9)", "1.0", "1", False),
+        ("binary(2)", "0x", "\0\0", True),
+        ("int", "1", None, False),
+    ],
+)
+def test_a_tidb_tells_a_default_as_it_was_written(type_: str, source: str, target: str | None, equal: bool) -> None:
+    sides = table(type_, source), table(type_, target)
+    assert (differences(*sides, same_flavor=True, tidb=True) == []) is equal
+    assert differences(*sides, same_flavor=True)
