@@ -18,7 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any
 
 from pymysql.connections import Connection
@@ -38,6 +38,8 @@ _DEFAULT_LITERAL = re.compile(r" DEFAULT '([^']*)'")
 _BYTES = frozenset({"binary", "varbinary"})
 _NUMBERS = frozenset({"tinyint", "smallint", "mediumint", "int", "bigint", "decimal", "float", "double"})
 _MOMENTS = frozenset({"date", "time", "datetime", "timestamp"})
+_SCALE = re.compile(r"\(\d+,(\d+)\)")
+_DIGITS = Context(prec=100)
 _IMPLIED = ("default_generated", "invisible", "virtual generated", "stored generated")
 
 
@@ -138,7 +140,7 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
         if tidb and field == "type":
             ours = _INTEGER_WIDTH.sub(r"\1", ours.removesuffix(" zerofill"))
         elif tidb and field == "default":
-            ours, theirs = (_plain_default(source.data_type, each) for each in (ours, theirs))
+            ours, theirs = (_plain_default(source, each) for each in (ours, theirs))
         if ours != theirs:
             found.append(f"column {source.name}: {field} is {ours!r} at the source, {theirs!r} at the target")
     if bool(source.generated) != bool(target.generated):
@@ -146,19 +148,22 @@ def _column_differences(source: ColumnFacts, target: ColumnFacts, *, same_flavor
     return found
 
 
-def _plain_default(data_type: str, default: str | None) -> str | None:
+def _plain_default(column: ColumnFacts, default: str | None) -> str | None:
     """A default in a form that does not depend on its spelling; of bytes a TiDB's text does not tell which they are."""
     if default is None:
         return None
-    if data_type in _BYTES:
+    if column.data_type in _BYTES:
         return ""
-    if data_type in _NUMBERS:
+    if column.data_type in _NUMBERS:
         try:
             number = Decimal(default)
         except ArithmeticError:
             return default  # an expression
-        return format(number.normalize(), "f") if number else "0"
-    if data_type in _MOMENTS:
+        scale = _SCALE.search(column.type)
+        if scale is not None:
+            number = number.quantize(Decimal(1).scaleb(-int(scale[1])), ROUND_HALF_UP, _DIGITS)
+        return format(number.normalize(_DIGITS), "f") if number else "0"
+    if column.data_type in _MOMENTS:
         whole, _, fraction = default.partition(".")
         digits = fraction.rstrip("0")
         return f"{whole}.{digits}" if digits else whole.removesuffix(" 00:00:00")

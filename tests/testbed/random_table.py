@@ -203,7 +203,9 @@ def draw_key_column(table: Table, chance: random.Random, dialect: Dialect, *, nu
 
 def draw_generated(table: Table, chance: random.Random, dialect: Dialect) -> Column | None:
     """A column computed from another one, if there is one to compute from."""
-    found = [pair for pair in _expressions(table.columns) if pair[0] == "BIGINT" or not dialect.only_numbers]
+    # MySQL and TiDB compute nothing from an AUTO_INCREMENT.
+    columns = [one for one in table.columns if not (dialect.only_numbers and "AUTO_INCREMENT" in one.extra)]
+    found = [pair for pair in _expressions(columns) if pair[0] == "BIGINT" or not dialect.only_numbers]
     if not found:
         return None
     kind, expression = chance.choice(found)

@@ -7,8 +7,8 @@ What is left out is not equal by nature, or pauses a task on purpose (docs/tidb.
 - a KEY of a long column without a length, to which a MariaDB adds one (36910);
 - expressions of texts and of dates, which each server computes by its own rules;
 - at a TiDB: an ENUM's error value (10006), a primary key that goes, a column of an index of several, collations besides
-  its own; from MariaDB a default with more digits of a second than its column, which the one rounds and the other
-  cuts (36937).
+  its own; a default with more digits of a second than its column, which MariaDB cuts and TiDB rounds (36937), and tells
+  as it was written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ Kind = Literal["mysql", "mariadb", "tidb"]
 
 _JSON = ("'null'", "'{}'", "'[]'", "'[1, -2, true, false, null, \"x\"]'", '\'{"b": 1, "aa": {"c": [1, [2]]}}\'')
 _NO_MOMENT = "'1970-01-01 00:00:00.999999'"
-_NOT_IN_TIDB = re.compile(r"utf16|sjis|gb18030|GEOMETRY|POINT|POLYGON|VECTOR")
+# Members that are equal in the collation are refused there, too.
+_NOT_IN_TIDB = re.compile(r"utf16|sjis|gb18030|GEOMETRY|POINT|POLYGON|VECTOR|ENUM\('a','b','ä'\)")
 _NO_MEMBER = re.compile(r"''|0")
 _MOMENT = re.compile(r"(?:DATETIME|TIMESTAMP|TIME)(?:\((\d)\))?")
 _LATIN1 = re.compile(r"CHARACTER SET latin1$")
@@ -37,7 +38,7 @@ def shared_dialect(source: Flavor, target: Kind) -> Dialect:
     if source == "mysql":
         types["JSON"] = _JSON
     found = {kind: tuple(each for each in values if each != _NO_MOMENT) for kind, values in types.items()}
-    if (source, target) == ("mariadb", "tidb"):
+    if target == "tidb":
         found = {kind: tuple(each for each in values if _fits(kind, each)) for kind, values in found.items()}
     return Dialect(
         types=_at(target, found),
