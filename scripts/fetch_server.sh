@@ -2,10 +2,11 @@
 # Puts a private database server below the cache directory; installs nothing on the system, needs no root:
 #   fetch_server.sh NAME MAJOR DAEMON PACKAGE..     unpacks Debian's packages into .cache/NAME
 #
-# Debian stable has one MariaDB and no MySQL; unstable has newer ones of both. An apt configuration of its own (one
-# source: the mirror this machine already uses, suite sid; own lists, own cache, an empty package status) resolves the
-# packages and all libraries they need, and dpkg -x unpacks them into one tree. The server then runs through the tree's
-# own dynamic loader with the tree's own libraries (dm/demo/servers.py), so the C library of the system does not matter.
+# Debian stable has one MariaDB and no MySQL; unstable has newer ones of both, older suites older ones. An apt
+# configuration of its own (one source: the mirror this machine already uses, suite sid or DM_DEBIAN_SUITE; own lists,
+# own cache, an empty package status) resolves the packages and all libraries they need, and dpkg -x unpacks them into
+# one tree. The server then runs through the tree's own dynamic loader with the tree's own libraries
+# (dm/demo/servers.py), so the C library of the system does not matter.
 #
 # The result appears by one rename: a tree that exists is complete.
 set -eu
@@ -40,7 +41,7 @@ work=$(mktemp -d "$cache/$name.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir -p "$work/apt/lists/partial" "$work/apt/cache/archives/partial" "$work/apt/parts" "$work/debs" "$work/tree"
 : >"$work/apt/status"
-echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror sid main" >"$work/apt/sources.list"
+echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $mirror ${DM_DEBIAN_SUITE:-sid} main" >"$work/apt/sources.list"
 cat >"$work/apt/apt.conf" <<CONF
 Dir::Etc::SourceList "$work/apt/sources.list";
 Dir::Etc::SourceParts "/dev/null";
@@ -58,14 +59,14 @@ Acquire::Retries "3";
 CONF
 export APT_CONFIG="$work/apt/apt.conf"
 
-say "reading the package lists of Debian unstable"
+say "reading the package lists of Debian ${DM_DEBIAN_SUITE:-unstable}"
 apt-get -qq update
 
 version=$(apt-cache show --no-all-versions "$1" | sed -n 's/^Version: \(.*:\)\{0,1\}//p')
-[ -n "$version" ] || { say "Debian unstable has no $1 at the moment"; exit 1; }
+[ -n "$version" ] || { say "this suite has no $1 at the moment"; exit 1; }
 case $version in
     "$major".*) ;;
-    *) say "NOTE: Debian unstable now has $name $version; the tests were written for $major and may need work" ;;
+    *) say "NOTE: the suite now has $name $version; the tests were written for $major and may need work" ;;
 esac
 
 # With an empty status the solver lists everything down to libc. Libraries are what the server needs from that list.
