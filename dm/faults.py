@@ -43,6 +43,7 @@ POINTS: frozenset[str] = frozenset(
         "shard.joined",
         "shard.ready",
         "shard.held",
+        "shard.begun",
         "shard.before_execute",
         "shard.after_execute",
         "shard.executed",

@@ -35,6 +35,16 @@ KINDS: tuple[ErrorKind, ...] = (
         "`dmctl resume-task`",
     ),
     ErrorKind(
+        "shard-ddl-under-way",
+        36948,
+        "sync-unit",
+        "internal",
+        "medium",
+        "source {source} can't join the shards of {target} while a DDL of theirs is being executed",
+        "it is tried again by itself, and succeeds once the DDL is executed; `dmctl shard-ddl-lock list` shows it",
+        retryable=True,
+    ),
+    ErrorKind(
         "shard-source-left",
         36946,
         "sync-unit",

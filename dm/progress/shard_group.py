@@ -59,11 +59,14 @@ class Group:
     executed: int
     members: tuple[Member, ...]
     joined: bool  # every source of the task
+    begun: bool = False  # the next DDL is being executed; nobody is waited for any more
 
     def standing(self, source_id: str, table: TableName, number: int) -> Standing:
         """What a shard that has arrived at this DDL may do."""
         if self.executed >= number:
             return Standing.EXECUTED
+        if self.begun and number == self.executed + 1:
+            return Standing.COMPLETE
         if any(self._is(each, source_id, table) and each.ready < number for each in self.members):
             # Held before anything could be decided (`dm.progress.shard_structures`, O6).
             decidable = self.joined and all(each.known for each in self.members)

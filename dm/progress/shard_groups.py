@@ -12,12 +12,13 @@ S2  A shard arrives at a DDL behind a barrier, with L before its event: its earl
     replayed on another structure.
 S3  A DDL is executed when each source has joined and each shard has arrived at its number. Numbers, since a mark
     without one could be that of the DDL before. Whoever comes first executes it, under the turn of the target table.
-    The holder of the turn first looks at the intent that somebody left: holding the turn proves that its session has
-    ended.
+    It is *begun* under the latch, which asks once more whether all are there. From then on nobody is waited for. The
+    holder of the turn first looks at the intent that somebody left: holding the turn proves that its session has ended.
 S4  That a shard has passed a DDL commits with the L behind its event.
 S5  A shard that can't pass is held (`shard_holds.py`).
-S6  A shard joins with the structure that the others have at `executed`. A table that is created with another one is
-    early: it is held at its CREATE TABLE, and counts as arrived at the next DDL, whatever that is.
+S6  A shard joins with the structure that the others have at `executed`, as long as the next DDL is not begun. A table
+    that is created with another one, or later, is early: it is held at its CREATE TABLE, and counts as arrived at the
+    next DDL, whatever that is. A source does not join meanwhile.
 
 Lock order: turn, control row, latch.
 """
@@ -44,6 +45,7 @@ from dm.schema.table import TableSchema
 
 Structure = TableSchema | None  # None: not known
 _EARLY: Final = 1  # others have to execute what the shard waits for
+_BEGUN: Final = "begun"  # a DDL of which nothing is announced yet
 _WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
 
 
@@ -73,6 +75,8 @@ class ShardGroups:
             return
         for shard in sorted(shards, key=lambda each: (each.target, each.table)):
             executed, schema = self.latched(connection, shard.target), structures(shard.table)
+            if self.begun(connection, shard.target, executed):
+                raise DMError("shard-ddl-under-way", target=shard.target, source=self.key.source_id)
             if not self._fits(connection, shard, schema):
                 raise self._unlike(connection, shard, schema)
             self._enter(connection, shard, executed)
@@ -88,7 +92,7 @@ class ShardGroups:
     def created(self, connection: TargetConnection, shard: Shard, schema: Structure) -> bool:
         """A new table becomes a shard; False where it is early: its structure is not the one the others have now."""
         executed = self.latched(connection, shard.target)
-        fits = self._fits(connection, shard, schema)
+        fits = not self.begun(connection, shard.target, executed) and self._fits(connection, shard, schema)
         self._create(connection, shard, executed, early=not fits)
         return fits
 
@@ -157,9 +161,12 @@ class ShardGroups:
 
     def look(self, connection: TargetConnection, shard: Shard) -> Standing:
         """The same again for a shard that has arrived; needs no transaction."""
-        group, number = self.group(connection, shard.target), self._number(connection, shard)
-        own = (each for each in group.members if (each.source_id, each.table) == (self.key.source_id, shard.table))
-        if group.executed < number and any(each.early for each in own):
+        return self._standing(connection, shard, None, self._number(connection, shard))
+
+    def _standing(self, connection: TargetConnection, shard: Shard, executed: int | None, number: int) -> Standing:
+        group = self.group(connection, shard.target, executed)
+        own = group.own(self.key.source_id, shard.table)
+        if group.executed < number and own is not None and own.early:
             return Standing.OTHERS_MISSING  # it has no statement of its own to execute
         return group.standing(self.key.source_id, shard.table, number)
 
@@ -175,6 +182,31 @@ class ShardGroups:
 
     # -- The execution, by the holder of the turn
 
+    def begin(self, connection: TargetConnection, shard: Shard) -> Standing:
+        """Where the shard's next DDL stands; if all are there, it is begun, and whoever joins now is behind it."""
+        executed, number = self.latched(connection, shard.target), self._number(connection, shard)
+        standing = self._standing(connection, shard, executed, number)
+        if standing is Standing.COMPLETE:
+            connection.execute(
+                f"UPDATE {self._tables.ddl.sql} SET state = '{_BEGUN}'"
+                " WHERE t_schema = %s AND t_table = %s AND number = %s AND state = 'open'",
+                (*shard.target, number),
+            )
+        return standing
+
+    def between(self, connection: TargetConnection, target: TableName) -> bool:
+        """The same under the latch."""
+        return self.begun(connection, target, self.latched(connection, target))
+
+    def begun(self, connection: TargetConnection, target: TableName, executed: int) -> bool:
+        """Whether the next DDL is being executed, or a part of it may be."""
+        rows = connection.query(
+            f"SELECT 1 FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s"
+            " AND state <> 'open'",
+            (*target, executed + 1),
+        )
+        return bool(rows)
+
     def skipped(self, connection: TargetConnection, shard: Shard) -> bool:
         """Whether a person has said that nobody is to execute the shard's next DDL; needs no transaction."""
         rows = connection.query(
@@ -187,7 +219,8 @@ class ShardGroups:
         """What somebody announced of the shard's next DDL; needs no transaction."""
         rows = connection.query(
             "SELECT piece, statement, connection_id, structure_before, structure_after, state"
-            f" FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s AND state <> 'open'",
+            f" FROM {self._tables.ddl.sql} WHERE t_schema = %s AND t_table = %s AND number = %s"
+            f" AND state NOT IN ('open', '{_BEGUN}')",
             (*shard.target, self._number(connection, shard)),
         )
         if not rows:
@@ -267,7 +300,7 @@ class ShardGroups:
             for row in rows
         ]
         late = connection.query(f"SELECT COUNT(*) FROM {self._tables.source.sql} WHERE NOT joined")
-        return Group(executed, tuple(members), int(late[0][0]) == 0)
+        return Group(executed, tuple(members), int(late[0][0]) == 0, self.begun(connection, target, executed))
 
     def shards(self, connection: TargetConnection) -> list[Shard]:
         """Those of the source, in the order of latches."""

@@ -62,7 +62,8 @@ def read_held(connection: TargetConnection, key: SubtaskKey) -> tuple[HeldTable,
         place = read_position(uuid, name, offset, gtids)
         assert place is not None
         held = schema_from_json(str(structure)) if structure else None
-        found.append(HeldTable(TableName(str(schema), str(table)), place, held, tuple(json.loads(str(undecided)))))
+        xids = tuple(json.loads(str(undecided))) if undecided else ()  # empty: of an earlier build
+        found.append(HeldTable(TableName(str(schema), str(table)), place, held, xids))
     return tuple(found)
 
 

@@ -131,7 +131,7 @@ def unlock(
         )
         if not rows:
             raise DMError("shard-lock-not-found", lock=lock_id(key.task, target))
-        if skip and str(rows[0][0]) == "executing":
+        if skip and str(rows[0][0]) in ("begun", "executing"):
             raise DMError("shard-lock-resolving", lock=lock_id(key.task, target))
         for member in groups.group(connection, target, executed).missing(number):
             if chosen(member):

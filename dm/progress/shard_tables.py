@@ -15,11 +15,16 @@ The columns `revision`, `loose`, `structure`, `structure_after` and `kept` belon
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from typing import Final
 
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import Ident, TableName
 from dm.progress.tables import CHARSET, SubtaskKey
+
+_THERE_ALREADY: Final = 1060
 
 _SOURCE = """CREATE TABLE IF NOT EXISTS {table} (
     id VARCHAR(32) NOT NULL,
@@ -105,7 +110,7 @@ class ShardTables:
 
 
 def create_shard_tables(connection: TargetConnection, key: SubtaskKey) -> None:
-    """Create what is missing; safe to repeat and to race."""
+    """Create what is missing, columns of tables that an earlier build has made as well; safe to repeat and to race."""
     tables = ShardTables.of(key)
     definitions = (
         (tables.source, _SOURCE),
@@ -117,7 +122,33 @@ def create_shard_tables(connection: TargetConnection, key: SubtaskKey) -> None:
     connection.execute(f"CREATE DATABASE IF NOT EXISTS {Ident(key.meta_schema).sql}")
     for table, definition in definitions:
         connection.execute(definition.format(table=table.sql, charset=CHARSET))
+    there: dict[str, set[str]] = {}
+    rows = connection.query(
+        "SELECT table_name, column_name FROM information_schema.columns WHERE table_schema = %s"
+        f" AND table_name IN ({', '.join(['%s'] * len(definitions))})",
+        (key.meta_schema, *(table.table for table, _ in definitions)),
+    )
+    for name, column in rows:
+        there.setdefault(str(name).lower(), set()).add(str(column))
+    for table, definition in definitions:
+        for column, text in _columns(definition).items():
+            if column not in there[table.table.lower()]:
+                _add(connection, table, text)
     connection.commit()
+
+
+def _columns(definition: str) -> dict[str, str]:
+    """The columns of a CREATE TABLE above, each with its definition."""
+    found = re.findall(r"^    (([a-z_]+) .*?),?$", definition, re.MULTILINE)
+    return {name: text for text, name in found}
+
+
+def _add(connection: TargetConnection, table: TableName, column: str) -> None:
+    try:
+        connection.execute(f"ALTER TABLE {table.sql} ADD COLUMN {column}")
+    except DMError as error:
+        if error.server_errno != _THERE_ALREADY:  # another source came first
+            raise
 
 
 def lock_id(task: str, target: TableName) -> str:

@@ -7,8 +7,8 @@ checkpoint lags behind.
 
 A process may crash at any step. It may also be frozen before a step that changes shared tables, and take it at any time
 later. The session of a DDL may outlive its process and execute the statement, or not. The second source may start at
-any time. A shard may be created late, with a structure that the target has or has not yet. `explore` walks all states
-and returns the first violation:
+any time. A shard may be created late, with a structure that the target has, has not yet, or has no more: then it is
+held for ever, since no DDL of the others leads there. `explore` walks all states and returns the first violation:
 
 - a row is applied to a target that has not just the DDLs that the row is behind;
 - a row that no run can have applied is there already, or one is applied twice where the lanes' order is exact;
@@ -47,7 +47,7 @@ from tests.testbed.shard_model_state import (
 Safeguard = Literal[
     "all sources have joined", "numbers", "passed with L", "L before ready", "hold with L", "places",
     "main has caught up", "main waits for the pass", "return with the end of the pass", "emptied lane rows",
-    "settle", "turn", "claim on latch writes", "early", "early is ready",
+    "settle", "turn", "claim on latch writes", "early", "early is ready", "begun",
 ]  # fmt: skip
 
 # What shows the lack of each: histories of both sources, and whether the lanes keep the source's order.
@@ -68,6 +68,7 @@ SAFEGUARDS: Final[tuple[tuple[Safeguard, Scene], ...]] = (
     ("claim on latch writes", ("A a B", "C", True)),
     ("early", ("A b:1 b", "C", False)),
     ("early is ready", ("A B", "c:1 c", False)),
+    ("begun", ("A B", "c:0 c C", False)),
 )
 
 
@@ -93,7 +94,7 @@ class ShardModel:
     def explore(self, limit: int = 1_000_000) -> tuple[int, Violation[State] | None]:
         """Walk all reachable states; gives their number and the first violation."""
         there = (None if begins_behind(self.histories, table) >= 0 else Member() for table in SHARDS)
-        target = Target("", 0, None, tuple(there), (Source(), Source()))
+        target = Target("", 0, 0, None, tuple(there), (Source(), Source()))
         return explore(State(target, (None, None), None, self.crashes), self._steps, self._judge, limit)
 
     def _judge(self, state: State, stuck: bool) -> None:
@@ -102,13 +103,24 @@ class ShardModel:
 
     def _finished(self, target: Target) -> bool:
         ends = target.structure == "".join(PIECES[: target.executed]) and target.intent is None
+        left = [table for table in SHARDS if self._left_behind(target, table)]
         for source, events in zip(target.sources, self.histories, strict=True):
-            rows = sum(1 << at for at, event in enumerate(events) if not event.ddl and event.made < 0)
+            rows = sum(
+                1 << at
+                for at, event in enumerate(events)
+                if not event.ddl and event.made < 0 and event.table not in left
+            )
             ends = ends and source.rows == rows and source.at == len(events)
-            ends = ends and not source.held and source.second is None
+            ends = ends and all(table in left for table, _ in source.held) and source.second is None
         return ends and all(
-            _member(target, table).passed == sum(map(self._number, (table, table), (0, 1))) for table in SHARDS
+            _member(target, table).passed == sum(map(self._number, (table, table), (0, 1)))
+            for table in SHARDS
+            if table not in left
         )
+
+    def _left_behind(self, target: Target, table: int) -> bool:
+        """Whether a table was created with a structure that the others had before, when a DDL was under way or done."""
+        return _member(target, table).early and begins_behind(self.histories, table) < target.executed
 
     def _number(self, table: int, source: int, until: int | None = None) -> int:
         """How many DDLs a table is behind, by the events of a source; those before a place."""
@@ -253,7 +265,7 @@ class ShardModel:
         number = _member(target, table).passed + 1
         if target.executed >= number:
             yield target, run._replace(phase="passed")
-        elif self._complete(target, number):
+        elif target.begun == number or self._complete(target, number):
             if self.without == "turn" or not self._turn_taken(state, source):
                 yield target, run._replace(phase="turn", piece=-1)
         else:
@@ -281,7 +293,7 @@ class ShardModel:
         number = _member(target, table).passed + 1
         if target.executed >= number:
             return True
-        return self._complete(target, number) and not _member(target, table).early
+        return (target.begun == number or self._complete(target, number)) and not _member(target, table).early
 
     # -- The execution
 
@@ -294,6 +306,12 @@ class ShardModel:
             yield target, run._replace(phase="passed", piece=-1)
             return
         if run.piece < 0:
+            if target.begun < number:
+                if not self._complete(target, number):
+                    yield target, run._replace(phase="to hold")
+                    return
+                if self.without != "begun":
+                    target = target._replace(begun=number)
             yield target, run._replace(piece=self._settled(target, number))
         elif run.piece == len(PIECES[number - 1]):
             executed = target._replace(executed=number, intent=None)
@@ -360,7 +378,7 @@ class ShardModel:
         """A shard joins with the structure of the others, or is early."""
         event = self.histories[source][run.at]
         executed = target.executed
-        early = event.made != executed and self.without != "early"
+        early = (event.made != executed or target.begun > executed) and self.without != "early"
         ready = executed + (early and self.without != "early is ready")
         members = _put(target.members, event.table, Member(executed, ready, early))
         return target._replace(members=members), run._replace(phase="to hold" if early else "created")

@@ -79,6 +79,7 @@ class Target(NamedTuple):
 
     structure: str
     executed: int  # DDLs
+    begun: int  # the last one that is being executed, or was
     intent: Intent | None
     members: tuple[Member | None, ...]  # None: not created yet
     sources: tuple[Source, ...]

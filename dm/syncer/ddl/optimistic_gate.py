@@ -290,6 +290,10 @@ class OptimisticGate:
 
         def act(connection: TargetConnection) -> None:
             survey = self._surveyed(connection, shard, "", [column.name for column in target.columns])
+            if self._state.groups.between(connection, shard.target):  # whoever executed it is gone
+                self._state.groups.waits_early(connection, shard)
+                self._state.structures.learn_early(connection, created)
+                return
             try:
                 verdict = admit(created, self._around(survey, target, shard))
             except DMError:

@@ -217,10 +217,13 @@ class ShardGate:
                 self.store(lambda connection: groups.executed(connection, shard, None))
                 yield Standing.EXECUTED, None
                 return
-            announced = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
-            if announced is None and standing is not Standing.COMPLETE:
-                yield standing, None  # there is one more shard now, or one has been altered
+            begun = list[Standing]()
+            self.store(lambda connection: begun.append(groups.begin(connection, shard)))
+            if begun[0] is not Standing.COMPLETE:
+                yield begun[0], None  # there is one more shard now, or one has been altered
                 return
+            announced = self._progress.ask(lambda connection: groups.announced(connection, shard, end))
+            faults.hit("shard.begun")
             yield Standing.COMPLETE, announced
             faults.hit("shard.after_execute")
             schema = self._tracker.get(shard.table)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
@@ -17,10 +17,10 @@ from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
 from dm.progress.shard_group import GroupDdl, Shard, Standing
 from dm.progress.shard_groups import ShardGroups
-from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second
+from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
 from dm.progress.shard_locks import give_up, read_locks, unlock
 from dm.progress.shard_sources import expect_sources, remove_source
-from dm.progress.shard_tables import create_shard_tables
+from dm.progress.shard_tables import ShardTables, create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables, remove_progress
 from dm.schema.table import Column, TableSchema
 from tests.testbed.fixtures import SchemaFactory
@@ -29,7 +29,7 @@ from tests.testbed.sync import endpoint_of
 pytestmark = pytest.mark.live
 
 T = TableName("db", "t")
-A, B, C = (Shard(TableName("db", name), T) for name in "abc")
+A, B, C, D, E = (Shard(TableName("db", name), T) for name in "abcde")
 END = Position("uuid", "bin.000001", 500)
 
 
@@ -41,13 +41,13 @@ def ddl(shard: Shard, text: str = "alter add x") -> GroupDdl:
 class Side:
     """One source of the task, with a claim."""
 
-    def __init__(self, target: ThrowawayServer, task: str, source: str) -> None:
+    def __init__(self, target: ThrowawayServer, task: str, source: str, sources: Sequence[str] = ("s1", "s2")) -> None:
         self.connection = TargetConnection(endpoint_of(target))
         self.key = SubtaskKey(f"meta_{task}", task, source)
         create_tables(self.connection, self.key)
         create_shard_tables(self.connection, self.key)
         self.claim = self.take()
-        self.expect("s1", "s2")
+        self.expect(*sources)
         self.groups = ShardGroups(self.key)
         self.groups.ensure(self.connection, [T])
 
@@ -343,3 +343,57 @@ def test_a_table_created_with_a_structure_to_come_is_early(target: ThrowawayServ
         one.passes(A)
         assert one.arrive(ddl(A, "alter add y")) is Standing.OTHERS_MISSING
         assert two.arrive(ddl(C, "alter add y")) is Standing.COMPLETE
+
+
+def test_nobody_joins_behind_a_ddl_that_is_begun(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    with sides(target, schema) as (one, two):
+        with claimed(one.connection, one.claim):
+            one.groups.join(one.connection, [A], {A.table: table(A, "id")}.get)
+        two.join()
+        assert one.arrive(ddl(A)) is Standing.COMPLETE
+        with claimed(two.connection, two.claim):
+            assert two.groups.created(two.connection, C, table(C, "id"))
+        with claimed(one.connection, one.claim):
+            assert one.groups.begin(one.connection, A) is Standing.OTHERS_MISSING  # it has come before
+        assert two.arrive(ddl(C)) is Standing.COMPLETE
+        with claimed(one.connection, one.claim):
+            assert one.groups.begin(one.connection, A) is Standing.COMPLETE
+        assert one.groups.announced(one.connection, A, END) is None
+        with claimed(two.connection, two.claim):
+            assert not two.groups.created(two.connection, D, table(D, "id"))  # its rows would meet what comes
+        assert two.groups.look(two.connection, C) is Standing.COMPLETE
+        with pytest.raises(DMError) as caught:
+            unlock(one.connection, one.key, T, lambda _: True, skip=True)
+        assert caught.value.name == "shard-lock-resolving"
+        one.expect("s1", "s2", "s3")
+        assert two.groups.look(two.connection, C) is Standing.COMPLETE  # a new source holds up nothing
+        three = Side(target, one.key.task, "s3", ("s1", "s2", "s3"))
+        try:
+            with pytest.raises(DMError) as caught:
+                three.join(E)
+            assert caught.value.name == "shard-ddl-under-way"
+            two.executes(C)
+            three.join(E)
+        finally:
+            three.connection.close()
+
+
+def test_tables_of_an_earlier_build_get_the_columns_that_they_lack(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    place = Position("uuid", "bin.000001", 400)
+    with sides(target, schema) as (one, _):
+        tables = ShardTables.of(one.key)
+        with claimed(one.connection, one.claim):
+            put_held(one.connection, one.key, HeldTable(A.table, place, None))
+        whole = [target.query(f"SHOW COLUMNS FROM {table.sql}") for table in (tables.source, tables.held, tables.table)]
+        target.execute(
+            f"ALTER TABLE {tables.source.sql} DROP COLUMN undecided",
+            f"ALTER TABLE {tables.held.sql} DROP COLUMN undecided",
+            f"ALTER TABLE {tables.table.sql} DROP COLUMN early, DROP COLUMN waived, DROP COLUMN kept",
+        )
+        create_shard_tables(one.connection, one.key)
+        found = [target.query(f"SHOW COLUMNS FROM {table.sql}") for table in (tables.source, tables.held, tables.table)]
+        assert [set(columns) for columns in found] == [set(columns) for columns in whole]
+        assert read_held(one.connection, one.key) == (HeldTable(A.table, place, None),)
+        assert undecided_before(one.connection, one.key) == ()

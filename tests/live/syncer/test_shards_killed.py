@@ -23,6 +23,7 @@ POINTS = (
     "shard.joined",
     "shard.ready",
     "shard.held",
+    "shard.begun",
     "shard.before_execute",
     "shard.after_execute",
     "shard.executed",

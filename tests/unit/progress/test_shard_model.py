@@ -16,6 +16,7 @@ _CHAOS = pytest.mark.chaos
         (("a A b B a", "C", True), 1, 8_000),
         (("A A B B", "C C", True), 1, 10_000),
         (("A B", "c:1 c", False), 1, 8_000),
+        (("A B", "c:0 c C c", False), 1, 10_000),
         pytest.param(("A b:1 b a", "C c", True), 1, 20_000, marks=_CHAOS),
         pytest.param(("A b:1 b A B b", "C c C", False), 1, 140_000, marks=_CHAOS),
         pytest.param(("A a B", "c:1 c", False), 2, 60_000, marks=_CHAOS),
