@@ -115,25 +115,40 @@ def forget_intent_of(connection: TargetConnection, key: SubtaskKey, operator: Op
         connection.execute(f"DELETE FROM {key.intent.sql} WHERE id = %s", (key.source_id,))
 
 
+def copy_operators(connection: TargetConnection, giving: SubtaskKey, taking: SubtaskKey) -> None:
+    """Give another reading of the binlog the same operators, inside the open transaction; it has done none of them."""
+    columns = "server_uuid, binlog_name, binlog_pos, action, statements"
+    connection.execute(f"DELETE FROM {taking.operator.sql} WHERE id = %s", (taking.source_id,))
+    connection.execute(
+        f"INSERT INTO {taking.operator.sql} (id, {columns}) SELECT %s, {columns} FROM {giving.operator.sql}"
+        " WHERE id = %s",
+        (taking.source_id, giving.source_id),
+    )
+
+
 def change_operators(
     connection: TargetConnection,
-    key: SubtaskKey,
+    keys: Iterable[SubtaskKey],
     *,
     put: Operator | None = None,
     remove: Operator | None = None,
     claim: LaneClaim | None = None,
 ) -> None:
-    """Store one change in its own transaction, under a run's claim, or by the holder of the lock."""
+    """Store one change in its own transaction, under a run's claim, or by the holder of the lock.
+
+    Several keys are readings of one binlog: a change is one of all of them.
+    """
     try:
         connection.begin()
         if claim is not None:
             claim.advance(connection, None)
-        if put is not None:
-            put_operator(connection, key, put)
-            forget_intent_of(connection, key, put)
-        if remove is not None:
-            remove_operators(connection, key, [remove])
-            forget_intent_of(connection, key, remove)
+        for key in keys:
+            if put is not None:
+                put_operator(connection, key, put)
+                forget_intent_of(connection, key, put)
+            if remove is not None:
+                remove_operators(connection, key, [remove])
+                forget_intent_of(connection, key, remove)
         connection.commit()
     except DMError:
         connection.rollback()

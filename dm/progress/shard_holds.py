@@ -7,7 +7,8 @@ behind a barrier, in one transaction that advances main's control row:
               stored, and L moves behind the event.
     begin     main has caught up with what any run did, and waits at M, its L. The held tables that may go on get a
               checkpoint under an id of its own, which begins at the lowest place. Each table has its place as a point,
-              and what lanes of an earlier pass had done is forgotten: it says nothing about these tables.
+              and what lanes of an earlier pass had done is forgotten: it says nothing about these tables. The pass
+              gets a copy of main's operators, which main keeps as long as a table is held before them.
     return    the pass has read to M; its tables are main's again, with the structures that they have there.
 
 While there is a checkpoint of a pass, main does not run: a run finds it and finishes the pass first. The pass is an
@@ -27,6 +28,7 @@ from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import TablePoint, read_checkpoint, write_global, write_table
 from dm.progress.lane_rows import LaneClaim, claimed, position_columns, read_position
+from dm.progress.operators import copy_operators
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -117,8 +119,9 @@ def begin_second(
     going = tuple(going)
     key, second = main.key, main.key.second
     with claimed(connection, main):
-        for table in (second.checkpoint, second.intent, second.operator, second.undone, second.ordered, second.online):
+        for table in (second.checkpoint, second.intent, second.undone, second.ordered, second.online):
             connection.execute(f"DELETE FROM {table.sql} WHERE id = %s", (second.source_id,))
+        copy_operators(connection, key, second)
         # The rows stay, for their epochs.
         connection.execute(
             f"UPDATE {second.worker.sql} SET binlog_name = '', binlog_pos = 0, binlog_gtid = '', server_uuid = ''"
@@ -151,4 +154,5 @@ def return_second(
         for table, point in ({} if checkpoint is None else checkpoint.tables).items():
             write_table(connection, main.key, table, TablePoint(point.schema))
         hand_over(connection, second.key, main.key, lambda name: real(name) != name)
-        connection.execute(f"DELETE FROM {second.key.checkpoint.sql} WHERE id = %s", (second.key.source_id,))
+        for left in (second.key.checkpoint, second.key.operator):
+            connection.execute(f"DELETE FROM {left.sql} WHERE id = %s", (second.key.source_id,))

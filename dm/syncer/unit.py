@@ -114,7 +114,8 @@ class SyncUnit:
         start = Position(place.server_uuid, place.file, place.offset)
         clock = self._resources.clock
         deadline = clock.monotonic() + ASK_SECONDS
-        while (mark := parts.completions.mark.position).same_files(start) and mark.order <= start.order:
+        floor = self._resources.floor or (lambda position: position)
+        while (mark := floor(parts.completions.mark.position)).same_files(start) and mark.order <= start.order:
             if clock.wait(self._ended, LOOK_SECONDS):
                 raise DMError("unit-not-there", question="passed")
             if clock.monotonic() >= deadline:

@@ -123,7 +123,9 @@ class Wiring:
             seconds=self._settings.safe_mode_duration or 0.0,
             clock=resources.clock,
         )
-        self._operators = Operators(subtask.task, state.operators, state.start)
+        # Held shards are read again, and what a person wants done with their events counts then.
+        floor = (lambda position: position) if self._shards is None else self._shards.floor
+        self._operators = Operators(subtask.task, state.operators, state.start, floor)
         self._births = FileBirths(state.checkpoint.birth)
         self._progress = self._progress_writer()
         sessions = resources.sessions
@@ -399,4 +401,5 @@ class Wiring:
         statements = request.statements
         if request.verb in ("replace", "inject"):
             statements = checked(statements, self._origin.plain_context, self._subtask.task)
-        return self._progress.change_operators(replace(request, statements=statements))
+        source = self._shards.source_key if self._shards is not None and self._shards.second else None
+        return self._progress.change_operators(replace(request, statements=statements), source)

@@ -14,6 +14,8 @@ from dm.errors import DMError
 from dm.progress.checkpoint import read_checkpoint
 from dm.progress.operators import change_operators, read_operators
 from dm.progress.restart import no_other_run
+from dm.progress.shard_holds import earliest, read_held
+from dm.progress.shard_tables import create_shard_tables
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.sql.context import SourceContext
 from dm.syncer.stream.operators import Change, EventPlace, Request, checked, decide, report
@@ -30,13 +32,16 @@ def operate(config: SubtaskConfig, request: Request, failing: EventPlace | None)
         request = replace(request, statements=statements)
     with closing(TargetConnection(config.target)) as connection:
         create_tables(connection, key_of(config))
+        if config.shard_mode:
+            create_shard_tables(connection, key_of(config))
         if request.verb == "list":
             key = reading_key(connection, config)
             return report(_decided(config, connection, key, request, failing), request.task)
         key = reading_key(connection, config)
         with no_other_run(connection, key_of(config)), no_other_run(connection, key):
             change = _decided(config, connection, key, request, failing)
-            change_operators(connection, key, put=change.put, remove=change.remove)
+            keys = {key, key_of(config)}
+            change_operators(connection, keys, put=change.put, remove=change.remove)
         return report(change, request.task)
 
 
@@ -46,7 +51,10 @@ def _decided(
     checkpoint = read_checkpoint(connection, key)
     if checkpoint is None:
         raise DMError("no-failing-event", source=config.source_id, task=config.task)
-    return decide(request, read_operators(connection, key), checkpoint.position, failing)
+    passed = checkpoint.position
+    if config.shard_mode:  # held shards are read again
+        passed = earliest([passed, *(held.place for held in read_held(connection, key_of(config)))])
+    return decide(request, read_operators(connection, key), passed, failing)
 
 
 def plain_context(source: SourceConfig) -> SourceContext:

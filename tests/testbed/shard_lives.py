@@ -17,7 +17,7 @@ from pathlib import Path
 from dm.config.subtask import SubtaskConfig
 from dm.errors.catalogue import CATALOGUE
 from dm.faults import POINTS
-from tests.testbed.sync import RunningSync, SyncProcess
+from tests.testbed.sync import RunningSync, SyncProcess, forked_process
 
 SHARD_POINTS = tuple(sorted(point for point in POINTS if point.startswith("shard.")))
 SYNC_SECONDS = 240.0
@@ -130,7 +130,9 @@ class ShardLives:
         subtask, work = self._subtasks[source], self._work(source)
         if self._chance.random() < 0.4:
             point, passages = self._chance.choice(_POINTS), self._chance.choice((1, 1, 1, 2, 3))
-            process = SyncProcess(subtask, work_directory=work, faults=f"{point}=kill@{passages}")
+            process = SyncProcess(
+                subtask, work_directory=work, faults=f"{point}=kill@{passages}", ready=forked_process()
+            )
             self._lives[source] = _Life(process=process, point=point)
             self._result.counts["processes"] += 1
         else:

@@ -36,6 +36,7 @@ from dm.syncer.sharding.sharded import sync_unit
 from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
+from tests.testbed.forked import ForkedProcess, forked
 from tests.testbed.unit_thread import UnitThread
 
 # A patch for SyncProcess: L stays where the task began.
@@ -146,7 +147,7 @@ def running_sync(
     return RunningSync(subtask, relay_directory, work_directory, hold=hold)
 
 
-_PROGRAM = """
+_IMPORTS = """
 import ctypes, json, os, signal, sys, threading
 ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also a stopped process dies with its test
 from pathlib import Path
@@ -157,6 +158,8 @@ from dm.relay.unit import RelayUnit
 from dm.syncer.stream.until import until_from_json
 from dm.syncer.sharding.sharded import sync_unit
 from dm.task import garbage, heap
+"""
+_WORK = """
 heap.settle()
 garbage.settle()
 answers = os.dup(1)
@@ -196,6 +199,11 @@ unit.run(stop)
 """
 
 
+def forked_process() -> ForkedProcess:
+    """A process that is ready at once: it is forked from one that has imported everything."""
+    return forked(_IMPORTS, _WORK)
+
+
 class PreparedProcess(subprocess.Popen[str]):
     """A process that has imported what a unit needs and waits to be told which one it is.
 
@@ -205,7 +213,7 @@ class PreparedProcess(subprocess.Popen[str]):
     def __init__(self) -> None:
         self._log = os.memfd_create("stderr")
         super().__init__(
-            [sys.executable, "-c", _PROGRAM],
+            [sys.executable, "-c", _IMPORTS + _WORK],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -249,10 +257,10 @@ class UnitProcess:
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
-        ready: PreparedProcess | None = None,
+        ready: PreparedProcess | ForkedProcess | None = None,
         until: Until | None = None,
     ) -> None:
-        self.process = ready or PreparedProcess()
+        self.process: PreparedProcess | ForkedProcess = ready or PreparedProcess()
         order = {
             "unit": unit,
             "config": config,
@@ -341,7 +349,7 @@ class SyncProcess(UnitProcess):
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
-        ready: PreparedProcess | None = None,
+        ready: PreparedProcess | ForkedProcess | None = None,
         until: Until | None = None,
     ) -> None:
         super().__init__(
@@ -378,6 +386,6 @@ class RelayProcess(UnitProcess):
         *,
         faults: str = "",
         fault_log: Path | None = None,
-        ready: PreparedProcess | None = None,
+        ready: PreparedProcess | ForkedProcess | None = None,
     ) -> None:
         super().__init__("relay", source.to_wire(), directory, faults=faults, fault_log=fault_log, ready=ready)

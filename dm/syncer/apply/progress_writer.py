@@ -22,6 +22,7 @@ from typing import TypeVar
 from dm import faults
 from dm.clock import Clock
 from dm.downstream.connection import TargetConnection
+from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.checkpoint import CheckpointWriter, TablePoint
@@ -30,6 +31,7 @@ from dm.progress.lane_rows import claimed
 from dm.progress.online import OnlineRecord
 from dm.progress.operators import Operator, change_operators
 from dm.progress.ordered_tables import OrderedSince, store_ordered
+from dm.progress.tables import SubtaskKey
 from dm.progress.undone import TransactionKey, UndoneKeys, store_undone
 from dm.syncer.apply.completion import CompletionTracker, Mark
 from dm.syncer.apply.safe_mode_window import SafeModeWindow
@@ -294,14 +296,17 @@ class ProgressWriter:
         self.tables.add_ddl(self._announced)
         self._announced = ()
 
-    def change_operators(self, request: Request) -> Change:
-        """Carry out a person's request while the run continues; raises DMError."""
+    def change_operators(self, request: Request, source: SubtaskKey | None = None) -> Change:
+        """Carry out a person's request while the run continues, for the source's stream as well; raises DMError."""
 
         def store(change: Change) -> None:
             claim = self._writer.claim
-            change_operators(self._writer.connection, claim.key, put=change.put, remove=change.remove, claim=claim)
+            keys = (claim.key,) if source is None else (claim.key, source)
+            change_operators(self._writer.connection, keys, put=change.put, remove=change.remove, claim=claim)
 
         with self._lock:
+            if self._stop.is_set():  # what comes behind the run has to find it stored, or the next run is asked
+                raise DMError("unit-not-there", question="binlog")
             self._write_held()
             return self._operators.change(request, store)
 

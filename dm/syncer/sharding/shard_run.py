@@ -104,6 +104,11 @@ class ShardRun:
         self._log = structlog.get_logger()
 
     @property
+    def source_key(self) -> SubtaskKey:
+        """Whose progress the source's stream has."""
+        return self._own
+
+    @property
     def second(self) -> bool:
         """Whether this is a second pass."""
         return self._main is not None

@@ -7,13 +7,14 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from dm.clock import Clock
+from dm.clock import Clock, SystemClock
 from dm.config.subtask import SubtaskConfig
+from dm.errors import DMError
 from dm.relaylog.hold import Hold
 from dm.syncer.joining.joined import JoinedSync
 from dm.syncer.sharding.shard_run import ShardRun
 from dm.syncer.stream.until import Until, UntilPosition
-from dm.syncer.unit import SyncUnit
+from dm.syncer.unit import ASK_SECONDS, LOOK_SECONDS, SyncUnit
 from dm.unit import JSON, Unit, UnitName
 
 
@@ -37,7 +38,9 @@ class ShardedSync:
         self._work_directory = work_directory
         self._hold = hold
         self._clock = clock
+        self._time = clock or SystemClock()
         self._until = until
+        self._ended = threading.Event()
         self._unit, self._run = self._reading(None)
 
     def _reading(self, main: ShardRun | None) -> tuple[SyncUnit, ShardRun]:
@@ -74,11 +77,24 @@ class ShardedSync:
         self._unit.refresh(timeout)
 
     def ask(self, question: str, arguments: Mapping[str, JSON]) -> JSON:
-        """What the present reading is asked; raises DMError."""
-        return self._unit.ask(question, arguments)
+        """What the present reading is asked, or the next one where it is just ending; raises DMError."""
+        until = self._time.monotonic() + ASK_SECONDS
+        while True:
+            try:
+                return self._unit.ask(question, arguments)
+            except DMError as error:
+                gone = error.name == "unit-not-there" and self._time.monotonic() < until
+                if not gone or self._time.wait(self._ended, LOOK_SECONDS):
+                    raise
 
     def run(self, stop: threading.Event) -> None:
         """Follow the binlog until stopped; raises DMError."""
+        try:
+            self._run_in_turns(stop)
+        finally:
+            self._ended.set()
+
+    def _run_in_turns(self, stop: threading.Event) -> None:
         while True:
             self._unit.run(stop)
             run = self._run

@@ -185,8 +185,15 @@ def checked(texts: Sequence[str], context: SourceContext, task: str) -> tuple[st
 class Operators:
     """The operators that a run knows, and how far its dispatcher has got."""
 
-    def __init__(self, task: str, stored: Iterable[Operator], start: Position) -> None:
+    def __init__(
+        self,
+        task: str,
+        stored: Iterable[Operator],
+        start: Position,
+        floor: Callable[[Position], Position] = lambda position: position,
+    ) -> None:
         self.task = task
+        self._floor = floor  # from where on events are still read, with this checkpoint
         self._known = list(stored)
         self._passed = start
         self._changed: set[tuple[str, int]] = set()
@@ -210,8 +217,9 @@ class Operators:
 
     def outdated(self, checkpoint: Position) -> list[Operator]:
         """Those not needed after this checkpoint."""
+        floor = self._floor(checkpoint)
         with self._lock:
-            return [one for one in self._known if one.outdated(checkpoint)]
+            return [one for one in self._known if one.outdated(floor)]
 
     def forget(self, operators: Sequence[Operator]) -> None:
         """These are no longer stored."""
@@ -228,7 +236,7 @@ class Operators:
     def change(self, request: Request, store: Callable[[Change], None]) -> Change:
         """Carry out a request; `store` makes the change durable. Raises DMError."""
         with self._lock:
-            change = decide(request, self._known, self._passed, None)
+            change = decide(request, self._known, self._floor(self._passed), None)
             if change.put is None and change.remove is None:
                 return change
             store(change)

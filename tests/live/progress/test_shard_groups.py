@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -15,6 +16,7 @@ from dm.position import Position
 from dm.progress.checkpoint import Checkpoint, read_checkpoint, write_new
 from dm.progress.intent import Intent
 from dm.progress.lane_rows import CONTROL, LaneClaim, claimed, raise_epoch
+from dm.progress.operators import Operator, change_operators, read_operators
 from dm.progress.shard_group import GroupDdl, Shard, Standing
 from dm.progress.shard_groups import ShardGroups
 from dm.progress.shard_holds import HeldTable, begin_second, put_held, read_held, return_second, undecided_before
@@ -397,3 +399,20 @@ def test_tables_of_an_earlier_build_get_the_columns_that_they_lack(
         assert [set(columns) for columns in found] == [set(columns) for columns in whole]
         assert read_held(one.connection, one.key) == (HeldTable(A.table, place, None),)
         assert undecided_before(one.connection, one.key) == ()
+
+
+def test_a_second_pass_has_the_operators_of_the_stream(target: ThrowawayServer, schema: SchemaFactory) -> None:
+    held = HeldTable(A.table, Position("uuid", "bin.000001", 400), None)
+    first, later = (Operator("uuid", "bin.000001", offset, "inject", ("..",), done=True) for offset in (500, 600))
+    with sides(target, schema) as (one, _):
+        write_new(one.connection, one.key, Checkpoint(Position("uuid", "bin.000001", 2000)))
+        change_operators(one.connection, [one.key], put=first)
+        with claimed(one.connection, one.claim):
+            put_held(one.connection, one.key, held)
+        begin_second(one.connection, one.claim, [held])
+        assert read_operators(one.connection, one.key.second) == [replace(first, done=False)]
+        change_operators(one.connection, [one.key.second, one.key], put=later)
+        epoch, _ = raise_epoch(one.connection, one.key.second, [CONTROL])
+        return_second(one.connection, one.claim, LaneClaim(one.key.second, CONTROL, epoch))
+        assert read_operators(one.connection, one.key.second) == []
+        assert read_operators(one.connection, one.key) == [first, later]

@@ -17,6 +17,7 @@ from dm.syncer.stream.operators import EventPlace, Request
 from dm.task.operators import operate
 from dm.task.shard_locks import Decision, decide, locks
 from dm.unit import JSON
+from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_xa import prepare
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
@@ -283,6 +284,40 @@ def test_a_conflict_is_settled_by_an_operator_in_a_second_pass_as_well(
     created = str(target.query(f"SHOW CREATE TABLE {name}.t"))
     assert f"of_{other}" in created
     assert f"of_{failing}" not in created
+
+
+@pytest.mark.ci_flavor("mysql")
+def test_an_operator_is_for_a_held_shards_event_as_long_as_that_is_not_read_again(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(f"ALTER TABLE {name}.s1 ADD COLUMN w INT", f"INSERT INTO {name}.s1 VALUES (11, 1, 1)")
+        begin = place(upstream)
+        upstream.execute(
+            f"ALTER TABLE {name}.s1 ADD INDEX of_s1 (v)",
+            f"INSERT INTO {name}.s1 VALUES (12, 1, 1)",
+            f"INSERT INTO {name}.s2 VALUES (21, 1)",
+        )
+        wait_for_rows(target, name, 1, sync)
+        held(sync)
+        words = f"ALTER TABLE {name}.s1 ADD INDEX of_s2 (v)"
+        asked = Request("replace", name, "source-0", begin, (words,))
+        assert sync.unit.ask("binlog", asked.to_json()) == []  # the stream is beyond the event
+    for table in ("s2", "u"):
+        upstream.execute(f"ALTER TABLE {name}.{table} ADD COLUMN w INT")
+    with running_sync(subtask) as sync:  # main stores checkpoints behind the event, and drops nothing
+        wait_for_rows(target, name, 2, sync)
+        upstream.execute(f"ALTER TABLE {name}.s2 ADD INDEX of_s2 (v)")
+        wait_for_rows(target, name, 3, sync)
+        upstream.execute(f"INSERT INTO {name}.u VALUES (1, 1)")
+        listed = Request("list", name, "source-0").to_json()
+        wait_until(lambda: sync.unit.ask("binlog", listed) == [], "nothing reads the event any more")
+    created = str(target.query(f"SHOW CREATE TABLE {name}.t"))
+    assert "of_s2" in created
+    assert "of_s1" not in created
 
 
 @pytest.mark.ci_flavor("mysql")

@@ -208,3 +208,13 @@ def test_outdated_are_exactly_those_that_no_later_transaction_finds(offsets: lis
     operators.forget(operators.outdated(at(checkpoint)))
     left = operators.of(transaction(4, 501))
     assert [one.offset for one in left] == [offset for offset in offsets if offset >= checkpoint]
+
+
+def test_events_that_are_read_again_are_not_too_late() -> None:
+    operators = Operators("t", [operator(60), operator(130)], at(200), floor=lambda position: at(100))
+    assert operators.outdated(at(200)) == [operator(60)]
+    change = operators.change(request("skip", f"{FILE}:150"), ignore)
+    assert change.put == operator(150, "skip")
+    with pytest.raises(DMError) as caught:
+        operators.change(request("skip", f"{FILE}:60"), ignore)
+    assert caught.value.name == "operator-too-late"
