@@ -142,6 +142,15 @@ class ShardGroups:
         )
         self._forget_passed(connection, shard.target)
 
+    def rename(self, connection: TargetConnection, shard: Shard, new: TableName) -> None:
+        """A shard has another name from here on."""
+        self.latched(connection, shard.target)
+        connection.execute(
+            f"UPDATE {self._tables.table.sql} SET s_schema = %s, s_table = %s"
+            " WHERE id = %s AND s_schema = %s AND s_table = %s",
+            (*new, self.key.source_id, *shard.table),
+        )
+
     def arrive(self, connection: TargetConnection, ddl: GroupDdl) -> Standing:
         """The shard is at its next DDL; raises DMError where that is not the one the others have there."""
         shard = ddl.shard

@@ -218,6 +218,8 @@ class _Planning:
             raise DMError("ddl-while-joining", statement=piece.text)
         if not all(followed):
             operation = piece.operation
+            if piece.renames and self._in_another_reading(piece):
+                return []
             if isinstance(operation, CreateTable) and operation.like and self._rules.elsewhere(operation.like):
                 # A shard with the structure of one that is held (`ShardGate.like_held`).
                 return self._on_real(piece, stated) if self._rules.followed(operation.table) else []
@@ -237,6 +239,14 @@ class _Planning:
             self.online.guard(piece)
         self.online.passed(piece)
         return self._on_real(piece, stated)
+
+    def _in_another_reading(self, piece: Piece) -> bool:
+        """In a second pass: whether the stream has renamed the tables before they were held; raises DMError in main."""
+        if any(self._rules.elsewhere(old) for old, _ in piece.renames) and not self._rules.second:
+            why = "a shard whose rows wait gets another name"
+            raise DMError("shard-ddl-unsupported", why=why, statement=piece.text)
+        followed = {table for table in piece.tables if self._rules.followed(table)}
+        return self._rules.second and self.points.behind(followed) == followed
 
     def _before_the_hold(self, piece: Piece) -> bool:
         """In a second pass: whether all of an online DDL's piece is known, since its table was held behind it."""

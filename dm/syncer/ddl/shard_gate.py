@@ -28,7 +28,8 @@ from dm.progress.shard_structures import ShardStructures
 from dm.rules.owned_tables import OwnedTables
 from dm.schema.table import TableSchema
 from dm.schema.tracker import SchemaTracker
-from dm.sql.operation import CreateTable
+from dm.sql.operation import CreateTable, RenameTable
+from dm.sql.piece import Piece
 from dm.syncer.apply.lanes import Stopped
 from dm.syncer.apply.progress_writer import ProgressWriter
 from dm.syncer.ddl.optimistic_gate import Early, OptimisticGate, OptimisticState, Passage, Way
@@ -116,7 +117,10 @@ class ShardGate:
     # -- What a plan is about
 
     def of_one_shard(self, planned: DdlPlan) -> DdlPlan:
-        """The plan without the execution of what is about one shard and not about all: it goes, or a new one comes."""
+        """The plan without the execution of what is about one shard and not about all.
+
+        It goes, or gets another name in its group, or a new one comes.
+        """
         steps = tuple(self._milder(step) for step in planned.steps)
         return replace(planned, steps=steps)
 
@@ -125,7 +129,17 @@ class ShardGate:
             return step
         operation = step.piece.operation
         joins = isinstance(operation, CreateTable) and self._has_others(operation.table)
-        return TrackOnly(step.piece, step.track) if joins or step.piece.verb in _REMOVING else step
+        mild = joins or self._renames_inside(step.piece) or step.piece.verb in _REMOVING
+        return TrackOnly(step.piece, step.track) if mild else step
+
+    def _renames_inside(self, piece: Piece) -> bool:
+        """Whether a statement gives shards other names in their groups, and does nothing else."""
+        if not piece.renames or not all(isinstance(one, RenameTable) for one in piece.operations):
+            return False
+        return all(
+            self._rules.wanted(old) and self._rules.wanted(new) and self._rules.route(old) == self._rules.route(new)
+            for old, new in piece.renames
+        )
 
     def _has_others(self, table: TableName) -> bool:
         """Whether the target's table has other shards: then it is there, and as they are."""
@@ -144,6 +158,8 @@ class ShardGate:
                 raise _unsupported(step, "a shard gets another name, or its schema goes")
         if not gated:
             return None
+        if self._renamed(planned):
+            raise _unsupported(gated[0], "it gives a shard another name as well")
         shards = {Shard(step.piece.table, self._rules.route(step.piece.table)) for step in gated}
         if len(shards) > 1 or len(gated) < len(executed):
             raise _unsupported(gated[0], "it is about several tables")
@@ -285,20 +301,22 @@ class ShardGate:
 
             return lambda connection: self._claimed(connection, passed)
         made = [] if self.optimistic is None else self._made(planned)
-        gone = self._gone(planned)
-        if not (made or gone):
+        gone, renamed = self._gone(planned), self._renamed(planned)
+        if not (made or gone or renamed):
             return None if self.optimistic is None else self.optimistic.following(planned)
-        self._ensure([shard.target for shard in (*made, *gone)])
+        self._ensure([shard.target for shard in (*made, *gone, *(shard for shard, _ in renamed))])
 
         def changed(connection: TargetConnection) -> None:
+            for shard, name in renamed:
+                groups.rename(connection, shard, name)
             for shard in made:
                 groups.enter(connection, shard)
             for shard in gone:
                 groups.leave(connection, shard)
             if structures is not None:
-                structures.learn(
-                    connection, [schema for shard in made if (schema := self._tracker.get(shard.table)) is not None]
-                )
+                tables = [*(shard.table for shard in made), *(name for _, name in renamed)]
+                found = [schema for table in tables if (schema := self._tracker.get(table)) is not None]
+                structures.learn(connection, found)
 
         return lambda connection: self._claimed(connection, changed)
 
@@ -310,6 +328,15 @@ class ShardGate:
             if not isinstance(step, CutOver | Forget) and step.piece.verb == "DROP TABLE"
             for table in step.piece.tables
             if self._rules.wanted(table)
+        ]
+
+    def _renamed(self, planned: DdlPlan) -> list[tuple[Shard, TableName]]:
+        """Shards that an event gives other names in their groups."""
+        return [
+            (Shard(old, self._rules.route(old)), new)
+            for step in planned.pieces
+            if isinstance(step, TrackOnly) and self._renames_inside(step.piece)
+            for old, new in step.piece.renames
         ]
 
     def _made(self, planned: DdlPlan) -> list[Shard]:

@@ -247,6 +247,10 @@ class ShardRun:
                 self._return(control, state.claims[CONTROL])
             return
 
+        if self._caught_up(state, parts.progress.stored) and self._going(control, self.held):
+            self._begin(control, state.claims[CONTROL], parts.progress.stored)
+            return  # what main would come to may be what the last run has failed at
+
         def look(connection: TargetConnection) -> bool:
             self._read_waiting(connection)
             mark = parts.completions.mark.position

@@ -286,6 +286,41 @@ def test_a_conflict_is_settled_by_an_operator_in_a_second_pass_as_well(
     assert f"of_{failing}" not in created
 
 
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("mode", ["pessimistic", pytest.param("optimistic", marks=pytest.mark.chaos)])
+def test_shards_get_other_names_in_their_group(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, mode: str
+) -> None:
+    name = schema(upstream, target)
+    (subtask,) = subtasks_of(name, [upstream], target)
+    subtask = subtask.model_copy(update={"shard_mode": mode})
+    key = "DROP PRIMARY KEY, ADD PRIMARY KEY (id, v)"  # optimistic shards wait for each other here, too
+    with running_sync(subtask) as sync:
+        sync.wait_synced()
+        upstream.execute(
+            f"INSERT INTO {name}.s1 VALUES (1, 1)",
+            f"INSERT INTO {name}.s2 VALUES (2, 1)",
+            f"RENAME TABLE {name}.s1 TO {name}.s9, {name}.s2 TO {name}.s1",
+            f"ALTER TABLE {name}.s9 RENAME TO {name}.s3",
+            f"INSERT INTO {name}.s3 VALUES (3, 1)",
+            f"ALTER TABLE {name}.s1 {key}",
+            f"INSERT INTO {name}.s1 VALUES (4, 1)",
+        )
+        wait_for_rows(target, name, 3, sync)
+        (group,) = held(sync)
+        assert (group["synced"], group["unsynced"]) == ([f"`{name}`.`s1`"], [f"`{name}`.`s3`"])
+    upstream.execute(f"RENAME TABLE {name}.s1 TO {name}.s8")
+    error = RunningSync(subtask, None).wait_ended()
+    assert isinstance(error, DMError)
+    assert error.name == "shard-ddl-unsupported"
+    assert decide(subtask, Decision(f"{name}-`{name}`.`t`")) == ""
+    upstream.execute(f"ALTER TABLE {name}.s3 {key}", f"UPDATE {name}.s8 SET v = v + 1")
+    with running_sync(subtask) as sync:  # the rows that waited come before the stream goes on
+        wait_for_rows(target, name, 4, sync)
+        sync.wait_synced()
+    merged([upstream], target, name)
+
+
 @pytest.mark.ci_flavor("mysql")
 def test_an_operator_is_for_a_held_shards_event_as_long_as_that_is_not_read_again(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
