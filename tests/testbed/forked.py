@@ -97,7 +97,7 @@ class ForkedProcess:
     """A process of a fork server, with what a test asks of a `PreparedProcess`."""
 
     def __init__(self, server: ForkServer) -> None:
-        self._log = os.memfd_create("stderr")
+        self._log, self._said = os.memfd_create("stderr"), ""
         (input_end, to_input), (from_output, output_end), (report, reported) = (os.pipe() for _ in range(3))
         server.fork([input_end, output_end, self._log, reported])
         for descriptor in (input_end, output_end, reported):
@@ -137,10 +137,13 @@ class ForkedProcess:
 
     def log(self) -> str:
         """What it wrote to stderr; only once it has ended."""
-        return os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
+        if self._log >= 0:
+            self._said = os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
+        return self._said
 
     def close(self) -> None:
-        """Close the pipes and the file of a process that has ended."""
+        """Close the pipes and the file of a process that has ended; what it said is kept."""
+        self.log()
         for stream in (self.stdin, self.stdout):
             with suppress(BrokenPipeError):  # what it was told last, it never read
                 stream.close()

@@ -10,20 +10,38 @@ import random
 import re
 import signal
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from unittest.mock import patch
 
 from dm.config.subtask import SubtaskConfig
 from dm.errors.catalogue import CATALOGUE
 from dm.faults import POINTS
+from dm.syncer.ddl import optimistic_gate, shard_gate
 from tests.testbed.sync import RunningSync, SyncProcess, forked_process
 
 SHARD_POINTS = tuple(sorted(point for point in POINTS if point.startswith("shard.")))
 SYNC_SECONDS = 240.0
 _POINTS = (*SHARD_POINTS, "syncer.after_lane_row", "syncer.before_commit", "syncer.before_ddl", "syncer.after_ddl")
+WAIT_SECONDS = 0.3  # for other sources before a table is held: nothing else depends on it, and seeds are many
+_IN_PROCESSES = f"""
+from dm.syncer.ddl import optimistic_gate, shard_gate
+optimistic_gate.WAIT_SECONDS = shard_gate.WAIT_SECONDS = {WAIT_SECONDS}
+"""
 _CODE = re.compile(r"\[code=(\d+):")
 _RETRYABLE = {kind.code for kind in CATALOGUE.values() if kind.retryable}
+
+
+@contextmanager
+def short_waits() -> Iterator[None]:
+    """Syncers in threads hold a table soon where other sources have not come to its DDL."""
+    with (
+        patch.object(shard_gate, "WAIT_SECONDS", WAIT_SECONDS),
+        patch.object(optimistic_gate, "WAIT_SECONDS", WAIT_SECONDS),
+    ):
+        yield
 
 
 @dataclass
@@ -130,9 +148,8 @@ class ShardLives:
         subtask, work = self._subtasks[source], self._work(source)
         if self._chance.random() < 0.4:
             point, passages = self._chance.choice(_POINTS), self._chance.choice((1, 1, 1, 2, 3))
-            process = SyncProcess(
-                subtask, work_directory=work, faults=f"{point}=kill@{passages}", ready=forked_process()
-            )
+            faults, ready = f"{point}=kill@{passages}", forked_process()
+            process = SyncProcess(subtask, work_directory=work, faults=faults, patch=_IN_PROCESSES, ready=ready)
             self._lives[source] = _Life(process=process, point=point)
             self._result.counts["processes"] += 1
         else:

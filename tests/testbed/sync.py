@@ -211,7 +211,7 @@ class PreparedProcess(subprocess.Popen[str]):
     """
 
     def __init__(self) -> None:
-        self._log = os.memfd_create("stderr")
+        self._log, self._said = os.memfd_create("stderr"), ""
         super().__init__(
             [sys.executable, "-c", _IMPORTS + _WORK],
             stdin=subprocess.PIPE,
@@ -222,10 +222,13 @@ class PreparedProcess(subprocess.Popen[str]):
 
     def log(self) -> str:
         """What it wrote to stderr; only once it has ended."""
-        return os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
+        if self._log >= 0:
+            self._said = os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
+        return self._said
 
     def close(self) -> None:
-        """Close the pipes and the file of a process that has ended."""
+        """Close the pipes and the file of a process that has ended; what it said is kept."""
+        self.log()
         for stream in (self.stdin, self.stdout):
             if stream is not None:
                 with suppress(BrokenPipeError):  # what it was told last, it never read
