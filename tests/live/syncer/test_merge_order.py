@@ -18,8 +18,9 @@ from dm.errors import DMError
 from dm.flavor import Flavor
 from dm.ident import TableName
 from tests.live.syncer.test_operators import place
+from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for, wait_until
+from tests.testbed.sync import RunningSync, SyncProcess, forked_process, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -202,11 +203,12 @@ def test_a_thousand_moves_between_kills(
     def start(number: int) -> SyncProcess:
         armed[number] = chance.choice(KILLS)
         passage = 1 if armed[number] == "order.joined" else chance.randint(1, 40)
-        return SyncProcess(subtasks[number], faults=f"{armed[number]}=kill@{passage}")
+        return SyncProcess(subtasks[number], faults=f"{armed[number]}=kill@{passage}", ready=forked_process())
 
     def moved() -> set[tuple[object, ...]]:
         return content(upstreams[0], name) | content(upstreams[1], name)
 
+    began = time.monotonic()
     moving = threading.Thread(target=lambda: moves.move(0 if flavor == "mariadb" else 1000))
     moving.start()
     try:
@@ -228,6 +230,7 @@ def test_a_thousand_moves_between_kills(
         other.wait_synced(300)
         assert content(target, name) == moved()
         assert len(content(target, name)) == ROWS
+    record(f"merge-order.moves.{flavor}", {"moves": 1000, "seconds": round(time.monotonic() - began), **fired})
     assert fired.total() >= 10, fired
 
 
