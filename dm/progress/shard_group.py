@@ -18,6 +18,9 @@ class Standing(Enum):
     OWN_MISSING = "shards of this source have not arrived"
 
 
+# Why a table waits at its CREATE TABLE.
+EARLY: Final = 1  # others have to execute what the shard waits for
+WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
 GOES_ON: Final = (Standing.EXECUTED, Standing.COMPLETE)
 
 

@@ -35,7 +35,7 @@ from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position
 from dm.progress.intent import Intent, dump_structures, load_structures
-from dm.progress.shard_group import Group, GroupDdl, Member, Shard, Standing
+from dm.progress.shard_group import EARLY, WITH_ITS_MODEL, Group, GroupDdl, Member, Shard, Standing
 from dm.progress.shard_structures import beyond
 from dm.progress.shard_tables import ShardTables, lock_id
 from dm.progress.tables import SubtaskKey
@@ -44,9 +44,7 @@ from dm.schema.serial import schema_from_json, schema_to_json
 from dm.schema.table import TableSchema
 
 Structure = TableSchema | None  # None: not known
-_EARLY: Final = 1  # others have to execute what the shard waits for
 _BEGUN: Final = "begun"  # a DDL of which nothing is announced yet
-_WITH_ITS_MODEL: Final = 2  # it is to be created like a shard that is held, and waits for what that one does
 
 
 class ShardGroups:
@@ -113,7 +111,7 @@ class ShardGroups:
         columns = "t_schema, t_table, passed, ready, waived, structure, structure_after"
         connection.execute(
             f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, early, {columns})"
-            f" SELECT id, %s, %s, IF(early, early, {_WITH_ITS_MODEL}), {columns} FROM {self._tables.table.sql}"
+            f" SELECT id, %s, %s, IF(early, early, {WITH_ITS_MODEL}), {columns} FROM {self._tables.table.sql}"
             " WHERE id = %s AND s_schema = %s AND s_table = %s",
             (*shard.table, self.key.source_id, *model.table),
         )
@@ -130,7 +128,7 @@ class ShardGroups:
         connection.execute(
             f"REPLACE INTO {self._tables.table.sql} (id, s_schema, s_table, t_schema, t_table, passed, ready, early)"
             " VALUES (%s, %s, %s, %s, %s, %s, %s, %s)",
-            (self.key.source_id, *shard.table, *shard.target, executed, executed + early, _EARLY if early else 0),
+            (self.key.source_id, *shard.table, *shard.target, executed, executed + early, EARLY if early else 0),
         )
 
     def leave(self, connection: TargetConnection, shard: Shard) -> None:
@@ -301,7 +299,7 @@ class ShardGroups:
                 table=TableName(str(row[1]), str(row[2])),
                 passed=int(row[3]),
                 ready=int(row[4]),
-                early=int(row[5]) == _EARLY,
+                early=int(row[5]) == EARLY,
                 waived=int(row[6]),
                 known=bool(row[7]),
                 beyond=(str(row[0]), TableName(str(row[1]), str(row[2]))) in done,

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from dm.downstream.connection import TargetConnection
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.shard_group import Shard
+from dm.progress.shard_group import EARLY, Shard
 from dm.progress.shard_tables import ShardTables
 from dm.progress.tables import SubtaskKey
 from dm.schema.serial import schema_from_json, schema_to_json
@@ -46,6 +46,7 @@ class Known:
     table: TableName
     schema: TableSchema | None  # None: not known yet
     kept: frozenset[str]
+    early: bool = False  # its CREATE TABLE waits: the target has no row of it, and need not have its columns
 
     @property
     def name(self) -> str:
@@ -83,13 +84,14 @@ class ShardStructures:
             f"UPDATE {group} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s", tuple(shard.target)
         )
         rows = connection.query(
-            f"SELECT id, s_schema, s_table, passed, ready, structure, structure_after, kept FROM {table}"
-            " WHERE t_schema = %s AND t_table = %s ORDER BY id, s_schema, s_table",
+            "SELECT id, s_schema, s_table, passed, ready, structure, structure_after, kept,"
+            f" IF(waived < ready, early, 0) FROM {table} WHERE t_schema = %s AND t_table = %s"
+            " ORDER BY id, s_schema, s_table",
             tuple(shard.target),
         )
         columns, others = {name.lower() for name in there}, list[Known]()
         mine, passed, waits = frozenset[str](), int(executed), False
-        for source_id, s_schema, s_table, behind, ready, structure, after, kept in rows:
+        for source_id, s_schema, s_table, behind, ready, structure, after, kept, early in rows:
             name = TableName(str(s_schema), str(s_table))
             # A statement that all have come to, and that is executed, is behind this one, too.
             text = after if int(behind) < int(executed) else structure
@@ -97,7 +99,8 @@ class ShardStructures:
             if (str(source_id), name) == (self.key.source_id, shard.table):
                 mine, passed, waits = still, int(behind), int(ready) > int(behind)
             else:
-                others.append(Known(str(source_id), name, schema_from_json(str(text)) if text else None, still))
+                schema = schema_from_json(str(text)) if text else None
+                others.append(Known(str(source_id), name, schema, still, int(early) == EARLY))
         known = all(other.schema is not None for other in others)
         return Survey(
             int(revision) + 1,

@@ -179,7 +179,9 @@ class OptimisticGate:
 
     def _around(self, survey: Survey, target: TableSchema | None, shard: Shard) -> Surrounding:
         others = tuple(
-            OtherShard(other.name, other.schema, other.kept) for other in survey.others if other.schema is not None
+            OtherShard(other.name, other.schema, other.kept, other.early)
+            for other in survey.others
+            if other.schema is not None
         )
         left = frozenset(self._state.tracker.kept_columns(shard.table))
         extracted = frozenset(each.column.lower() for each in self._state.rules.extracted(shard.table))

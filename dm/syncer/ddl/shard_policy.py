@@ -53,6 +53,7 @@ class OtherShard:
     name: str  # for people
     schema: TableSchema
     kept: frozenset[str] = frozenset()
+    early: bool = False  # none of its rows has come yet, and the target may lack its columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +217,7 @@ class _Joining:
                 raise DMError("shard-column-kept", shard=self.shard.name, column=column.name, statement=piece.text)
             self._demand_same(column, there)
             return []
-        holder = next(iter(self._holders(name)), None)
+        holder = next((found for found in self._holders(name) if not found[0].early), None)
         if holder is not None:
             raise self.conflict("the target lacks a column", (holder[0].name, holder[1]), ("the target", None))
         self.kept.discard(name)

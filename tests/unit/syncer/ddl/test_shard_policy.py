@@ -390,3 +390,20 @@ def test_a_new_shard_may_lack_columns_and_must_not_have_others() -> None:
         with pytest.raises(DMError) as caught:
             admit(table(TableName("d", "c"), columns), around)
         assert caught.value.name == "shard-structures-differ"
+
+
+def test_columns_of_a_table_that_waits_at_its_create_table_need_not_be_there_and_stay_if_they_are() -> None:
+    merge = Merge(["one"])
+    (piece,) = split("ALTER TABLE d.one ADD COLUMN w INT", CONTEXT)
+    waits = OtherShard("new", table(TableName("d", "new"), f"{FIRST}, w INT"), early=True)
+    shard, around = merge.shards["one"].schema, merge.around("one")
+    verdict = decide([piece], shard, replace(around, others=(waits,)), lambda _: WORDS)
+    assert verdict.statements == ((piece.text,),)
+    with pytest.raises(DMError) as caught:
+        decide([piece], shard, replace(around, others=(replace(waits, early=False),)), lambda _: WORDS)
+    assert caught.value.name == "shard-structures-differ"
+    merge.run("one", piece.text)
+    (drop,) = split("ALTER TABLE d.one DROP COLUMN w", CONTEXT)
+    verdict = decide([drop], merge.shards["one"].schema, replace(merge.around("one"), others=(waits,)), lambda _: WORDS)
+    assert verdict.statements == ((),)
+    assert verdict.kept == {"w"}
