@@ -104,7 +104,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "internal",
         "high",
         "with `shard-mode` this statement can't be followed ({why}): {statement}",
-        "`dmctl binlog skip` leaves it out, `dmctl binlog replace` executes others instead",
+        "where rows of the shard wait, alter the others, or `dmctl shard-ddl-lock unlock <lock-id>`, and `dmctl"
+        " resume-task`: they come first then; else `dmctl binlog skip` leaves it out, `dmctl binlog replace` executes"
+        " others instead",
     ),
     ErrorKind(
         "shard-structures-differ",
