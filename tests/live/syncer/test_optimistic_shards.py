@@ -15,7 +15,7 @@ from dm.errors import DMError
 from dm.task.shard_locks import Decision, decide, locks
 from tests.live.syncer.test_shards import KEYED, KEYLESS, held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, running_sync
+from tests.testbed.sync import RunningSync, SyncProcess, forked_process, running_sync
 
 pytestmark = pytest.mark.live
 
@@ -367,7 +367,7 @@ def test_a_run_that_was_killed_is_continued(
         for stage, statement in enumerate(STATEMENTS):
             rows = changes(f"{name}.{table}", 1000 * number + 10 * stage, stage)
             upstream.execute(*rows, statement.format(f"{name}.{table}"))
-    process = SyncProcess(subtask, faults=point if "=" in point else f"{point}=kill")
+    process = SyncProcess(subtask, faults=point if "=" in point else f"{point}=kill", ready=forked_process())
     try:
         assert process.wait_killed(), process.errors()
     finally:
@@ -418,7 +418,10 @@ def test_two_sources_killed_again_and_again(
     struck = 0
     for _ in range(6):
         faults = [f"{drawn.choice(POINTS)}=kill@{drawn.randint(1, 4)}" for _ in subtasks]
-        processes = [SyncProcess(subtask, faults=fault) for subtask, fault in zip(subtasks, faults, strict=True)]
+        processes = [
+            SyncProcess(subtask, faults=fault, ready=forked_process())
+            for subtask, fault in zip(subtasks, faults, strict=True)
+        ]
         try:
             for process in processes:
                 with suppress(subprocess.TimeoutExpired):  # it did not come to its point
