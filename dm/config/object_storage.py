@@ -24,11 +24,13 @@ from dm.config.section import LoadContext
 SCHEME: Final = "s3://"
 
 _SECRETS: Final = ("access-key", "secret-access-key", "session-token")
-_TEXTS: Final = ("endpoint", "region", "storage-class", "sse", "sse-kms-key-id", "acl")
+_TEXTS: Final = ("endpoint", "region", "storage-class", "sse", "sse-kms-key-id", "acl", "role-arn", "external-id")
 _FLAGS: Final = ("force-path-style", "use-accelerate-endpoint")
 _WITHOUT_EFFECT: Final = ("provider",)  # what it stands for in DM is said by `endpoint` and `force-path-style`
 _KNOWN: Final = (*_SECRETS, *_TEXTS, *_FLAGS, *_WITHOUT_EFFECT)
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,62}")
+_ROLE: Final = re.compile(r"arn:\S{16,2044}")
+_EXTERNAL_ID: Final = re.compile(r"[\w+=,.@:/-]{2,1224}", re.ASCII)
 _WORDS: Final = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _PARAMETER: Final = re.compile(r"(?<=[?&])([^=&]*)=([^&]*)")
 
@@ -48,6 +50,8 @@ class ObjectStorage(BaseModel):
     sse: str = ""
     sse_kms_key_id: str = ""
     acl: str = ""
+    role_arn: str = ""  # of the role that is assumed with the keys
+    external_id: str = ""
     access_key: SecretStr = SecretStr("")
     secret_access_key: SecretStr = SecretStr("")
     session_token: SecretStr = SecretStr("")
@@ -101,12 +105,20 @@ def read_object_storage(value: Scalar, context: LoadContext) -> ObjectStorage | 
         problems.append(("`endpoint` is no address such as `https://host:9000`", ""))
     if bool(found.get("access-key")) != bool(found.get("secret-access-key")):
         problems.append(("`access-key` and `secret-access-key` come together or not at all", ""))
+    problems.extend(_of_the_role(str(found.get("role-arn", "")), str(found.get("external-id", ""))))
     for why, suggestion in problems:
         context.report.add("config-object-storage", value.mark, value.path, why=why, suggestion=suggestion)
     if problems:
         return None
     named = {name.replace("-", "_"): content for name, content in found.items() if name not in _WITHOUT_EFFECT}
     return ObjectStorage(bucket=parts.netloc, prefix=unquote(parts.path).strip("/"), **named)  # type: ignore[arg-type]
+
+
+def _of_the_role(role: str, external_id: str) -> Iterator[tuple[str, str]]:
+    if role and not _ROLE.fullmatch(role):
+        yield "`role-arn` is no name of a role", "it is like `arn:aws:iam::123456789012:role/dumps`"
+    if external_id and not _EXTERNAL_ID.fullmatch(external_id):
+        yield "`external-id` is none that a role can ask for", "2 to 1224 letters, digits or `_+=,.@:/-`"
 
 
 def without_keys(text: str) -> str:

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from dm.config.object_storage import ObjectStorage
 from dm.config.secret import MASK
+from dm.dumpfiles.s3_role import session_in_role
 from dm.errors import DMError
 
 _ATTEMPTS: Final = 5
@@ -37,26 +38,35 @@ def client_of(place: ObjectStorage) -> Any:
         raise DMError("object-storage-library", place=place.address, cause=str(error)) from error
     addressing = "path" if place.force_path_style else "virtual"
     s3 = {"addressing_style": addressing, "use_accelerate_endpoint": place.use_accelerate_endpoint}
+    config = Config(
+        retries={"mode": "standard", "max_attempts": _ATTEMPTS},
+        read_timeout=_SECONDS,
+        max_pool_connections=_CONNECTIONS,
+        s3=s3,
+        # Other stores than Amazon's know no checksum that was invented later than they were.
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    if place.role_arn:
+        session, keys = boto3.Session(botocore_session=session_in_role(place, config)), {}
+    else:
+        session, keys = boto3.Session(), _keys(place)
+    return session.client(
+        "s3",
+        endpoint_url=place.endpoint or None,
+        region_name=place.region or ("us-east-1" if place.endpoint else None),
+        config=config,
+        **keys,
+    )
+
+
+def _keys(place: ObjectStorage) -> dict[str, str | None]:
     keys = {
         "aws_access_key_id": place.access_key,
         "aws_secret_access_key": place.secret_access_key,
         "aws_session_token": place.session_token,
     }
-    return boto3.client(
-        "s3",
-        endpoint_url=place.endpoint or None,
-        region_name=place.region or ("us-east-1" if place.endpoint else None),
-        config=Config(
-            retries={"mode": "standard", "max_attempts": _ATTEMPTS},
-            read_timeout=_SECONDS,
-            max_pool_connections=_CONNECTIONS,
-            s3=s3,
-            # Other stores than Amazon's know no checksum that was invented later than they were.
-            request_checksum_calculation="when_required",
-            response_checksum_validation="when_required",
-        ),
-        **{name: key.get_secret_value() or None for name, key in keys.items()},
-    )
+    return {name: key.get_secret_value() or None for name, key in keys.items()}
 
 
 def code_of(error: Exception) -> str:

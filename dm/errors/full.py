@@ -111,7 +111,7 @@ KINDS: tuple[ErrorKind, ...] = (
         "object storage at {place} refuses a request",
         "the cause has the store's words: see to bucket, keys, `endpoint` and `region` of `dir` in `loaders`. The keys "
         "need s3:ListBucket, s3:GetObject, s3:PutObject, s3:DeleteObject, s3:ListBucketMultipartUploads and "
-        "s3:AbortMultipartUpload there",
+        "s3:AbortMultipartUpload there; with `role-arn` the role needs them, and the keys need sts:AssumeRole for it",
     ),
     ErrorKind(
         "object-storage-unreachable", 20986, "functional", "internal", "medium",

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from urllib.error import URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 from pydantic import SecretStr
 
@@ -77,9 +79,28 @@ class S3Server:
         keys = f"access-key={ACCESS_KEY}&secret-access-key={SECRET_KEY}"
         return f"s3://{bucket}/{prefix}?endpoint={self.endpoint}&{keys}"
 
+    def known(self) -> Any:
+        """What it holds, by service and kind."""
+        with urlopen(f"{self.endpoint}/moto-api/data.json", timeout=_SECONDS) as answer:
+            return json.load(answer)
+
+    @contextmanager
+    def demanding_permissions(self) -> Iterator[None]:
+        """Have it look at keys, signatures and policies, as a real one; by itself it lets everybody do everything."""
+        self._set_requests_without_permission("0")
+        try:
+            yield
+        finally:
+            self._set_requests_without_permission("inf")
+
+    def _set_requests_without_permission(self, number: str) -> None:
+        address = f"{self.endpoint}/moto-api/reset-auth"
+        with urlopen(Request(address, number.encode(), {"Content-Type": "text/plain"}), timeout=_SECONDS):
+            pass
+
     def _answers(self) -> bool:
         try:
-            with urlopen(f"{self.endpoint}/moto-api/data.json", timeout=5):
-                return True
+            self.known()
         except (URLError, OSError):
             return False
+        return True

@@ -53,6 +53,12 @@ def test_a_bucket_alone_with_the_keys_of_the_environment() -> None:
     assert (found.address, found.access_key.get_secret_value()) == ("s3://bucket", "")
 
 
+def test_a_role_to_assume() -> None:
+    found = place(f"s3://bucket?{KEYS}&role_arn=arn:aws:iam::888888888888:role/my-role&external-id=abc+d/1")
+    assert (found.role_arn, found.external_id) == ("arn:aws:iam::888888888888:role/my-role", "abc+d/1")
+    assert place("s3://bucket?external-id=abc").role_arn == "", "as in DM: it is for a role, and there is none"
+
+
 def test_keys_may_be_in_variables() -> None:
     found = place("s3://bucket?access-key=${A}&secret-access-key=${S}", A="one", S="tw+o")
     assert (found.access_key.get_secret_value(), found.secret_access_key.get_secret_value()) == ("one", "tw+o")
@@ -74,6 +80,8 @@ def test_keys_may_be_in_variables() -> None:
         ("s3://bucket?endpoint=127.0.0.1:9000", "`endpoint` is no address such as `https://host:9000`"),
         ("s3://bucket?endpoint=http://a:b@host", "`endpoint` is no address such as `https://host:9000`"),
         ("s3://bucket?access-key=a", "`access-key` and `secret-access-key` come together or not at all"),
+        ("s3://bucket?role-arn=my-role", "`role-arn` is no name of a role"),
+        ("s3://bucket?external-id=a b", "`external-id` is none that a role can ask for"),
         (f"s3://bucket?{KEYS}#x", "a `#` ends its parameters"),
         (
             "s3://bucket?access-key=a&secret-access-key=******",
