@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -50,7 +52,12 @@ def diff(
         "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
     }  # fmt: skip
     body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}
-    address = f"/api/v1/diffs/{client.post('/api/v1/diffs', body)['number']}"
+    begun = client.post("/api/v1/diffs", body)
+    for source, stage in begun["behind"].items():
+        printer.say(
+            f"warning: {begun['task']} on {source} is {stage}: what it has not applied yet counts as a difference"
+        )
+    address = f"/api/v1/diffs/{begun['number']}"
     answer = wait_for(client, address, "comparison", None if as_json(output) else progress)
     if as_json(output):
         printer.print_json(answer)
@@ -84,7 +91,17 @@ def lines(answer: Answer) -> list[str]:
         found += [f"  no statement for some rows: {why}" for why in table["withoutFix"]]
         if table["fixSql"]:
             found.append(f"  fix: {table['fixSql']}")
-    return [*found, f"{answer['verdict']}: {counted(len(answer['report']), 'table')} in {answer['seconds']:.1f} s"]
+    return [*found, f"{answer['verdict']}: {_tables(answer)} in {answer['seconds']:.1f} s"]
+
+
+def _tables(answer: Answer) -> str:
+    """How many of the tables are as the verdict says."""
+    found = Counter(table["verdict"] for table in answer["report"])
+    number = counted(found.total(), "table")
+    if found["equal"] == found.total():
+        return number
+    others = f", {found['not compared']} not compared," if found["different"] and found["not compared"] else ""
+    return f"{found[answer['verdict']]} of {number}{others}"
 
 
 def _verdict(table: Answer) -> str:
@@ -94,6 +111,8 @@ def _verdict(table: Answer) -> str:
     if table["verdict"] == "different" and table["differingRows"]:
         differing = int(table["differingRows"])
         return f"different, {counted(differing, 'row')} {'differs' if differing == 1 else 'differ'}, {there}"
+    if table["verdict"] == "equal" and table["sourceRows"] != table["targetRows"]:
+        there += " at the first look"
     return f"{table['verdict']}, {there}"
 
 
@@ -104,7 +123,7 @@ def _row(row: Answer) -> list[str]:
         return [f"{named}: {_times(row['timesAtSource'])}only at the source: {_values(row['source'])}"]
     if row["source"] is None:
         return [f"{named}: {_times(row['timesAtTarget'])}only at the target: {_values(row['target'])}"]
-    columns = row["columns"]
+    columns = [name for name in row["columns"] if not _is_an_aspect(name, row["columns"])]
     return [
         f"{named}:",
         *(f"  {name}: {row['source'][name]} at the source, {row['target'][name]} at the target" for name in columns),
@@ -116,4 +135,10 @@ def _times(number: int) -> str:
 
 
 def _values(row: Answer) -> str:
-    return ", ".join(f"{name}={value}" for name, value in row.items())
+    return ", ".join(f"{name}={value}" for name, value in row.items() if not _is_an_aspect(name, row))
+
+
+def _is_an_aspect(name: str, shown: Container[str]) -> bool:
+    """Whether this is another side of a value that is shown: an ENUM's number, or the types in a document."""
+    column, _, aspect = name.rpartition(" ")
+    return aspect in ("(number)", "(types)") and column in shown

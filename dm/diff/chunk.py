@@ -21,7 +21,7 @@ from typing import Any
 from dm.config.endpoint import Endpoint
 from dm.diff.fix import Fix, fix_of
 from dm.diff.pace import wait_for_rest
-from dm.diff.table import TARGET, ComparedTable, TableAt
+from dm.diff.table import TARGET, ComparedTable, TableAt, role_at
 from dm.dumpfiles.text_rows import Limits, read_batches
 from dm.equality.checksum import Checksum
 from dm.equality.values import shown, text_of
@@ -83,7 +83,7 @@ class _Sessions:
 
     def at(self, place: int) -> Connection:
         if place not in self._open:
-            self._open[place] = row_session(self.endpoints[place])
+            self._open[place] = row_session(self.endpoints[place], role=role_at(place))
         return self._open[place]
 
     def close(self) -> None:
@@ -135,7 +135,7 @@ class _Comparison:
         return replace(outcome, source_rows=source.rows, target_rows=theirs.rows)
 
     def _ask(self, side: TableAt, sql: str) -> tuple[tuple[Any, ...], ...]:
-        return fetch(self.sessions.at(side.place), sql, role="target" if side.place == TARGET else "upstream")
+        return fetch(self.sessions.at(side.place), sql, role=role_at(side.place))
 
     def _sums(self) -> list[Checksum] | None:
         """The checksums of the target and of each source; None where a server can't say."""

@@ -11,7 +11,7 @@ from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk
 from dm.diff.options import DiffOptions
-from dm.diff.table import TARGET, ComparedTable, Origin, compared_table, sorted_alike
+from dm.diff.table import TARGET, ComparedTable, Origin, compared_table, role_at, sorted_alike
 from dm.dumpfiles.chunk_plan import WalkedKey, conditions, rows_per_chunk, walked_key
 from dm.dumpfiles.key_walk import KeyWalk, find_bounds
 from dm.equality import structure
@@ -96,9 +96,9 @@ class Planner:
             return planned
 
     def _open(self, stack: ExitStack, place: int) -> _Server:
-        session = question_session(self.endpoints[place])
+        session = question_session(self.endpoints[place], role=role_at(place))
         stack.callback(session.close)
-        text = str(fetch(session, "SELECT VERSION()")[0][0])
+        text = str(fetch(session, "SELECT VERSION()", role=role_at(place))[0][0])
         return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text))
 
     def _table(
@@ -185,7 +185,7 @@ class Planner:
         if key is None or not self._cuttable(key, schemas, one_flavor=one_flavor):
             return
         rows = rows_per_chunk(self._options.rows, 64 << 20, int(size[0][1] or 0))
-        session = row_session(self.endpoints[TARGET])
+        session = row_session(self.endpoints[TARGET], role=role_at(TARGET))
         try:
             walk = KeyWalk(planned.name, key, rows, planned.estimated_rows)
             bounds = find_bounds(session, walk, self._stop.is_set).bounds or ()

@@ -15,6 +15,12 @@ from dm.type_family import BYTES, FLOATS, INTEGERS, TEMPORAL, TEXTS
 
 TARGET = -1  # the place of the target among the servers; those of the sources begin with 0
 
+
+def role_at(place: int) -> str:
+    """How messages call the server at a place."""
+    return "target" if place == TARGET else "upstream"
+
+
 _SORTED_ALIKE = INTEGERS | TEMPORAL | BYTES | {"decimal", "year", "bit"}
 _BUCKET_DIGITS = 3  # hexadecimal, of the hash of a row's key
 

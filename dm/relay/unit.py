@@ -40,6 +40,8 @@ FIRST_WAIT = 0.5
 LONGEST_WAIT = 5.0
 JOIN_SECONDS = 5.0
 
+_TRIES_AGAIN = "it tries again by itself"
+
 
 class RelayUnit:
     """Pulls the binlog of a source into its relay directory."""
@@ -179,7 +181,7 @@ class RelayUnit:
             "accelerator": switch.state(),
             "storage": self._storage.status(),
             "stage": "Running",
-            "result": {"isCanceled": False, "errors": errors, "detail": None},
+            "result": {"isCanceled": False, "errors": errors, "detail": _TRIES_AGAIN if errors else None},
         }
 
 

@@ -220,7 +220,7 @@ class Subtask:
         if self.waits and self.next_attempt is not None and self.clock.monotonic() >= self.next_attempt:
             self.attempts += 1
             reason = self.errors[0]["Message"] if self.errors else ""
-            self._begin(self.unit, f"auto-resume, attempt {self.attempts}, after: {reason}")
+            self._begin(self.unit, f"auto-resume began it again (attempt {self.attempts}) after: {reason}")
 
     # what query-status says
 

@@ -11,13 +11,13 @@ _READ_TIMEOUT = 900.0
 _IDLE_SECONDS = 2147483  # the largest value that every platform takes
 
 
-def question_session(endpoint: Endpoint, facts: ServerFacts | None = None) -> Connection:
-    """A session of the source for questions about it, whatever the server's defaults are.
+def question_session(endpoint: Endpoint, facts: ServerFacts | None = None, *, role: str = "upstream") -> Connection:
+    """A session of the source for questions about it, whatever the server's defaults are; of the target in that role.
 
     Raises DMError where another server than the one with these facts answers: an address may lead to several, and what
     the dump puts together must be of one.
     """
-    connection = connect(endpoint, role="upstream", read_timeout=_READ_TIMEOUT)
+    connection = connect(endpoint, role=role, read_timeout=_READ_TIMEOUT)
     try:
         if facts is not None:
             _demand_server(connection, facts)
@@ -25,9 +25,9 @@ def question_session(endpoint: Endpoint, facts: ServerFacts | None = None) -> Co
         # compared with.
         modes = "sql_mode = 'ALLOW_INVALID_DATES', sql_quote_show_create = 1"
         # A session that only holds locks, or waits for others, is silent for as long as the rows take.
-        fetch(connection, f"SET SESSION {modes}, net_write_timeout = 3600, wait_timeout = {_IDLE_SECONDS}")
+        fetch(connection, f"SET SESSION {modes}, net_write_timeout = 3600, wait_timeout = {_IDLE_SECONDS}", role=role)
         # READ UNCOMMITTED would show rows that are rolled back afterwards; no binlog tells of them.
-        fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        fetch(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", role=role)
     except DMError:
         connection.close()
         raise
@@ -40,11 +40,11 @@ def _demand_server(connection: Connection, facts: ServerFacts) -> None:
         raise DMError("dump-source-switched", now=now, before=facts.server_uuid)
 
 
-def row_session(endpoint: Endpoint, facts: ServerFacts | None = None) -> Connection:
-    """A session of the source in which values come as stored: sent to us without conversion, literals stay utf8mb4."""
-    connection = question_session(endpoint, facts)
+def row_session(endpoint: Endpoint, facts: ServerFacts | None = None, *, role: str = "upstream") -> Connection:
+    """A session in which values come as stored: sent to us without conversion, literals stay utf8mb4."""
+    connection = question_session(endpoint, facts, role=role)
     try:
-        fetch(connection, "SET SESSION character_set_results = binary")
+        fetch(connection, "SET SESSION character_set_results = binary", role=role)
     except DMError:
         connection.close()
         raise

@@ -159,7 +159,7 @@ class Judge:
         if self._session is not None and len(self._scratch) < _TABLES_KEPT:
             return self._session
         self.close()
-        session = row_session(self.endpoint)
+        session = row_session(self.endpoint, role="target")
         try:
             version, packet = fetch(session, "SELECT VERSION(), @@max_allowed_packet", role="target")[0]
             text = version.decode() if isinstance(version, bytes) else str(version)

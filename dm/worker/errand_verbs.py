@@ -39,7 +39,7 @@ class ErrandVerbs:
         """`diff`: compare what a task migrates; the one in a file, or one that is known."""
         given = None if file is None else self._parse(file)[0]
 
-        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], tuple[str, ...]]:
+        def configured() -> tuple[TaskConfig, dict[str, SourceConfig], tuple[str, ...], dict[str, JSON]]:
             supervisor = self._supervisor
             name = task if given is None else given.name
             known = supervisor.task(name) if given is None or name in supervisor.tasks else None
@@ -48,10 +48,16 @@ class ErrandVerbs:
                 raise config
             assert config is not None
             jobs = [] if known is None else known.jobs.values()
-            follows = (job.source for job in jobs if job.subtask.unit == "Sync" and job.subtask.stage == "Running")
-            return config, supervisor.source_configs(), tuple(follows)
+            at = {job.source: (job.subtask.stage, job.subtask.unit) for job in jobs}
+            follows = tuple(source for source, (stage, unit) in at.items() if stage == "Running" and unit == "Sync")
+            behind: dict[str, JSON] = {
+                source: f"{stage} {unit or ''}".strip()
+                for source, (stage, unit) in at.items()
+                if source not in follows and stage != "Finished"
+            }
+            return config, supervisor.source_configs(), follows, behind
 
-        config, sources, follows = self._loop.call(configured)
+        config, sources, follows, behind = self._loop.call(configured)
         subtasks = [config.subtask(source, sources) for source in config.source_ids]
         number, work = self._errands.number(), self._supervisor.home.work / config.name
         # A source can't be called like these directories.
@@ -59,7 +65,7 @@ class ErrandVerbs:
             tuple(subtasks), replace(options, follows=follows), work / f".diff-{number}", work / ".diff"
         )
         self._errands.begin(number, config.name, "Diff", payload.to_wire())
-        return {"result": True, "msg": "", "number": number, "task": config.name}
+        return {"result": True, "msg": "", "number": number, "task": config.name, "behind": behind}
 
     def flashback(self, task: str, sources: Sequence[str], request: FlashbackRequest) -> Answer:
         """`flashback`: write the SQL that takes back what a stretch of the relay has done."""

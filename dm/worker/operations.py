@@ -351,11 +351,17 @@ class Operations:
         """`query-status`."""
         if name is None:
             return self._loop.call(lambda: all_tasks(self._supervisor, sources))
-        asked = self._loop.call(lambda: [(job, job.refresh()) for job in self._supervisor.jobs(name, sources)])
+        asked = self._loop.call(lambda: self._asked_for_status(name, sources))
         # In time or not: a source that does not answer must not keep the status of everything else from being shown.
         self._loop.wait_until(lambda: all(job.fresh(request) for job, request in asked), FRESH_SECONDS)
-        requests = {job.source: request for job, request in asked}
+        requests = {job.source: request for job, request in asked if job.task is not None}
         return self._loop.call(lambda: task_status(self._supervisor, name, list(sources), requests))
+
+    def _asked_for_status(self, name: str, sources: Sequence[str]) -> list[tuple[Job, int]]:
+        """The runs of a task, and the relays that they read from: an outage that is over is not to be shown."""
+        jobs = self._supervisor.jobs(name, sources)
+        relays = [self._supervisor.sources[job.source].relay for job in jobs]
+        return [(job, job.refresh()) for job in (*jobs, *relays) if job is not None]
 
     def processes(self) -> dict[str, int]:
         """The process ids of the unit hosts, by host name."""

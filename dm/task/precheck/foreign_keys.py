@@ -55,15 +55,14 @@ def acting_foreign_keys(context: Context, answers: Answers) -> Iterator[CheckRes
         return
     wanted = set(context.tables)
     keys = [key for key in _read(context.source, context.schemas) if key.acts and key.child in wanted]
-    checks = context.config.foreign_key_checks
-    if keys and not checks:
+    if not keys and not context.config.foreign_key_checks:
+        return
+    if not context.config.foreign_key_checks:
         yield answers.failure(
             f"foreign keys that change rows by themselves (CASCADE, SET NULL): {some(keys)}; {facts.base_flavor}"
             f" {facts.version_text} does not write these changes to its binlog",
             "have the target act in the same way: `session: {foreign_key_checks: 1}` under `target-database`",
         )
-    if not checks:
-        return
     orphans = [key for key in keys if key.parent not in wanted]
     if orphans:
         yield answers.failure(
@@ -74,7 +73,8 @@ def acting_foreign_keys(context: Context, answers: Answers) -> Iterator[CheckRes
         yield answers.failure(
             f"foreign keys that change rows by themselves ({some(keys)}) and a dump whose rows are of several moments:"
             " what they did while it ran can't be done again",
-            '`extra-args: "--consistency flush"` under `mydumpers`',
+            'copy the rows of one moment: `mydumpers: {global: {extra-args: "--consistency flush"}}`, and'
+            " `mydumper-config-name: global` under `mysql-instances`",
         )
     yield from _at_target(context, answers, [key for key in keys if key.parent in wanted])
 

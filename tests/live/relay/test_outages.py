@@ -61,6 +61,7 @@ def test_a_source_that_is_down_is_waited_for(server: ServerFactory, flavor: Flav
         result = unit.status()["result"]
         assert isinstance(result, dict)
         assert "connect" in str(result["errors"])
+        assert result["detail"] == "it tries again by itself"
         source.start()
         source.execute("INSERT INTO x.a VALUES (1)")
         wait_equal(tmp_path, source)

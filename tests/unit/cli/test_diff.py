@@ -21,6 +21,10 @@ def test_equal_tables() -> None:
     ]
 
 
+def test_rows_that_were_on_their_way_at_the_first_look() -> None:
+    assert told("equal", targetRows=2)[0] == "s.t: equal, 3 rows at the source, 2 at the target at the first look"
+
+
 def test_rows_with_both_sides() -> None:
     rows = [
         {"key": "id=1", "columns": ["v"], "source": {"id": "1", "v": "a"}, "target": {"id": "1", "v": "b"},
@@ -44,7 +48,37 @@ def test_one_is_no_plural() -> None:
     assert told("different", sourceRows=1, targetRows=0, differingRows=1) == [
         "s.t: different, 1 row differs, 1 row at the source, 0 at the target",
         "  1 more row",
-        "different: 1 table in 1.2 s",
+        "different: 1 of 1 table in 1.2 s",
+    ]
+
+
+def test_the_last_line_says_how_many_tables_are_so() -> None:
+    def last(verdict: str, *verdicts: str) -> str:
+        return lines({"verdict": verdict, "seconds": 1.25, "report": [TABLE | {"verdict": each} for each in verdicts]})[
+            -1
+        ]
+
+    assert last("different", "equal", "different", "equal") == "different: 1 of 3 tables in 1.2 s"
+    assert last("not compared", "equal", "not compared") == "not compared: 1 of 2 tables in 1.2 s"
+    assert last("different", "not compared", "different") == "different: 1 of 2 tables, 1 not compared, in 1.2 s"
+    assert last("equal") == "equal: 0 tables in 1.2 s"
+
+
+def test_a_row_is_shown_with_each_value_once() -> None:
+    row = {"e": "new", "e (number)": "1", "j": "{}", "j (types)": "{}", "odd (number)": "7"}
+    rows: list[dict[str, Any]] = [
+        {"key": "id=1", "columns": [], "source": row, "target": None, "timesAtSource": 1, "timesAtTarget": 0}
+    ]
+    assert told("different", rows=rows, differingRows=1)[1] == (
+        "  id=1: only at the source: e=new, j={}, odd (number)=7"
+    )
+
+    rows[0] |= {"target": row | {"e": "old", "e (number)": "2", "j (types)": "[]"}, "timesAtTarget": 1}
+    rows[0]["columns"] = ["e", "e (number)", "j (types)"]
+    assert told("different", rows=rows, differingRows=1)[1:-1] == [
+        "  id=1:",
+        "    e: new at the source, old at the target",
+        "    j (types): {} at the source, [] at the target",
     ]
 
 

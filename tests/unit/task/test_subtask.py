@@ -128,7 +128,9 @@ def test_why_it_failed_is_still_said_while_it_tries_again() -> None:
     one.tick()
     result = one.result()
     assert result is not None
-    assert "auto-resume, attempt 1, after: the connection to upstream 127.0.0.1:3306 broke" in str(result["detail"])
+    assert "auto-resume began it again (attempt 1) after: the connection to upstream 127.0.0.1:3306 broke" in str(
+        result["detail"]
+    )
     one.settled(one.run)
     assert one.result() is None, "once it has worked well for a while the error is history"
 
