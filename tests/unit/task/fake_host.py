@@ -36,7 +36,7 @@ class ScriptedUnit:
         config = cast(dict[str, Any], payload.get("config") or payload.get("source") or {})
         self._source = str(config.get("source_id") or config.get("source", {}).get("source_id", ""))
         self._directory = Path(str(payload.get("work_directory") or payload["directory"]))
-        self._rows = 0
+        self._rows = self._told = 0
         self._payload = payload
         self._asked, self._over = threading.Event(), threading.Event()
         if name != "Spark":
@@ -121,7 +121,12 @@ class ScriptedUnit:
 
     def status(self) -> Mapping[str, JSON]:
         if self.name == "Relay":
-            return {"relayBinlog": "(mysql-bin.000001, 154)", "relayCatchUpMaster": True}
+            self._told += 1
+            return {
+                "relayBinlog": "(mysql-bin.000001, 154)",
+                "relayCatchUpMaster": True,
+                "recoveryReadBytes": self._told,
+            }
         if self.name == "Validator":
             config = cast(dict[str, Any], self._payload["config"])
             return {"mode": config["validator"]["mode"], "validatorBinlog": f"(b.000001, {self._rows})"}
