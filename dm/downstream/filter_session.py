@@ -50,7 +50,7 @@ _OTHER_FRACTIONS: Final[dict[Flavor, str]] = {"mysql": "TIME_TRUNCATE_FRACTIONAL
 _UNKNOWN_FUNCTION: Final = (1046, 1305)
 _NO_FUNCTION: Final = "it has a function that this version of the target does not have"
 
-_FIXED: Final = "SET SESSION lc_time_names = 'en_US', div_precision_increment = 4, default_week_format = 0"
+_FIXED: Final = "SET SESSION div_precision_increment = 4, default_week_format = 0"
 _INSERTING: Final = (
     b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', time_zone = '+00:00'"
 )
@@ -190,10 +190,13 @@ class FilterSession:
     def _opened(self) -> TargetConnection:
         connection = self._connect()
         connection.execute(_FIXED)
+        if not connection.tidb:  # which knows no other language
+            connection.execute("SET SESSION lc_time_names = 'en_US'")
         if connection.flavor == "mariadb":
             connection.execute("SET SESSION default_regex_flags = ''")
         try:
-            connection.execute("SET SESSION sql_log_bin = 0")
+            if not connection.tidb:  # which has no binlog
+                connection.execute("SET SESSION sql_log_bin = 0")
         except DMError as error:
             if error.name != "privilege-missing":
                 connection.close()

@@ -84,8 +84,7 @@ class CrashLoop:
         self._agenda: deque[Kind] = deque(agenda)
         self._subtask = subtask_for(upstream, target, schema, task=schema, workers=4, memory_quota=memory_quota)
         self._key = SubtaskKey(self._subtask.meta_schema, self._subtask.task, self._subtask.source_id)
-        # The default collations of the two are not the same one.
-        self._scene = HotKeys(schema, collation="utf8mb4_general_ci" if target.tidb else "")
+        self._scene = HotKeys(schema, tidb=target.tidb)
         self._writer = Writer(upstream, self._scene, seed=seed, rate=rate)
         self._relay: RelayProcess | None = None
         self._frozen: SyncProcess | None = None  # stands still inside a transaction

@@ -22,9 +22,11 @@ _WORDS = ("alpha", "Beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta")
 class HotKeys:
     """A scene of hot rows: two unique keys beside the primary key, a table with a unique key only, one with none."""
 
-    def __init__(self, schema: str, *, shard: int = 0, collation: str = "") -> None:
+    def __init__(self, schema: str, *, shard: int = 0, tidb: bool = False) -> None:
         self.schema = schema
-        self._collation = f" COLLATE {collation}" if collation else ""  # of the schema; else the server's default
+        # The default collations of the servers are not the same one.
+        self._collation = " COLLATE utf8mb4_general_ci" if tidb else ""
+        self._drops = not tidb  # no column of an index of several goes there by the statement that drops the index
         self._base = shard * _SHARD_KEYS
         self._shard = shard
         self._hot = TableName(schema, "hot").sql
@@ -158,6 +160,6 @@ class HotKeys:
             f"ADD COLUMN {new} INT NOT NULL DEFAULT {self._alters} AFTER a",
             f"ADD INDEX by_{new} ({new}, v)",
         ]
-        if before:
+        if before and self._drops:
             pieces += [f"DROP INDEX by_extra_{before}", f"DROP COLUMN extra_{before}"]
         return f"ALTER TABLE {self._hot} {', '.join(pieces)}"

@@ -30,7 +30,6 @@ from tests.testbed.tidb import TidbServer
 pytestmark = [pytest.mark.live, pytest.mark.tidb, pytest.mark.timeout(900)]
 
 RETRYABLE = {kind.code for kind in CATALOGUE.values() if kind.retryable}
-COLLATION = "utf8mb4_general_ci"
 
 
 @pytest.fixture
@@ -75,7 +74,7 @@ def test_rows_are_equal_after_kills_of_the_target(
     seed = draw_seed(flavor, kills)
     chance = random.Random(seed)
     name = schema(upstream)
-    scene = HotKeys(name, collation=COLLATION)
+    scene = HotKeys(name, tidb=True)
     for server in (upstream, own):
         server.execute(f"DROP DATABASE IF EXISTS {name}", *scene.create())
     subtask = subtask_for(upstream, own, name, task=name, checkpoint_flush_interval=1)
@@ -113,7 +112,7 @@ def test_rows_are_equal_after_a_kill_of_the_target_at_every_point(
     upstream = park.shared(flavor, "upstream-1")
     seed = draw_seed(flavor, 0)
     name = schema(upstream)
-    scene = HotKeys(name, collation=COLLATION)
+    scene = HotKeys(name, tidb=True)
     for server in (upstream, own):
         server.execute(f"DROP DATABASE IF EXISTS {name}", *scene.create())
     subtask = subtask_for(upstream, own, name, task=name, checkpoint_flush_interval=1)
