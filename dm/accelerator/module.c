@@ -58,6 +58,7 @@ static PyObject *native_declines(PyObject *self, PyObject *nothing)
 static PyMethodDef methods[] = {
     {"adopt", (PyCFunction)(void (*)(void))native_adopt, METH_FASTCALL, "Take a class as the one of a structure."},
     {"declines", native_declines, METH_NOARGS, "How often each loop has left something to Python."},
+    {"binlog_statement", native_binlog_statement, METH_O, "Bytes as the text of a BINLOG statement."},
     {"compacted", (PyCFunction)(void (*)(void))native_compacted, METH_FASTCALL, "Changes, those of one row merged."},
     {"cut", (PyCFunction)(void (*)(void))native_cut, METH_FASTCALL, "A run of usual events out of packets."},
     {"decode", (PyCFunction)(void (*)(void))native_decode, METH_FASTCALL, "The row changes between two places, or None."},
@@ -80,6 +81,7 @@ static int prepare(PyObject *module)
 {
     Types *state = PyModule_GetState(module);
     crc32_prepare();
+    base64_prepare();
     state->layout = layout_type(module);
     state->text_rows = text_rows_type(module);
     state->literals = literals_type(module);

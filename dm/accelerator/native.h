@@ -60,6 +60,7 @@ static inline int is_named(PyObject *type)
 
 uint32_t crc32_of(const uint8_t *bytes, size_t length);
 void crc32_prepare(void);
+void base64_prepare(void);
 
 /* A stored JSON document as the text that `dm.binlog.json_decoder` makes of it; declines where the text does not say all. */
 Outcome json_text(const uint8_t *doc, size_t size, Text *text);
@@ -125,6 +126,7 @@ PyObject *native_rows_event(PyObject *self, PyObject *const *args, Py_ssize_t co
 PyObject *native_rows_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_transactions_of(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_table_map_event(PyObject *self, PyObject *const *args, Py_ssize_t count);
+PyObject *native_binlog_statement(PyObject *self, PyObject *pieces);
 PyObject *native_event_groups(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_frames(PyObject *self, PyObject *const *args, Py_ssize_t count);
 PyObject *native_local_data(PyObject *self, PyObject *const *args, Py_ssize_t count);

@@ -105,6 +105,10 @@ class Native(Protocol):
         """The changes by the rows events that they share, with their images; None where they are not all events."""
         ...
 
+    def binlog_statement(self, pieces: Sequence[bytes], /) -> bytes:
+        """The statement that has a server execute the events."""
+        ...
+
     def proven_rows(self, layouts: dict[bytes, Any], rows: tuple[Any, ...], /) -> list[Any] | None:
         """The row changes of an event with their bytes; None where one is not proven, or a layout is missing."""
         ...

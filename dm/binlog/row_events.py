@@ -18,9 +18,10 @@ from __future__ import annotations
 import struct
 import zlib
 from binascii import b2a_base64
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
+from dm.accelerator.switch import Pair
 from dm.binlog.cursor import ByteCursor, Malformed
 from dm.binlog.header import CHECKSUM_SIZE, HEADER, HEADER_SIZE, EventType
 from dm.binlog.rows import NO_FOREIGN_KEY_CHECKS_F, RowsKind
@@ -54,9 +55,8 @@ _ROWS: Final[dict[Flavor, dict[RowsKind, EventType]]] = {
 }
 
 
-def _event(code: EventType, body: bytes) -> bytes:
-    size = HEADER_SIZE + len(body)
-    return HEADER.pack(0, code, 0, size, 0, 0) + body
+def _header(code: EventType, size: int) -> bytes:
+    return HEADER.pack(0, code, 0, HEADER_SIZE + size, 0, 0)
 
 
 def format_description(version_text: str) -> bytes:
@@ -75,22 +75,31 @@ class RowEvents:
     def __init__(self, table_map: TableMap, target: TableName) -> None:
         self._codes = _ROWS[table_map.flavor]
         count = len(table_map.columns)
-        self._table_map = _event(EventType.TABLE_MAP, _named(table_map, target))
+        named = _named(table_map, target)
+        self._table_map = _header(EventType.TABLE_MAP, len(named)) + named
         self._count = _packed(count)
         self._bitmap = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
         self._extra = _NO_EXTRA_DATA if table_map.flavor == "mysql" else b""
 
-    def events(self, kind: RowsKind, images: Sequence[bytes], *, foreign_keys: bool) -> bytes:
-        """The table map and the rows event of these images, an update's before and after by turns."""
+    def pieces(self, kind: RowsKind, images: Sequence[bytes], *, foreign_keys: bool) -> list[bytes]:
+        """The table map and the rows event of these images, an update's before and after by turns, in order."""
         flags = STMT_END_F | (0 if foreign_keys else NO_FOREIGN_KEY_CHECKS_F)
         bitmaps = self._bitmap * 2 if kind == "update" else self._bitmap
-        body = _TABLE_ID + struct.pack("<H", flags) + self._extra + self._count + bitmaps + b"".join(images)
-        return self._table_map + _event(self._codes[kind], body)
+        body = _TABLE_ID + struct.pack("<H", flags) + self._extra + self._count + bitmaps
+        header = _header(self._codes[kind], len(body) + sum(map(len, images)))
+        return [self._table_map, header, body, *images]
 
 
-def binlog_statement(events: bytes) -> bytes:
-    """The statement that has a server execute the events."""
-    return b"BINLOG '" + b2a_base64(events, newline=False) + b"'"
+def binlog_statement(pieces: Sequence[bytes]) -> bytes:
+    """The statement that has a server execute the events, which come in pieces."""
+    return _TWINS()(pieces)
+
+
+def _joined(pieces: Sequence[bytes]) -> bytes:
+    return b"BINLOG '" + b2a_base64(b"".join(pieces), newline=False) + b"'"
+
+
+_TWINS: Final[Pair[Callable[[Sequence[bytes]], bytes]]] = Pair(_joined, lambda native: native.binlog_statement)
 
 
 def statement_room(limit: int) -> int:

@@ -242,6 +242,8 @@ def _statements(done: Sequence[Arranged], room: int) -> list[ApplyStatement]:
 
 
 def _statement(groups: Sequence[EventGroup]) -> ApplyStatement:
-    events = [each.form.events(each.kind, each.images, unchecked=each.unchecked) for each in groups]
+    pieces: list[bytes] = []
+    for each in groups:
+        pieces += each.form.pieces(each.kind, each.images, unchecked=each.unchecked)
     changes = tuple([change for each in groups for change in each.changes])
-    return ApplyStatement(binlog_statement(b"".join(events)), ANY, changes)
+    return ApplyStatement(binlog_statement(pieces), ANY, changes)

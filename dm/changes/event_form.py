@@ -84,9 +84,9 @@ class EventForm:
             size += len(raw or b"")
         return size <= room
 
-    def events(self, kind: ChangeKind, images: Sequence[bytes], *, unchecked: bool) -> bytes:
-        """The events of these images, an update's before and after by turns."""
-        return self._events.events(_KINDS[kind], images, foreign_keys=self._foreign_keys and not unchecked)
+    def pieces(self, kind: ChangeKind, images: Sequence[bytes], *, unchecked: bool) -> list[bytes]:
+        """The events of these images, an update's before and after by turns, in pieces."""
+        return self._events.pieces(_KINDS[kind], images, foreign_keys=self._foreign_keys and not unchecked)
 
     def read(self, change: RowChange) -> None:
         """Read what was left unread of the change's images; raises DMError."""

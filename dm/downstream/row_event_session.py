@@ -17,6 +17,7 @@ Some variables make a server apply row events in another way than it applies SQL
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from dm.binlog.row_events import binlog_statement, format_description
@@ -38,15 +39,42 @@ _WANTED: Final[dict[Flavor, dict[str, str]]] = {
 }
 
 
-def take_row_events(connection: TargetConnection) -> str:
+class Variables:
+    """Which of the variables the target has, which the first session finds out.
+
+    SHOW VARIABLES makes a table of all that there are, which takes as long as the rest of a login; so the sessions
+    behind the first ask for their values by name.
+    """
+
+    def __init__(self) -> None:
+        self._names: tuple[str, ...] | None = None
+
+    def of(self, connection: TargetConnection) -> dict[str, str]:
+        """Their values in this session; any thread may ask."""
+        names = self._names
+        if names is None:
+            wanted = _WANTED[connection.flavor]
+            texts = ",".join(f"'{name}'" for name in wanted)
+            rows = connection.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({texts})")
+            found = {str(name): str(value) for name, value in rows}
+            self._names = tuple(name for name in wanted if name in found)
+            return found
+        if not names:
+            return {}
+        # Without SESSION: some are the whole server's.
+        values = connection.query(f"SELECT {', '.join(f'@@{name}' for name in names)}")[0]
+        return dict(zip(names, map(str, values), strict=True))
+
+
+def take_row_events(connection: TargetConnection, variables: Variables) -> str:
     """Have the session take row events from now on; gives why it does not, empty where it does."""
     if connection.tidb:  # which understands BINLOG, and does nothing
         return NOT_AT_TIDB
     try:
-        why = _unsuitable(connection)
+        why = _unsuitable(connection.flavor, variables.of(connection))
         if why:
             return why
-        connection.execute(binlog_statement(format_description(connection.version_text)))
+        connection.execute(binlog_statement([format_description(connection.version_text)]))
         if connection.flavor == "mysql":
             connection.execute("SET SESSION gtid_next = 'AUTOMATIC'")
     except DMError as error:
@@ -58,16 +86,10 @@ def take_row_events(connection: TargetConnection) -> str:
     return ""
 
 
-def _unsuitable(connection: TargetConnection) -> str:
-    wanted = _WANTED[connection.flavor]
-    names = ",".join(f"'{name}'" for name in wanted)
-    found = {
-        str(name): str(value)
-        for name, value in connection.query(f"SHOW SESSION VARIABLES WHERE Variable_name IN ({names})")
-    }
+def _unsuitable(flavor: Flavor, found: Mapping[str, str]) -> str:
     for name, value in found.items():
-        if value.upper() != wanted[name]:
+        if value.upper() != _WANTED[flavor][name]:
             return f"{name} is {value} at the target"
-    if connection.flavor == "mariadb" and _REWRITTEN not in found:
+    if flavor == "mariadb" and _REWRITTEN not in found:
         return f"the target does not say whether it has {_REWRITTEN}"
     return ""

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from dm.config.endpoint import Endpoint
 from dm.downstream.connection import READ_TIMEOUT, TargetConnection
-from dm.downstream.row_event_session import take_row_events
+from dm.downstream.row_event_session import Variables, take_row_events
 from dm.progress.lane_rows import CONTROL, DDL
 from dm.syncer.apply.lanes import Stopped
 
@@ -34,6 +34,7 @@ class TargetSessions:
         self.no_row_events = "" if row_events else "row-format is sql"
         """Why the lanes' sessions, as far as they are open, do not take row events; empty where all do."""
         self._target = target
+        self._variables = Variables()
         self._lock = threading.Lock()
         self._opened: list[TargetConnection] = []
         self._spare: TargetConnection | None = None  # opened with the lanes', for the first structure
@@ -63,7 +64,7 @@ class TargetSessions:
             # detects that deadlock, so the transaction is rolled back after a moment and retried.
             connection.execute(f"SET SESSION lock_wait_timeout = {METADATA_LOCK_SECONDS}")
             if lane != FILTERS and not self.no_row_events:
-                self.no_row_events = take_row_events(connection) or self.no_row_events
+                self.no_row_events = take_row_events(connection, self._variables) or self.no_row_events
         return connection
 
     def open_all(self, lanes: Sequence[str], meanwhile: Callable[[], None]) -> Mapping[str, TargetConnection]:
