@@ -80,12 +80,13 @@ class Cursor:
 
     def word(self, ahead: int = 0) -> str:
         """The next token as an upper-case keyword or symbol; empty for quoted text and at the end."""
-        token = self.peek(ahead)
-        return "" if token is None else token.upper
+        index = self.at + ahead
+        return self._tokens[index].upper if 0 <= index < len(self._tokens) else ""
 
     def sees(self, *words: str) -> bool:
         """Whether these words come next."""
-        if self.word() != words[0]:  # mostly it is one word, and another one
+        at, tokens = self.at, self._tokens
+        if at >= len(tokens) or tokens[at].upper != words[0]:  # mostly it is one word, and another one
             return False
         return len(words) == 1 or all(self.word(ahead) == word for ahead, word in enumerate(words))
 

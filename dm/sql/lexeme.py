@@ -20,7 +20,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from dm.errors import DMError
 from dm.sql.context import SourceContext
@@ -33,8 +33,7 @@ _MARKER: Final = re.compile(r"/\*(M?)!(\d{5,6})?")
 _NOT_MARIADB: Final = range(50700, 100000)
 
 
-@dataclass(frozen=True, slots=True)
-class Lexeme:
+class Lexeme(NamedTuple):
     """One piece of code of the statement, without comments and white space."""
 
     kind: LexemeKind

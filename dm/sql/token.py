@@ -13,7 +13,7 @@ import re
 import threading
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from sqlglot.dialects.mysql import MySQL
 from sqlglot.errors import TokenError
@@ -30,19 +30,15 @@ LONGEST_KEPT: Final = 1 << 15
 TokenKind = Literal["word", "name", "string", "literal", "number", "symbol"]
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """One token; `text` is its meaning (a name or string without quotes), the offsets are its place."""
 
     kind: TokenKind
     text: str
     start: int
     end: int
-
-    @property
-    def upper(self) -> str:
-        """The keyword this could be; empty for quoted text, which is never a keyword."""
-        return self.text.upper() if self.kind in ("word", "symbol") else ""
+    upper: str
+    """The keyword this could be; empty for quoted text, which is never a keyword."""
 
     @property
     def meaning(self) -> tuple[str, str]:
@@ -156,7 +152,8 @@ def _tokens_of(lexed: Lexed, context: SourceContext) -> tuple[Token, ...]:
         elif kind == "string":
             quoted = source if source[0] in "'\"" else source[1:]
             meaning = _unquoted(quoted, backslash=not context.no_backslash_escapes)
-        tokens.append(Token(kind, meaning, start, end))
+        keyword = meaning.upper() if kind in ("word", "symbol") else ""  # asked for many times
+        tokens.append(Token(kind, meaning, start, end, keyword))
     result = tuple(tokens)
     wrong = _disagreement(text, result, lexed)
     if wrong is not None:

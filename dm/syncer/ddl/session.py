@@ -22,9 +22,9 @@ from dm.binlog.charset import charset_of
 from dm.binlog.reader import Query
 from dm.downstream import tidb_ddl_jobs
 from dm.downstream.connection import TargetConnection
+from dm.downstream.schema_defaults import schema_defaults
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.schema.charset import Collated
 from dm.schema.interpretation import database_schema
 from dm.schema.table import TableSchema
 from dm.sql.context import SourceContext
@@ -356,12 +356,8 @@ class DdlSession:
 
     def database(self, schema: str) -> TableSchema | None:
         """The schema's defaults, in the form structures have; None when there is no such schema."""
-        rows = self._connection.query(
-            "SELECT default_character_set_name, default_collation_name FROM information_schema.schemata"
-            " WHERE schema_name = %s",
-            (schema,),
-        )
-        return database_schema(TableName(schema, ""), Collated(str(rows[0][0]), str(rows[0][1]))) if rows else None
+        found = schema_defaults(self._connection, schema)
+        return None if found is None else database_schema(TableName(schema, ""), found)
 
     def close(self) -> None:
         """End the session."""

@@ -24,7 +24,8 @@ from tests.testbed.unit_thread import UnitThread
 pytestmark = pytest.mark.live
 
 TABLES: Final = 6
-DEFAULTS: Final = "SELECT default_character_set_name,"  # of the schema, asked for each time: a person may change them
+# Of the schema, asked for each time: a person may change them.
+DEFAULTS: Final[dict[Flavor, str]] = {"mysql": "SHOW CREATE", "mariadb": "SELECT default_character_set_name,"}
 STORED: Final = ("START TRANSACTION", "UPDATE", "INSERT", "REPLACE", "COMMIT")
 """The end of the statement before and the intent of this one."""
 
@@ -96,13 +97,13 @@ def test_statements_in_a_row_cost_one_commit_each(
         )
     )
     assert _between(found, before, create) == [
-        DEFAULTS,
+        DEFAULTS[flavor],
         "SELECT RELEASE_LOCK",
-        DEFAULTS,
+        DEFAULTS[flavor],
         "SHOW CREATE",
         *STORED,
         "CREATE",
     ]
-    assert _between(found, create, alter) == [DEFAULTS, "SHOW CREATE", *STORED, "ALTER"]
-    assert _between(found, alter, index) == [DEFAULTS, "SHOW CREATE", *STORED, "ALTER"]
+    assert _between(found, create, alter) == [DEFAULTS[flavor], "SHOW CREATE", *STORED, "ALTER"]
+    assert _between(found, alter, index) == [DEFAULTS[flavor], "SHOW CREATE", *STORED, "ALTER"]
     assert compare(pair_tables([upstream], [name]), target).identical
