@@ -66,6 +66,8 @@ POINTS: frozenset[str] = frozenset(
         "join.called",
         "join.before_return",
         "join.returned",
+        "join.forgotten",
+        "join.dropped",
         "xa.held",
         "xa.before_list",
         "xa.after_list",

@@ -181,9 +181,11 @@ class JoinUnit:
             if not self._alone(connection, stop):
                 return
             end_share(connection, self._key)
+            faults.hit("join.forgotten")
             connection.execute("SET SESSION foreign_key_checks = 0")
             for table in joining.targets:
                 connection.execute(f"DROP TABLE IF EXISTS {table.sql}")
+                faults.hit("join.dropped")
             take_away(connection, self._key)
         self._log.info("tables are not added", tables=", ".join(map(str, joining.targets)))
 

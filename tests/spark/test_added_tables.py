@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from dm.config.selection import BlockAllowList, TablePattern
@@ -13,6 +16,7 @@ from dm.task.join_requests import Added, add, added_tables, adding, cancel_add
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad
 from tests.spark.test_reload_table import TABLES, identical, task_of, writing
+from tests.testbed.join_kills import OF_MAIN, OF_THE_SHARE, Death
 from tests.testbed.joining import Task
 from tests.testbed.sync import wait_until
 
@@ -80,6 +84,56 @@ def test_added_tables_are_taken_back(
     assert not task.phase()
     assert target.query(f"SHOW TABLES FROM `{load.target_schema}`") == (("other",),)
     assert not cancel_add(after)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", [*OF_THE_SHARE, *OF_MAIN])
+def test_an_addition_survives_a_kill_at_each_point(
+    point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    task, death = task_of(load, with_list(load, "other")), Death(point, tmp_path)
+    with task.following() as sync:
+        sync.wait_synced()
+    after, added = grown(load, task)
+    add(task.subtask, added)
+    longer = replace(task, subtask=after)
+    with writing(load):
+        death.strikes(longer)
+        death.goes_on(longer)
+    assert not task.phase()
+    with longer.following() as sync:
+        sync.wait_synced()
+    identical(load)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", [*OF_THE_SHARE, *OF_MAIN])
+def test_an_addition_is_taken_back_after_a_kill_at_each_point(
+    point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    task, death = task_of(load, with_list(load, "other")), Death(point, tmp_path)
+    with task.following() as sync:
+        sync.wait_synced()
+    after, added = grown(load, task)
+    longer = replace(task, subtask=after)
+    with writing(load):
+        add(task.subtask, added)
+        death.strikes(longer)
+        assert cancel_add(after) == (point != "join.returned")  # then they have joined
+        if point != "join.returned":
+            for fault in ("join.forgotten", "join.dropped"):  # and it dies twice while it removes them
+                Death(fault, tmp_path).strikes(task)
+            with task.following() as sync, task.joining():
+                sync.wait_synced()
+            assert target.query(f"SHOW TABLES FROM `{load.target_schema}`") == (("other",),)
+            add(task.subtask, added)
+            with longer.following(), longer.joining():
+                wait_until(lambda: not task.phase(), "the tables have joined", 120)
+    with longer.following() as sync:
+        sync.wait_synced()
+    identical(load)
 
 
 def test_a_list_that_cannot_be_taken_is_refused(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import subprocess
+import itertools
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,11 +16,13 @@ from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.loader.unit import LoadUnit
-from dm.task.join_requests import reload
+from dm.task.join_requests import cancel_reload, reload
 from tests.spark.conftest import LoadFactory
 from tests.spark.full_load import FullLoad, beside, dump_unit
-from tests.testbed.joining import Task, join_process
-from tests.testbed.sync import UnitProcess, wait_until
+from tests.testbed.figures import record
+from tests.testbed.join_kills import OF_MAIN, OF_THE_SHARE, Death
+from tests.testbed.joining import Task
+from tests.testbed.sync import wait_until
 
 pytestmark = [pytest.mark.live, pytest.mark.spark]
 
@@ -31,6 +34,13 @@ TABLES = (
     "INSERT INTO keyless VALUES (1), (1), (2)",
     "INSERT INTO other VALUES (1, 1)",
 )
+
+ROWS = (
+    "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 200), m AS (SELECT 1 i UNION ALL"
+    " SELECT i + 1 FROM m WHERE i < 100)"
+)
+
+NUMBERS = itertools.count(100_000)  # of rows, also where a test writes several times
 
 
 def task_of(load: FullLoad, subtask: SubtaskConfig | None = None) -> Task:
@@ -47,9 +57,8 @@ def writing(load: FullLoad) -> Iterator[None]:
     over = threading.Event()
 
     def write() -> None:
-        number = 100
         while not over.wait(0.01):
-            number += 1
+            number = next(NUMBERS)
             load.upstream.execute(
                 f"USE `{load.schema}`",
                 f"INSERT INTO keyed (id, v) VALUES ({number}, 'new')",
@@ -110,66 +119,102 @@ def test_tables_are_loaded_again_while_the_task_runs(
         assert not target.query(f"SELECT * FROM `{load.meta_schema}`.`{share}_{left}`")
 
 
-POINTS_OF_THE_SHARE = (
-    "join.emptying", "join.emptied", "join.loading", "dumper.after_p0", "dumper.finished", "loader.chunk_inserted",
-    "loader.finished", "syncer.bound_persisted", "join.before_ready", "join.ready",
-)  # fmt: skip
-POINTS_OF_MAIN = ("join.given_up", "join.called", "join.before_return", "join.returned")
-
-
-@pytest.mark.chaos
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("point", [*POINTS_OF_THE_SHARE, *POINTS_OF_MAIN])
-def test_a_reload_survives_a_kill_at_each_point(
-    point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
-) -> None:
-    load = full_load(upstream, target, *TABLES)
-    task = task_of(load)
+@contextmanager
+def spoiled(load: FullLoad, task: Task) -> Iterator[None]:
+    """The rows of two tables are gone from the target; in the end all is identical."""
     with task.following() as sync:
         sync.wait_synced()
-    target.execute(f"DELETE FROM `{load.target_schema}`.keyed", f"DELETE FROM `{load.target_schema}`.keyless")
-    struck = tmp_path / "struck"
-    for table in ("keyed", "keyless"):
-        struck.unlink(missing_ok=True)
-        reload({"source-1": task.subtask}, TableName(load.schema, table), None)
-        with writing(load):
-            if point in POINTS_OF_MAIN:
-                _main_dies(task, point, struck)
-            else:
-                _share_dies(task, point, struck, tmp_path / "share")
-        assert not task.phase()
+    load.target.execute(f"DELETE FROM `{load.target_schema}`.keyed", f"DELETE FROM `{load.target_schema}`.keyless")
+    yield
     with task.following() as sync:
         sync.wait_synced()
     identical(load)
 
 
-def _main_dies(task: Task, point: str, struck: Path) -> None:
-    def start(fault: str) -> UnitProcess:
-        work = task.directory / "main"
-        return UnitProcess("sync", task.subtask.to_wire(), None, work_directory=work, faults=fault, fault_log=struck)
+def test_a_reload_survives_a_kill_of_each_stream(
+    upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    task = task_of(load)
+    with spoiled(load, task):
+        for table in ("keyed", "keyless"):
+            reload({"source-1": task.subtask}, TableName(load.schema, table), None)
+            with writing(load):
+                if table == "keyed":
+                    Death("join.emptied", tmp_path).strikes(task)
+                Death("join.before_return", tmp_path).strikes(task)
+                if table == "keyed":
+                    assert task.phase() == "ready"
+                with task.following(), task.joining():
+                    wait_until(lambda: not task.phase(), "the table has joined", 120)
 
-    process = start(f"{point}=kill")
-    with task.joining():
-        # While rows come, main is behind the place at which the share has come to rest, and calls it.
-        wait_until(lambda: process.ended, f"{point} is passed", 120)
-        assert struck.exists()
-        process = start("")
-        wait_until(lambda: not task.phase(), "the table has joined", 120)
-    process.process.kill()
-    process.process.wait()
+
+@pytest.mark.chaos
+def test_how_long_other_tables_wait(upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory) -> None:
+    """Twenty rows per second go into another table; each is looked for at the target. The figure is for a person."""
+    load = full_load(
+        upstream, target, *TABLES, f"INSERT INTO keyed {ROWS} SELECT n.i * 100 + m.i, REPEAT('x', 20) FROM n, m"
+    )
+    task, over = task_of(load), threading.Event()
+    written: dict[int, float] = {}
+
+    def write() -> None:
+        while not over.wait(0.05):
+            number = 100 + len(written)
+            upstream.execute(f"INSERT INTO `{load.schema}`.other VALUES ({number}, 0)")
+            written[number] = time.monotonic()
+
+    most = 0.0
+    with task.following() as sync, beside(write):
+        try:
+            sync.wait_synced()
+            reload({"source-1": task.subtask}, TableName(load.schema, "keyed"), None)
+            with task.joining(ends=False):
+                while task.phase():
+                    there = int(target.query(f"SELECT MAX(id) FROM `{load.target_schema}`.other")[0][0])
+                    missing = [at for number, at in list(written.items()) if number > there]
+                    most = max([most, *(time.monotonic() - at for at in missing)])
+        finally:
+            over.set()
+        sync.wait_synced()
+    identical(load)
+    record(f"joining.lag.{upstream.flavor}", {"rows loaded": 20_000, "others wait at most, s": round(most, 2)})
 
 
-def _share_dies(task: Task, point: str, struck: Path, directory: Path) -> None:
-    with task.following():
-        process = join_process(task.subtask, directory, f"{point}=kill", struck)
-        assert process.wait(120) == -9, process.returncode
-        assert struck.exists()
-        for _ in range(3):
-            last: subprocess.Popen[str] = join_process(task.subtask, directory, "", struck)
-            status = last.wait(240)
-            if status != 3:  # as auto-resume does it
-                break
-        assert status == 0
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", [*OF_THE_SHARE, *OF_MAIN])
+def test_a_reload_survives_a_kill_at_each_point(
+    point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    task, death = task_of(load), Death(point, tmp_path)
+    with spoiled(load, task):
+        for table in ("keyed", "keyless"):
+            reload({"source-1": task.subtask}, TableName(load.schema, table), None)
+            with writing(load):
+                death.strikes(task)
+                death.goes_on(task)
+            assert not task.phase()
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize("point", [*OF_THE_SHARE, "join.called", "join.before_return"])
+def test_a_reload_that_was_killed_can_be_begun_again_but_not_taken_back(
+    point: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory, tmp_path: Path
+) -> None:
+    load = full_load(upstream, target, *TABLES)
+    task, death, configs = task_of(load), Death(point, tmp_path), {"source-1": load.subtask()}
+    with spoiled(load, task), writing(load):
+        for table in ("keyed", "keyless"):
+            reload(configs, TableName(load.schema, table), None)
+            death.strikes(task)
+            with pytest.raises(DMError) as raised:
+                cancel_reload(configs)
+            assert raised.value.name == "joining-too-late"
+            target.execute(f"DELETE FROM `{load.target_schema}`.{table} LIMIT 1")
+            reload(configs, TableName(load.schema, table), None, anew=table == "keyed")
+            assert task.phase() == "emptying"
+            death.goes_on(task)
 
 
 def test_what_cannot_be_exact_is_refused(

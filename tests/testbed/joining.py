@@ -62,12 +62,13 @@ class Task:
             yield sync
 
     @contextmanager
-    def joining(self, subtask: SubtaskConfig | None = None) -> Iterator[JoinUnit]:
-        """What is loaded beside it runs; it has to come to its end by itself."""
+    def joining(self, subtask: SubtaskConfig | None = None, *, ends: bool = True) -> Iterator[JoinUnit]:
+        """What is loaded beside it runs; if it `ends`, it has to come to its end by itself."""
         unit = join_unit(subtask or self.subtask, self.directory / "join", self.spark)
         with UnitThread(unit, "join-unit") as running:
             yield unit
-            running.wait_ended(120)
+            if ends:
+                running.wait_ended(120)
 
     def phase(self) -> str:
         """What the row says; empty where there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from dm.ident import TableName
 from dm.progress.joining import begin_emptying
 from dm.task.join_requests import cancel_reload, reload
 from dm.task.progress import key_of
+from tests.spark.full_load import beside
 from tests.testbed.fixtures import SchemaFactory
+from tests.testbed.join_kills import Death
 from tests.testbed.joining import Task, joining_of
 from tests.testbed.sync import subtask_for, wait_until
 
@@ -74,6 +77,63 @@ def test_a_reload_is_taken_back(
 
     report = compare(pair_tables([upstream], [name], route=same), target)
     assert report.identical, str(report)
+
+
+@pytest.mark.chaos
+@pytest.mark.parametrize(
+    "point",
+    ["syncer.bound_persisted", "join.before_ready", "join.ready", "join.called", "join.before_return", "join.returned"],
+)
+def test_it_is_taken_back_over_kills(
+    point: str, upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
+) -> None:
+    name = schema(upstream, target)
+    for server in (upstream, target):
+        server.execute(
+            f"CREATE TABLE {name}.keyed (id INT PRIMARY KEY, v INT)",
+            f"CREATE TABLE {name}.keyless (v INT)",
+            f"CREATE TABLE {name}.other (id INT PRIMARY KEY)",
+        )
+    task, over, turns = Task(subtask_for(upstream, target, name, task=name), tmp_path / "task"), threading.Event(), 0
+
+    def write() -> None:
+        nonlocal turns
+        while not over.wait(0.01):
+            turns += 1
+            upstream.execute(
+                f"INSERT INTO {name}.keyed VALUES ({turns}, 1)",
+                f"UPDATE {name}.keyed SET v = v + 1 WHERE id > {turns - 3}",
+                f"INSERT INTO {name}.keyless VALUES ({turns % 5})",
+                f"DELETE FROM {name}.keyless WHERE v = {turns % 3} LIMIT 1",
+                f"INSERT INTO {name}.other VALUES ({turns})",
+            )
+
+    with task.following() as sync:
+        sync.wait_synced()
+    for table in ("keyed", "keyless"):
+        over.clear()
+        with beside(write):
+            try:
+                reload({"source-1": task.subtask}, TableName(name, table), None)
+                given_up = Death("join.given_up", tmp_path)
+                with given_up.main(task) as main:
+                    wait_until(lambda main=main: main.ended, "the table has left the stream", 60)  # type: ignore[misc]
+                assert list(cancel_reload({"source-1": task.subtask})) == ["source-1"]
+                Death(point, tmp_path).strikes(task)
+                assert bool(task.phase()) == (point != "join.returned")
+                with task.following(), task.joining():
+                    wait_until(lambda: not task.phase(), "the table is back", 60)
+            finally:
+                over.set()
+        with task.following() as sync:
+            sync.wait_synced()
+
+    def same(_: Server, table: TableName) -> TableName:
+        return table
+
+    report = compare(pair_tables([upstream], [name], route=same), target)
+    assert report.identical, str(report)
+    assert turns
 
 
 def test_it_is_too_late_once_the_rows_are_gone(

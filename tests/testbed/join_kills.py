@@ -1,0 +1,84 @@
+"""Main or the share killed at a fault point while tables join, and what is begun again behind it."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed.joining import Task, join_process
+from tests.testbed.sync import UnitProcess, wait_until
+
+OF_THE_EMPTYING = ("join.emptying", "join.emptied", "join.loading")
+OF_THE_LOAD = (
+    "dumper.after_p0", "dumper.finished", "loader.chunk_inserted", "loader.finished", "syncer.bound_persisted",
+)  # fmt: skip
+OF_THE_SHARE = (*OF_THE_EMPTYING, *OF_THE_LOAD, "join.before_ready", "join.ready")
+OF_MAIN = ("join.given_up", "join.called", "join.before_return", "join.returned")
+TRIED_AGAIN = 3
+
+
+@dataclass
+class Death:
+    """A kill at a point; `directory` is for what is written of it."""
+
+    point: str
+    directory: Path
+
+    @property
+    def of_main(self) -> bool:
+        """Whether main passes the point."""
+        return self.point in OF_MAIN
+
+    def strikes(self, task: Task) -> None:
+        """Kill the stream at the point; what is loaded beside it rests behind that."""
+        if self.of_main:
+            with self.main(task) as main, task.joining(ends=False):
+                # While rows come, main is behind the place at which the share has come to rest, and calls it.
+                wait_until(lambda: main.ended, f"{self.point} is passed", 120)
+        else:
+            with task.following():
+                process = self._share(task, f"{self.point}=kill")
+                assert process.wait(120) == -9, process.returncode
+        assert self._struck.exists()
+
+    def goes_on(self, task: Task) -> None:
+        """Both streams begin again and run until the tables have joined."""
+        if self.of_main:
+            with task.following(), task.joining():
+                wait_until(lambda: not task.phase(), "the tables have joined", 120)
+            return
+        with task.following():
+            for _ in range(3):
+                status = self._share(task, "").wait(240)
+                if status != TRIED_AGAIN:  # as auto-resume does it
+                    break
+            assert status == 0
+
+    @property
+    def _struck(self) -> Path:
+        return self.directory / f"{self.point}.struck"
+
+    @contextmanager
+    def main(self, task: Task) -> Iterator[UnitProcess]:
+        """Main, which dies at the point."""
+        self._struck.unlink(missing_ok=True)
+        process = UnitProcess(
+            "sync",
+            task.subtask.to_wire(),
+            None,
+            work_directory=task.directory / "main",
+            faults=f"{self.point}=kill",
+            fault_log=self._struck,
+        )
+        try:
+            yield process
+        finally:
+            process.close(kill=True)
+
+    def _share(self, task: Task, fault: str) -> subprocess.Popen[str]:
+        if fault:
+            self._struck.unlink(missing_ok=True)
+        return join_process(task.subtask, task.directory / "join", fault, self._struck)
