@@ -56,4 +56,9 @@ KINDS: tuple[ErrorKind, ...] = (
         "{place} is no place of a binlog",
         "write it as '(mysql-bin.000001, 5989)', or a GTID set for --cutover-binlog-gtid",
     ),
+    ErrorKind(
+        "validator-while-joining", 43910, "validator", "internal", "medium",
+        "task {task} loads tables of source {sources} beside its stream, and their rows would look missing",
+        "start it when they have joined: `dmctl query-status {task}` shows how far they are",
+    ),
 )  # fmt: skip

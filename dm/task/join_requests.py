@@ -143,15 +143,20 @@ def add(before: SubtaskConfig, added: Added) -> None:
         ask(connection, key, "add", Share(older=before.block_allow_list), added.missing)
 
 
-def adding(configs: Mapping[str, SubtaskConfig]) -> list[str]:
-    """The sources whose lists have got tables that have not joined yet; raises DMError."""
-    found = list[str]()
+def joining(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:
+    """What is loaded beside a task's streams, by source; raises DMError."""
+    found = dict[str, Joining]()
     for source, config in configs.items():
         with closing(TargetConnection(config.target)) as connection:
-            joining = find_joining(connection, key_of(config))
-        if joining is not None and joining.kind == "add":
-            found.append(source)
+            one = find_joining(connection, key_of(config))
+        if one is not None:
+            found[source] = one
     return found
+
+
+def adding(configs: Mapping[str, SubtaskConfig]) -> list[str]:
+    """The sources whose lists have got tables that have not joined yet; raises DMError."""
+    return [source for source, one in joining(configs).items() if one.kind == "add"]
 
 
 def cancel_add(config: SubtaskConfig) -> bool:
@@ -253,3 +258,4 @@ class JoinRequests:
     add: Callable[[SubtaskConfig, Added], None] = add
     adding: Callable[[Mapping[str, SubtaskConfig]], list[str]] = adding
     cancel_add: Callable[[SubtaskConfig], bool] = cancel_add
+    joining: Callable[[Mapping[str, SubtaskConfig]], dict[str, Joining]] = joining

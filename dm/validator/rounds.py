@@ -71,6 +71,7 @@ class Rounds:
     batch: int
     delay: float  # seconds
     _free: SimpleQueue[Judge] = field(default_factory=SimpleQueue)
+    _final: bool = False
 
     def __post_init__(self) -> None:
         for judge in self.judges:
@@ -83,8 +84,12 @@ class Rounds:
         for judge in self.judges:
             judge.close()
 
-    def look(self, *, delay: float | None = None) -> int:
-        """One round; gives how many rows have become errors. Raises DMError."""
+    def look(self, *, final: bool = False) -> int:
+        """One round; gives how many rows have become errors. Raises DMError.
+
+        It is `final` where all is read and applied that is to be: no row waits for its delay, or for what comes behind.
+        """
+        self._final = final
         rows = self.around.pending.all()
         wrong: list[Wrong] = []
         unsure: list[PendingRow] = []
@@ -98,8 +103,9 @@ class Rounds:
         finally:
             for _, _, future in looks:
                 future.cancel()
-        errors = self._errors(wrong, self.delay if delay is None else delay)
-        self._fence([*unsure, *(each.row for each in wrong)])
+        errors = self._errors(wrong)
+        if not final:
+            self._fence([*unsure, *(each.row for each in wrong)])
         return errors
 
     def _let_go(self, rows: Sequence[PendingRow], wrong: Sequence[Wrong], *, there: bool) -> list[PendingRow]:
@@ -152,14 +158,14 @@ class Rounds:
             self.around.unfit(rows[0].shape, f"its rows can't be compared: {error.cause or error.message}")
             return None
 
-    def _errors(self, wrong: Sequence[Wrong], delay: float) -> int:
+    def _errors(self, wrong: Sequence[Wrong]) -> int:
         now = self.clock.time()
         found: list[Wrong] = []
         applied = self.around.places.applied() if wrong else None
         for each in wrong:
             row = each.row
             row.failed_at = row.failed_at or now
-            old_enough = now - row.failed_at >= delay
+            old_enough = self._final or now - row.failed_at >= self.delay
             # The fence first: what is read behind it might have been a change of the row.
             if old_enough and self._passed(row, applied) and self._still(each):
                 found.append(each)
@@ -175,6 +181,8 @@ class Rounds:
 
     def _passed(self, row: PendingRow, applied: Position | None) -> bool:
         fence = row.fence
+        if self._final:
+            return True
         if fence is None or applied is None:
             return False
         try:

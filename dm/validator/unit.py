@@ -330,7 +330,7 @@ class ValidatorUnit:
                 self._read_since = 0
                 self._say(run)
                 cutover = self._cutover(run)
-                found = rounds.look(delay=0.0 if cutover else None)
+                found = rounds.look(final=cutover)
                 self._count_errors(run)  # a person may have decided about some
                 if found or self._clock.monotonic() - stored_at >= settings.meta_flush_interval:
                     self._store(run)

@@ -100,7 +100,7 @@ class Operations:
         self.binlog = BinlogVerbs(loop, supervisor, servers.progress)
         self.config = ConfigVerbs(loop, supervisor)
         self.shards = ShardVerbs(loop, supervisor, servers.locks)
-        self.validation = ValidationVerbs(loop, supervisor, servers.validations)
+        self.validation = ValidationVerbs(loop, supervisor, servers.validations, servers.joins)
         self.joins = JoinVerbs(loop, supervisor, servers.joins)
         self.updates = UpdateVerbs(loop, supervisor, servers.joins, self)
         self.errands = ErrandVerbs(loop, supervisor, self.parse_task)

@@ -10,6 +10,7 @@ from typing import Final, cast
 from dm.config import SubtaskConfig
 from dm.errors import DMError
 from dm.progress.validator_errors import ErrorKind, ErrorState, Operation, StoredError
+from dm.task.join_requests import JoinRequests
 from dm.task.start_time import StartTime, before_all_binlogs
 from dm.task.validation import Validations
 from dm.unit import JSON
@@ -38,16 +39,18 @@ _KIND_NAMES: Final[dict[ErrorKind, str]] = {
 class ValidationVerbs:
     """Start, stop and update validators; show and change what they have found."""
 
-    def __init__(self, loop: Loop, supervisor: Supervisor, validations: Validations) -> None:
+    def __init__(self, loop: Loop, supervisor: Supervisor, validations: Validations, requests: JoinRequests) -> None:
         self._loop = loop
         self._supervisor = supervisor
         self._validations = validations
+        self._requests = requests
 
     def start(self, task: str, sources: Sequence[str], mode: Mode | None, start_time: str | None) -> Answer:
         """`validation start`: of one task, or of all when none is named."""
         when = None if start_time is None else StartTime.parse(start_time)
         explicit = mode is not None or when is not None
         targets = self._loop.call(lambda: self._to_start(task, sources, explicit=explicit))
+        self._demand_joined([config for config, _ in targets])
         places = {}
         warnings: list[JSON] = []
         for config, relay in targets:
@@ -86,6 +89,12 @@ class ValidationVerbs:
         if running and not found:
             raise DMError("validator-running")
         return found
+
+    def _demand_joined(self, configs: Sequence[SubtaskConfig]) -> None:
+        """Raise DMError while tables are loaded beside a task: their rows come later than a validator looks."""
+        for config in configs:
+            if self._requests.joining({config.source_id: config}):
+                raise DMError("validator-while-joining", task=config.task, sources=config.source_id)
 
     def stop(self, task: str, sources: Sequence[str]) -> Answer:
         """`validation stop`: answers when the validators rest."""

@@ -10,18 +10,21 @@ import json
 import os
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from dm.config import SourceConfig, SubtaskConfig, TaskConfig
+from dm.config.share import Share
 from dm.errors import DMError
 from dm.ident import TableName
 from dm.position import Position, TimePlace
+from dm.progress.joining import Joining
 from dm.progress.validator_errors import Operation, RowError, StoredError, TableStatus
 from dm.syncer.stream.operators import EventPlace, Request
 from dm.syncer.stream.until import Until, UntilPosition, UntilTime
 from dm.task.final_place import FinalPlace
+from dm.task.join_requests import JoinRequests
 from dm.task.precheck.result import CheckResult
 from dm.task.shard_locks import Decision, ShardLocks
 from dm.task.start_time import StartTime
@@ -165,11 +168,16 @@ VALIDATIONS = Validations(
 )
 
 
+def joining(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:
+    asked = Joining("a number", "reload", "loading", Share(tables=(("a", "t"),)))
+    return dict.fromkeys(configs, asked) if "joining" in answers() else {}
+
+
 if __name__ == "__main__":
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,
-        ShardLocks(locks, decide), VALIDATIONS,
+        ShardLocks(locks, decide), VALIDATIONS, JoinRequests(joining=joining),
     )  # fmt: skip
     parts = Parts(servers, first_unit, (sys.executable, str(FAKE_HOST)), 2.0)
     sys.exit(run(parts))

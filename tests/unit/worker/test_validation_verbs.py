@@ -88,9 +88,22 @@ def test_what_can_not_be_meant_is_refused(words: tuple[str, ...], tmp_path: Path
 def test_a_failed_validator_is_shown_and_begins_anew(daemon: TestHome) -> None:
     daemon.script("t/.validator/one", Validator={"error": "validator-fenced", "task": "t", "source": "one"})
     daemon.ok("validation", "start", "t")
-    until(lambda: validator(daemon)["result"])
-    assert validator(daemon)["result"]["errors"][0]["ErrCode"] == 43900
+    # One that has not begun yet has a result, too, without errors.
+    (error,) = until(lambda: (validator(daemon)["result"] or {}).get("errors"))
+    assert error["ErrCode"] == 43900
     assert daemon.stage() == ("Running", "Sync")
     daemon.script("t/.validator/one")
     daemon.ok("validation", "start", "t")
     until(lambda: validator(daemon)["stage"] == "Running" and validator(daemon)["result"] is None)
+
+
+def test_no_validator_starts_while_tables_join(daemon: TestHome) -> None:
+    (daemon.directory / "servers.json").write_text('{"joining": true}')
+    refused = daemon.said("validation", "start", "t")
+    assert (refused.status, "43910" in refused.err) == (FAILED, True), refused.err
+    assert "43903" in daemon.said("validation", "status", "t").err
+    (daemon.directory / "servers.json").unlink()
+    daemon.ok("validation", "start", "t")
+    daemon.ok("validation", "stop", "t")
+    (daemon.directory / "servers.json").write_text('{"joining": true}')
+    assert "43910" in daemon.said("validation", "start", "--all-task").err
