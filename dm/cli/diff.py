@@ -38,6 +38,14 @@ def diff(
         int, typer.Option("--max-load", min=0, help="wait while more threads run at a server; 0 for never")
     ] = 0,
     shown: Annotated[int, typer.Option("--shown", min=0, help="differing rows shown of each table")] = 20,
+    snapshot: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--snapshot",
+            help="read each chunk as of one moment: `now`, or a TSO or time of a TiDB; target=MOMENT and SOURCE=MOMENT"
+            " are for one side; may be repeated",
+        ),
+    ] = None,
     resume: Annotated[
         bool, typer.Option("--resume", help="leave out what an unfinished comparison found equal")
     ] = False,
@@ -49,6 +57,7 @@ def diff(
     body: Answer = {
         "tables": tables or [], "where": where, "ignore_columns": ignore_columns or [], "rows": rows,
         "threads": threads, "max_load": max_load, "shown": shown, "resume": resume,
+        "snapshots": snapshot or [],
         "fix_sql": str(Path(fix_sql).absolute()) if fix_sql else "",
     }  # fmt: skip
     body |= {"file": read_config_file(task)} if is_file(task) else {"task": task}

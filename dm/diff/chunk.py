@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from itertools import repeat
@@ -21,6 +21,7 @@ from typing import Any
 from dm.config.endpoint import Endpoint
 from dm.diff.fix import Fix, fix_of
 from dm.diff.pace import wait_for_rest
+from dm.diff.snapshot import Reading
 from dm.diff.table import TARGET, ComparedTable, TableAt, role_at
 from dm.dumpfiles.text_rows import Limits, read_batches
 from dm.equality.checksum import Checksum
@@ -79,12 +80,23 @@ class ChunkOutcome:
 @dataclass
 class _Sessions:
     endpoints: dict[int, Endpoint]
+    readings: Mapping[int, Reading]
     _open: dict[int, Connection] = field(default_factory=dict)
 
     def at(self, place: int) -> Connection:
         if place not in self._open:
             self._open[place] = row_session(self.endpoints[place], role=role_at(place))
+            self._say(place, self.readings.get(place, Reading()).once)
         return self._open[place]
+
+    def begin(self, places: Iterable[int]) -> None:
+        """A chunk begins: where it is to be read as of one moment, that is now."""
+        for place in places:
+            self._say(place, self.readings.get(place, Reading()).each_time)
+
+    def _say(self, place: int, statement: str) -> None:
+        if statement:
+            fetch(self.at(place), statement, role=role_at(place))
 
     def close(self) -> None:
         while self._open:
@@ -99,16 +111,19 @@ class ChunkComparer:
     tables: tuple[ComparedTable, ...]
     where: str = ""
     max_load: int = 0  # threads that run at a server; more let a chunk wait, and 0 is any number
+    readings: Mapping[int, Reading] = field(default_factory=dict)
 
     def __call__(self, chunks: tuple[Chunk, ...]) -> tuple[ChunkOutcome, ...]:
         """One after the other, over one session of each server."""
         found = []
-        with closing(_Sessions(self.endpoints)) as sessions:
+        with closing(_Sessions(self.endpoints, self.readings)) as sessions:
             for chunk in chunks:
                 if self.max_load:
                     wait_for_rest(map(sessions.at, self.endpoints), self.max_load)
+                table = self.tables[chunk.table]
                 try:
-                    found.append(_Comparison(self.tables[chunk.table], chunk, self.where, sessions).outcome())
+                    sessions.begin(dict.fromkeys(side.place for side in table.sides))
+                    found.append(_Comparison(table, chunk, self.where, sessions).outcome())
                 except DMError as error:
                     if error.name not in REFUSED_STATEMENT.values() or error.server_errno not in _CHANGED:
                         raise

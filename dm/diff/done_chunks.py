@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
@@ -61,9 +62,11 @@ def _lines(path: Path) -> list[tuple[str, tuple[int, int]]]:
     return found
 
 
-def chunk_name(endpoints: dict[int, Endpoint], table: ComparedTable, condition: str, where: str) -> str:
-    """By what a chunk is known."""
-    known = hashlib.sha256()
+def chunk_name(
+    endpoints: dict[int, Endpoint], table: ComparedTable, condition: str, where: str, moments: Sequence[str] = ()
+) -> str:
+    """By what a chunk is known; `moments` are those of the past as of which it is read."""
+    known = hashlib.sha256("".join(f"{each}\0" for each in moments).encode())
     for side in table.sides:
         for text in (endpoints[side.place].address, side.text or "", side.rows_query(condition, where, None)):
             known.update(text.encode() + b"\0")

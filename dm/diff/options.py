@@ -22,6 +22,7 @@ class DiffOptions:
     max_load: int = 0  # threads that may run at a server before a chunk waits; 0 for any number
     shown: int = 20  # rows that are shown of each table
     resume: bool = False  # whether chunks that an unfinished comparison found equal are left out
+    snapshots: tuple[str, ...] = ()  # `MOMENT`, `target=MOMENT`, `SOURCE=MOMENT`
     follows: tuple[str, ...] = ()  # sources whose changes a syncer applies meanwhile
 
     def to_wire(self) -> dict[str, JSON]:

@@ -11,6 +11,7 @@ from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk
 from dm.diff.options import DiffOptions
+from dm.diff.snapshot import TARGET_WORD, Reading, Snapshots
 from dm.diff.table import TARGET, ComparedTable, Origin, compared_table, role_at, sorted_alike
 from dm.dumpfiles.chunk_plan import WalkedKey, conditions, rows_per_chunk, walked_key
 from dm.dumpfiles.key_walk import KeyWalk, find_bounds
@@ -68,6 +69,9 @@ class Planner:
         self._stop = stop
         self.endpoints: dict[int, Endpoint] = {TARGET: subtasks[0].target}
         self.endpoints |= {place: subtask.source.endpoint for place, subtask in enumerate(subtasks)}
+        places = {TARGET_WORD: TARGET} | {subtask.source_id: place for place, subtask in enumerate(subtasks)}
+        self.snapshots = Snapshots.of(options.snapshots, places)
+        self.readings: dict[int, Reading] = {}
 
     def plan(self, only: frozenset[TableName] | None = None) -> list[PlannedTable]:
         """Every table that the rules lead to; only these where they are given."""
@@ -95,10 +99,20 @@ class Planner:
                 planned.append(self._table(servers, name, origins[name], present))
             return planned
 
+    def moments(self) -> dict[int, Reading]:
+        """What sessions say from now on, where `now` is meant; raises DMError."""
+        with ExitStack() as stack:
+            for place in self.snapshots.asked:
+                self._open(stack, place)
+        return dict(self.readings)
+
     def _open(self, stack: ExitStack, place: int) -> _Server:
         session = question_session(self.endpoints[place], role=role_at(place))
         stack.callback(session.close)
         text = str(fetch(session, "SELECT VERSION()", role=role_at(place))[0][0])
+        self.readings[place] = self.snapshots.reading(place, session, tidb=is_tidb(text))
+        if self.readings[place].once:  # the structures, too, are those of that time
+            fetch(session, self.readings[place].once, role=role_at(place))
         return _Server(place, session, flavor_of(text), is_tidb(text), version_number(text))
 
     def _table(
@@ -187,6 +201,8 @@ class Planner:
         rows = rows_per_chunk(self._options.rows, 64 << 20, int(size[0][1] or 0))
         session = row_session(self.endpoints[TARGET], role=role_at(TARGET))
         try:
+            if self.readings[TARGET].once:
+                fetch(session, self.readings[TARGET].once, role=role_at(TARGET))
             walk = KeyWalk(planned.name, key, rows, planned.estimated_rows)
             bounds = find_bounds(session, walk, self._stop.is_set).bounds or ()
         finally:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dm.clock import Clock, SystemClock
@@ -89,7 +90,7 @@ class DiffUnit:
 
     def _run(self, stop: threading.Event) -> None:
         planner = Planner(self._subtasks, self._options, stop)
-        tables = {planned.name: planned for planned in planner.plan()}
+        tables = {planned.name: planned for planned in self._settled(planner, planner.plan(), stop)}
         reports = {name: TableReport(name) for name in tables}
         self.report.tables = list(reports.values())
         left = frozenset(tables)
@@ -102,12 +103,44 @@ class DiffUnit:
                 for name, words in changed.items():
                     reports[name].not_compared = f"its structure changed while it was compared: {words}"
                 break
-            left = frozenset(changed)
-            tables = {each.name: each for each in planner.plan(left)}
+            tables = {each.name: each for each in self._settled(planner, planner.plan(frozenset(changed)), stop)}
             left = frozenset(tables)
+            gone = changed.keys() - left  # from the sources, by now
+            self.report.tables = [each for each in self.report.tables if each.name not in gone]
         self.report.seconds = self._clock.monotonic() - self._began
         self.report.over = not stop.is_set()
         self.report.phase = "finished"
+
+    def _settled(self, planner: Planner, planned: list[PlannedTable], stop: threading.Event) -> list[PlannedTable]:
+        """The same tables; structures differ only if they do so at two looks in a row, as rows have to.
+
+        A statement that was executed at a source is on its way to the target.
+        """
+        if not self._options.follows or planner.snapshots.past:
+            return planned
+        seen: dict[TableName, list[str]] = {}
+
+        def moving() -> frozenset[TableName]:
+            return frozenset(each.name for each in planned if each.structure and each.structure != seen.get(each.name))
+
+        with closing(self._progress()) as progress:
+            for _ in range(_LOOKS):
+                open_ones = moving()
+                if stop.is_set() or not open_ones or not progress.wait_past(stop):
+                    break
+                seen |= {each.name: each.structure for each in planned if each.name in open_ones}
+                again = {each.name: each for each in planner.plan(open_ones)}
+                there = [each for each in planned if each.name not in open_ones or each.name in again]
+                planned = [again.get(each.name, each) for each in there]
+        open_ones = moving()
+        for each in planned:
+            if each.name in open_ones:
+                each.skipped = f"its structure changed each time it was looked at: {each.structure[0]}"
+                each.structure, each.compared, each.conditions = [], None, []
+        return planned
+
+    def _progress(self) -> TargetProgress:
+        return TargetProgress([each for each in self._subtasks if each.source_id in self._options.follows])
 
     def _compare(
         self,
@@ -124,7 +157,8 @@ class DiffUnit:
         tables = tuple(each.compared for each in planned if each.compared is not None)
         with_rows = [each for each in planned if each.compared is not None]
         chunks = [chunk for number, each in enumerate(with_rows) for chunk in each.chunks(number)]
-        comparer = ChunkComparer(planner.endpoints, tables, self._options.where, self._options.max_load)
+        where, load = self._options.where, self._options.max_load
+        comparer = ChunkComparer(planner.endpoints, tables, where, load, dict(planner.readings))
         names = [each.name for each in with_rows]
 
         def count(outcome: ChunkOutcome) -> None:
@@ -136,14 +170,14 @@ class DiffUnit:
                 self._done.add(chunk_names[outcome.chunk], outcome.source_rows, outcome.target_rows)
             self.report.seconds = self._clock.monotonic() - self._began
 
+        asked = self._options.snapshots if planner.snapshots.past else ()
         chunk_names = {
-            chunk: chunk_name(planner.endpoints, tables[chunk.table], chunk.condition, self._options.where)
-            for chunk in chunks
+            chunk: chunk_name(planner.endpoints, tables[chunk.table], chunk.condition, where, asked) for chunk in chunks
         }
         chunks = [chunk for chunk in chunks if not self._is_done(reports[names[chunk.table]], chunk_names[chunk])]
         self.report.phase = "comparing rows"
         suspects = self._look(comparer, chunks, with_rows, stop, count)
-        confirmed, unsettled = self._look_again(comparer, suspects, with_rows, stop)
+        confirmed, unsettled = self._look_again(planner, comparer, suspects, with_rows, stop)
         for chunk, differences in confirmed.items():
             if chunk.table not in suspects.changed:
                 self._tell(reports[names[chunk.table]], differences)
@@ -186,21 +220,28 @@ class DiffUnit:
         return suspects
 
     def _look_again(
-        self, comparer: ChunkComparer, suspects: _Suspects, planned: Sequence[PlannedTable], stop: threading.Event
+        self,
+        planner: Planner,
+        comparer: ChunkComparer,
+        suspects: _Suspects,
+        planned: Sequence[PlannedTable],
+        stop: threading.Event,
     ) -> tuple[dict[Chunk, list[Difference]], dict[Chunk, int]]:
         """What stays different, and how many rows did not come to rest."""
         open_ones = dict(suspects.found)
-        if not self._options.follows or not open_ones:
+        # What differs as of a moment that stays differs.
+        if not self._options.follows or not open_ones or planner.snapshots.past:
             return {chunk: list(found.values()) for chunk, found in open_ones.items()}, {}
         confirmed: dict[Chunk, list[Difference]] = {}
-        progress = TargetProgress([each for each in self._subtasks if each.source_id in self._options.follows])
+        progress = self._progress()
         try:
             for _ in range(_LOOKS):
                 self.report.phase = "waiting until the target is past the first look"
                 if stop.is_set() or not open_ones or not progress.wait_past(stop):
                     break
                 self.report.phase = "looking again at what differed"
-                again = self._look(comparer, list(open_ones), planned, stop)
+                renewed = replace(comparer, readings=planner.moments())
+                again = self._look(renewed, list(open_ones), planned, stop)
                 suspects.changed.update(again.changed)
                 still: dict[Chunk, dict[str, Difference]] = {}
                 for chunk, found in again.found.items():

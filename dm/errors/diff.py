@@ -23,4 +23,15 @@ KINDS: tuple[ErrorKind, ...] = (
         "there is no comparison or flashback with the number {number}",
         "start it again: a daemon that was started anew knows none of those before",
     ),
+    ErrorKind(
+        "diff-snapshot-unknown", 48945, "dmctl", "internal", "medium",
+        "{snapshot} names no moment of a server of the task",
+        "write `now`, a TSO or a time such as '2026-01-31 10:00:00' for all servers, or for one: `target=MOMENT`,"
+        " `SOURCE-ID=MOMENT`",
+    ),
+    ErrorKind(
+        "diff-snapshot-refused", 48946, "dmctl", "internal", "medium",
+        "{address} is no TiDB and keeps nothing of the past, so it can't be read as of {moment}",
+        "name the moment for the TiDB alone: `--snapshot target=MOMENT`; MySQL and MariaDB have `now`",
+    ),
 )  # fmt: skip
