@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validator_cost", description="what a validator costs")
     parser.add_argument("--workload", choices=sorted(WORKLOADS), default="A")
-    parser.add_argument("--scale", type=float, default=1.0)
+    parser.add_argument("--scale", type=float, default=3.0, help="of the workload (default 3)")
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args(arguments)
     alone, beside = Series("alone", "rows per second"), Series("with a validator", "rows per second")

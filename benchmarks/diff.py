@@ -1,0 +1,186 @@
+"""`dmctl diff` beside pt-table-checksum on sysbench's table; `python -m benchmarks.diff` prints more than the table.
+
+pt-table-checksum compares a replica with its source: it computes a chunk's checksum at the source by a statement that
+the replica executes as well. So both programs compare a MariaDB with its replica, which has the same rows and is at
+rest. (Debian's version says SHOW SLAVE STATUS, which MySQL 9.7 does not know any more.) It goes through a table in one
+session and chooses chunks that take half a second, as it does by default. Ours has its defaults, too: chunks of
+100,000 rows, four at a time, in one Spark session that is there before the clock starts, its Python workers included.
+
+The source's share of CPU is the time that its server was at work, of the time of all processors. Memory is the most
+that the process of ours and all below it held, the JVM among them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self, cast
+
+from benchmarks import report
+from benchmarks.full import SYSBENCH, Filled, fill
+from benchmarks.measure import Comparison, Series, in_turn, run_program, server_seconds
+from dm.config.selection import BlockAllowList
+from dm.config.source import SourceConfig
+from dm.config.subtask import SubtaskConfig
+from dm.demo.servers import Option, ThrowawayServer
+from dm.unit import JSON
+from tests.testbed.sync import endpoint_of, wait_until
+
+PEER: Final = "pt-table-checksum"
+GOAL: Final = 1.5
+ROWS: Final = 10_000_000  # of scale 1
+_MB: Final = 1e6
+_OPTIONS: Final[Mapping[str, Option]] = {
+    "innodb_buffer_pool_size": "1G", "innodb_log_file_size": "512M", "innodb_flush_log_at_trx_commit": 2,
+    "sync_binlog": 0, "max_binlog_size": 1 << 30,
+}  # fmt: skip
+
+
+def missing_peer() -> bool:
+    """Whether it is not installed."""
+    return not Path(f"/usr/bin/{PEER}").exists()
+
+
+class DiffProcess:
+    """dm's comparison in a process with one Spark session."""
+
+    def __init__(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.diff_ours"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self._read()  # the session is there
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait()
+
+    def run(self, subtask: SubtaskConfig) -> dict[str, JSON]:
+        """Compare; gives seconds, the most memory so far in bytes, and what was found."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(subtask.to_wire()) + "\n")
+        self._process.stdin.flush()
+        return cast("dict[str, JSON]", json.loads(self._read()))
+
+    def _read(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"benchmarks.diff_ours ended with {self._process.wait()}")
+        return line
+
+
+def measure(scale: float, rounds: int) -> Comparison:
+    """Both, in turn."""
+    rows = int(ROWS * scale)
+    ours, peer = Series("dm", "rows per second"), Series(PEER, "rows per second")
+    shares: dict[str, list[float]] = {"dm": [], PEER: []}
+    memory = 0.0
+    with (
+        tempfile.TemporaryDirectory(prefix="dm-bench-") as name,
+        ThrowawayServer("mariadb", Path(name) / "source", server_id=71, options=_OPTIONS) as source,
+        ThrowawayServer("mariadb", Path(name) / "target", server_id=72, options=_OPTIONS) as target,
+        DiffProcess() as process,
+    ):
+        filled = fill(source, SYSBENCH, rows)
+        fill(target, SYSBENCH, rows)
+        _replicate(source, target)
+        for number in range(rounds):
+            for side in in_turn((ours, peer), number):
+                busy, began = server_seconds(source), time.monotonic()
+                if side is ours:
+                    answer = process.run(_subtask(source, target, filled))
+                    seconds, memory = float(str(answer["seconds"])), float(str(answer["memory"]))
+                    if (answer["verdict"], answer["rows"]) != ("equal", rows):
+                        raise RuntimeError(f"the tables are equal, and it says {answer}")
+                else:
+                    _checksum(Path(name), source, target, filled)
+                    seconds = time.monotonic() - began
+                side.values.append(rows / seconds)
+                shares[side.name].append(round((server_seconds(source) - busy) / seconds / (os.cpu_count() or 1), 3))
+    notes: dict[str, JSON] = {
+        "rows": rows,
+        "source's share of CPU": {side: list[JSON](values) for side, values in shares.items()},
+        "memory of dm, Spark included, MB": round(memory / _MB),
+    }
+    return Comparison("diff", "diff, sysbench rows", ours, peer, GOAL, notes=notes)
+
+
+def _subtask(source: ThrowawayServer, target: ThrowawayServer, filled: Filled) -> SubtaskConfig:
+    return SubtaskConfig(
+        task="bench_diff",
+        source=SourceConfig(source_id="bench", endpoint=endpoint_of(source)),
+        mode="full",
+        target=endpoint_of(target),
+        meta_schema="meta_bench_diff",
+        block_allow_list=BlockAllowList(do_dbs=(filled.schema,)),
+    )
+
+
+def _replicate(source: ThrowawayServer, target: ThrowawayServer) -> None:
+    """The target follows the source from here on, so that pt-table-checksum's statements get there."""
+    source.create_user("repl", source.password, "REPLICATION SLAVE ON *.*")
+    file, offset = source.query("SHOW MASTER STATUS")[0][:2]
+    target.execute(
+        f"CHANGE MASTER TO MASTER_HOST = '{source.host}', MASTER_PORT = {source.port}, MASTER_USER = 'repl',"
+        f" MASTER_PASSWORD = '{source.password}', MASTER_LOG_FILE = '{file}', MASTER_LOG_POS = {offset}",
+        "START SLAVE",
+    )
+    login = f"h={target.host},P={target.port},u={target.user},p={target.password}"
+    source.execute(
+        "CREATE DATABASE percona",
+        "CREATE TABLE percona.dsns (id INT PRIMARY KEY, parent_id INT, dsn VARCHAR(255))",
+        f"INSERT INTO percona.dsns VALUES (1, NULL, '{login}')",
+    )
+    wait_until(lambda: target.query("SHOW TABLES FROM percona LIKE 'dsns'") != (), "the target replicates")
+
+
+def _checksum(directory: Path, source: ThrowawayServer, target: ThrowawayServer, filled: Filled) -> None:
+    """Raises RuntimeError where it finds a difference, or does not compare."""
+    file = directory / "source.cnf"
+    file.touch(mode=0o600)
+    file.write_text(f"[client]\npassword={source.password}\n", encoding="utf-8")
+    where = f"h={source.host},P={source.port},u={source.user},F={file}"
+    dsns = f"dsn=h={source.host},P={source.port},u={source.user},F={file},D=percona,t=dsns"
+    done = run_program(
+        (
+            f"/usr/bin/{PEER}", where, f"--databases={filled.schema}", f"--recursion-method={dsns}",
+            "--no-check-binlog-format", "--no-version-check", "--no-check-replication-filters", "--quiet",
+        )
+    )  # fmt: skip
+    chunks, rows, equal = target.query(
+        "SELECT COUNT(*), SUM(this_cnt), SUM(this_cnt = master_cnt AND this_crc = master_crc) FROM percona.checksums"
+    )[0]
+    if rows != filled.rows or equal != chunks:
+        raise RuntimeError(f"{PEER} compared {rows} rows in {chunks} chunks, {equal} of them equal: {done.output}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the line of the table, memory and shares."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.diff", description=f"dmctl diff beside {PEER}")
+    parser.add_argument("--scale", type=float, default=0.1, help="1 are 10,000,000 rows (default 0.1)")
+    parser.add_argument("--rounds", type=int, default=2)
+    given = parser.parse_args(arguments)
+    if missing_peer():
+        print(f"{PEER} is not installed (Debian's package is percona-toolkit)", file=sys.stderr)
+        return 1
+    found = measure(given.scale, given.rounds)
+    print("\n".join(report.table([found])))
+    for name, value in found.notes.items():
+        print(f"{name}: {json.dumps(value)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

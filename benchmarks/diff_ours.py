@@ -1,0 +1,62 @@
+"""`python -m benchmarks.diff_ours`: compares in one Spark session, as stdin orders; stdout says in how long, in JSON.
+
+The session is there when its Python workers are, which is what its first job starts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from dm.config.dumper import DumperConfig
+from dm.config.spark import SparkConfig
+from dm.config.subtask import SubtaskConfig
+from dm.diff.options import DiffOptions
+from dm.diff.unit import DiffUnit
+from dm.spark.session import SparkProvider
+from tests.testbed.memory import memory_of
+
+
+def _begin(_: int) -> None:
+    """What a worker does once in its life."""
+    import dm.diff.chunk  # noqa: F401
+
+
+def _tree(pid: int) -> Iterator[int]:
+    yield pid
+    for children in Path(f"/proc/{pid}/task").glob("*/children"):
+        for child in map(int, children.read_text(encoding="ascii").split()):
+            yield from _tree(child)
+
+
+def _peak() -> int:
+    """The sum of the most that each process held."""
+    return sum(memory_of(pid, "VmHWM") for pid in _tree(os.getpid()))
+
+
+def main() -> None:
+    """Serve until stdin ends; the first line says that the session is there."""
+    with tempfile.TemporaryDirectory(prefix="dm-bench-") as scratch:
+        spark = SparkProvider(SparkConfig().master_for(DumperConfig().threads), scratch=Path(scratch))
+        workers = spark.context().defaultParallelism
+        spark.context().parallelize(range(workers), workers).foreach(_begin)
+        print("ready", flush=True)
+        for line in sys.stdin:
+            unit = DiffUnit([SubtaskConfig.from_wire(json.loads(line))], DiffOptions(), spark)
+            began = time.monotonic()
+            unit.run(threading.Event())
+            seconds = time.monotonic() - began
+            rows = sum(table.source_rows for table in unit.report.tables)
+            answer = {"seconds": seconds, "memory": _peak(), "verdict": unit.report.verdict, "rows": rows}
+            print(json.dumps(answer), flush=True)
+        spark.close()
+
+
+if __name__ == "__main__":
+    main()
