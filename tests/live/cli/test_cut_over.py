@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 from dm.demo.servers import ThrowawayServer
 from tests.testbed.daemon import Daemon
 from tests.testbed.fixtures import ServerFactory
+from tests.testbed.sync import wait_until
 from tests.unit.docs.document import ROOT, Block, blocks
 
 pytestmark = pytest.mark.live
@@ -59,7 +61,12 @@ class Reader:
         """Run a command, and see what the page shows."""
         if command.startswith("operate-source create back"):
             self._write_files()
-        said = self.daemon.said(*command.split())
+        if command.startswith("validation update"):
+            file, offset = self.source.query("SHOW MASTER STATUS")[0][:2]
+            command = re.sub(r"\(\S+, \d+\)", f"({file}, {offset})", command)
+        if command.startswith("validation status"):  # it has not read so far yet, or not said so
+            wait_until(lambda: alike(self.daemon.said(*shlex.split(command)).out) == alike(shown), "all is validated")
+        said = self.daemon.said(*shlex.split(command))
         assert said.status == 0, str(said)
         assert alike(said.out) == alike(shown), str(said)
         if command.startswith("stop-task shop"):
@@ -87,8 +94,10 @@ def reader(server: ServerFactory, tmp_path: Path) -> Iterator[Reader]:
     (tmp_path / "source.yaml").write_text(f"source-id: mysql-01\nfrom: {{{head}, port: {source.port}}}\n")
     (tmp_path / "shop.yaml").write_text(
         f"name: shop\ntask-mode: incremental\ntarget-database: {{{head}, port: {target.port}}}\n"
-        "mysql-instances: [{source-id: mysql-01, block-allow-list: shop}]\n"
-        "block-allow-list: {shop: {do-dbs: [shop]}}\n"
+        "mysql-instances: [{source-id: mysql-01, block-allow-list: shop, syncer-config-name: often,"
+        " validator-config-name: quick}]\n"
+        "block-allow-list: {shop: {do-dbs: [shop]}}\nsyncers: {often: {checkpoint-flush-interval: 1}}\n"
+        "validators: {quick: {mode: full, validate-interval: 1s}}\n"
     )
     with Daemon(tmp_path, {"DM_BACK_PASSWORD": PASSWORD}) as daemon:
         daemon.must("operate-source", "create", "source.yaml")

@@ -27,6 +27,7 @@ VARIES = (
     (r"\(binlog\.\d+, \d+\)", "(PLACE)"),
     (r"GTID( set)? [-\d,]+\d", r"GTID\1 G"),
     (r"127\.0\.0\.1:\d+", "HOST"),
+    (r"\d+ rows?, [\d.]+ s behind", "R rows, S s behind"),
 )
 
 
@@ -59,7 +60,10 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
         for part in re.split(r"^\$ dmctl ", block.text, flags=re.MULTILINE)[1:]
     ]
     shown = [each for each in shown if not each[0].startswith("validation ")]
-    assert [" ".join(command.split()[:2]) for command, _, _ in shown] == ["diff shop", "diff shop", "flashback shop"]
+    assert [" ".join(command.split()[:2]) for command, _, _ in shown] == [
+        "diff shop", "diff shop", *("reload-table shop", "wait shop", "diff shop"),
+        *("update-task shop.yaml", "wait shop", "diff shop"), "flashback shop",
+    ]  # fmt: skip
     with Daemon(tmp_path, {}) as daemon:
         daemon.must("operate-source", "create", "source.yaml")
         daemon.must("start-relay", "-s", "mysql-01")
@@ -75,13 +79,27 @@ def test_a_comparison_goes_as_the_page_says(server: ServerFactory, tmp_path: Pat
             "DELETE FROM shop.orders WHERE id = 3",
             "INSERT INTO shop.orders VALUES (7, 1, 'nobody''s')",
         )
-        (command, _, expected), (again, _, equal), (undo, _, undone) = shown
+        (command, _, expected), (again, _, equal), *joining, (undo, _, undone) = shown
         said = daemon.said(*command.replace("fixes", str(tmp_path / "fixes")).split())
         assert (said.status, alike(said.out, tmp_path)) == (1, alike(expected, tmp_path)), str(said)
         text = (tmp_path / "fixes" / "shop.orders.sql").read_text(encoding="utf-8")
         target.execute(*filter(None, text.split(";\n")))
         said = daemon.said(*again.split())
         assert (said.status, alike(said.out, tmp_path)) == (0, alike(equal, tmp_path)), str(said)
+
+        target.execute("UPDATE shop.orders SET price = price + 1", "DELETE FROM shop.orders WHERE id = 1")
+        for command, _, expected in joining:
+            if command.startswith("update-task"):
+                source.execute(
+                    "CREATE DATABASE stock",
+                    "CREATE TABLE stock.parts (id INT PRIMARY KEY)",
+                    "INSERT INTO stock.parts VALUES (1), (2)",
+                )
+                task = (tmp_path / "shop.yaml").read_text(encoding="utf-8")
+                (tmp_path / "shop.yaml").write_text(task.replace("do-dbs: [shop]", "do-dbs: [shop, stock]"))
+            said = daemon.said(*command.split())
+            told = said.out if command.startswith("diff") else said.err + said.out
+            assert (said.status, alike(told, tmp_path)) == (0, alike(expected, tmp_path)), str(said)
 
         file, offset = source.query("SHOW MASTER STATUS")[0][:2]
         source.execute("UPDATE shop.orders SET price = 0")
