@@ -57,6 +57,7 @@ test-mariadb: install
 chaos: install
 	scripts/fetch_statements.sh
 	-@scripts/build_tidb.sh
+	-@scripts/fetch_kafka.sh
 	-@scripts/install.sh /usr/bin/mydumper:mydumper
 	$(BIN)/python -m tests.chaos --part="$(PART)" --pytest-flags="$(CHAOS_PYTEST_FLAGS)" --loop-flags="$(CHAOS_FLAGS)"
 

@@ -55,12 +55,16 @@ class FedTable:
 
     def run(self, code: str, spark: SparkSession) -> None:
         """An example of the page, with this table's places."""
+        exec(compile(self.placed(code), str(PAGE), "exec"), {"spark": spark})
+
+    def placed(self, code: str) -> str:
+        """An example with this table's places."""
         for name, value in (
             ("/relay/mysql-01", self.relay), ("/shared/dump", self.load.directory), ("/lake", self.directory),
             ("shop.orders", f"{self.load.schema}.orders"),
         ):  # fmt: skip
             code = code.replace(name, str(value))
-        exec(compile(code, str(PAGE), "exec"), {"spark": spark})
+        return code
 
 
 def fed(full_load: LoadFactory, upstream: ThrowawayServer, tmp_path: Path, *statements: str) -> FedTable:
@@ -81,7 +85,7 @@ def test_the_examples_of_the_page_are_exact_over_a_restart(
     table = fed(full_load, upstream, tmp_path, *ORDERS)
     session = spark.session().newSession()
     session.conf.set("spark.sql.shuffle.partitions", "2")
-    feed, merge = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    feed, merge, _ = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
     with table.relaying():
         table.execute(
             "BEGIN",

@@ -165,12 +165,14 @@ def test_how_long_other_tables_wait(upstream: ThrowawayServer, target: Throwaway
             written[number] = time.monotonic()
 
     most = 0.0
+    with task.following() as sync:
+        sync.wait_synced()
+    reload({"source-1": task.subtask}, TableName(load.schema, "keyed"), None)
     with task.following() as sync, beside(write):
         try:
-            sync.wait_synced()
-            reload({"source-1": task.subtask}, TableName(load.schema, "keyed"), None)
-            with task.joining(ends=False):
+            with task.joining():
                 while task.phase():
+                    over.wait(0.1)
                     there = int(target.query(f"SELECT MAX(id) FROM `{load.target_schema}`.other")[0][0])
                     missing = [at for number, at in list(written.items()) if number > there]
                     most = max([most, *(time.monotonic() - at for at in missing)])

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dm.errors import DMError
 from tests.testbed.joining import Task, join_process
 from tests.testbed.sync import UnitProcess, wait_until
 
@@ -17,7 +18,7 @@ OF_THE_LOAD = (
 )  # fmt: skip
 OF_THE_SHARE = (*OF_THE_EMPTYING, *OF_THE_LOAD, "join.before_ready", "join.ready")
 OF_MAIN = ("join.given_up", "join.called", "join.before_return", "join.returned")
-TRIED_AGAIN = 3
+_TRIES = 3
 
 
 @dataclass
@@ -46,16 +47,14 @@ class Death:
 
     def goes_on(self, task: Task) -> None:
         """Both streams begin again and run until the tables have joined."""
-        if self.of_main:
-            with task.following(), task.joining():
-                wait_until(lambda: not task.phase(), "the tables have joined", 120)
-            return
-        with task.following():
-            for _ in range(3):
-                status = self._share(task, "").wait(240)
-                if status != TRIED_AGAIN:  # as auto-resume does it
-                    break
-            assert status == 0
+        for left in reversed(range(_TRIES)):
+            try:
+                with task.following(), task.joining():
+                    pass
+                return
+            except DMError as error:  # what is left of a dead process may be in the way, as for auto-resume
+                if not error.retryable or not left:
+                    raise
 
     @property
     def _struck(self) -> Path:
