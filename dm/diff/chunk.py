@@ -21,6 +21,7 @@ from typing import Any
 from dm.config.endpoint import Endpoint
 from dm.diff.fix import Fix, fix_of
 from dm.diff.pace import wait_for_rest
+from dm.diff.shape import shape_of
 from dm.diff.snapshot import Reading
 from dm.diff.table import TARGET, ComparedTable, TableAt, role_at
 from dm.dumpfiles.text_rows import Limits, read_batches
@@ -121,13 +122,17 @@ class ChunkComparer:
                 if self.max_load:
                     wait_for_rest(map(sessions.at, self.endpoints), self.max_load)
                 table = self.tables[chunk.table]
+                comparison = _Comparison(table, chunk, self.where, sessions)
                 try:
                     sessions.begin(dict.fromkeys(side.place for side in table.sides))
-                    found.append(_Comparison(table, chunk, self.where, sessions).outcome())
+                    found.append(comparison.outcome())
                 except DMError as error:
-                    if error.name not in REFUSED_STATEMENT.values() or error.server_errno not in _CHANGED:
+                    if error.name not in REFUSED_STATEMENT.values():
                         raise
-                    found.append(ChunkOutcome(chunk, changed=error.cause))
+                    changed = error.cause if error.server_errno in _CHANGED else comparison.altered()
+                    if not changed:
+                        raise
+                    found.append(ChunkOutcome(chunk, changed=changed))
         return tuple(found)
 
 
@@ -148,6 +153,13 @@ class _Comparison:
             return ChunkOutcome(self.chunk, source.rows, theirs.rows)
         outcome = self._read(self._buckets())
         return replace(outcome, source_rows=source.rows, target_rows=theirs.rows)
+
+    def altered(self) -> str:
+        """Which table has not the columns any more that this was planned with; "" where all have. Raises DMError."""
+        for side in self.table.sides:
+            if side.shape and shape_of(self.sessions.at(side.place), side.name) != side.shape:
+                return f"{side.name} was altered"
+        return ""
 
     def _ask(self, side: TableAt, sql: str) -> tuple[tuple[Any, ...], ...]:
         return fetch(self.sessions.at(side.place), sql, role=role_at(side.place))
@@ -188,6 +200,8 @@ class _Comparison:
                 versions = target if side.place == TARGET else source
                 for row in self._rows(side, buckets):
                     versions.add(side, row)
+        if source.by_key != target.by_key and (changed := self.altered()):
+            return ChunkOutcome(self.chunk, changed=changed)
         differences = tuple(self._differences(source, target))
         return ChunkOutcome(self.chunk, source.rows, target.rows, differences)
 

@@ -11,6 +11,7 @@ from dm.config.endpoint import Endpoint
 from dm.config.subtask import SubtaskConfig
 from dm.diff.chunk import Chunk
 from dm.diff.options import DiffOptions
+from dm.diff.shape import shape_of
 from dm.diff.snapshot import TARGET_WORD, Reading, Snapshots
 from dm.diff.table import TARGET, ComparedTable, Origin, compared_table, role_at, sorted_alike
 from dm.dumpfiles.chunk_plan import WalkedKey, conditions, rows_per_chunk, walked_key
@@ -127,6 +128,7 @@ class Planner:
             planned.structure.append("the target has no such table")
             return planned
         target = servers[TARGET]
+        shape = shape_of(target.session, name)  # before the structure: an ALTER between them is noticed
         found = structure.read(target.session, target.flavor, name, lambda parent: parent)
         read = [self._origin(servers[place], table) for place, table in origins]
         for origin in read:
@@ -140,7 +142,7 @@ class Planner:
         )
         ignored = frozenset(column.lower() for column in self._options.ignore_columns)
         planned.compared = compared_table(
-            name, found, target.flavor, read, ignored, json_types=exact and all_tell, tidb=target.tidb
+            name, found, target.flavor, read, ignored, json_types=exact and all_tell, tidb=target.tidb, shape=shape
         )
         if not planned.compared.target.row:
             planned.skipped, planned.compared = "no column is on all sides", None
@@ -150,11 +152,12 @@ class Planner:
 
     def _origin(self, server: _Server, table: TableName) -> Origin:
         rules = self._rules[server.place]
+        shape = shape_of(server.session, table)
         found = structure.read(server.session, server.flavor, table, rules.route)
         constants = {
             each.column.lower(): f"_utf8mb4 {quoted(each.value.encode()).decode()}" for each in rules.extracted(table)
         }
-        return Origin(server.place, table, found, server.flavor, constants, server.tidb)
+        return Origin(server.place, table, found, server.flavor, constants, server.tidb, shape)
 
     def _structure(self, origin: Origin, target: Structure, server: _Server) -> list[str]:
         """How the structures differ but for ignored columns, and those that hold parts of the source's names.

@@ -33,6 +33,7 @@ class TableAt:
     name: TableName
     row: tuple[Part, ...]
     key: tuple[int, ...]  # indexes into the row; all of it for a table without a key
+    shape: str = ""  # of the columns when this was planned; "" where nobody asks
 
     @property
     def text(self) -> str | None:
@@ -82,6 +83,7 @@ class Origin:
     flavor: Flavor
     constants: Mapping[str, str]  # SQL of the columns that only the target has, by name
     tidb: bool = False
+    shape: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +117,7 @@ def compared_table(
     *,
     json_types: bool,
     tidb: bool = False,
+    shape: str = "",
 ) -> ComparedTable:
     """What is compared: the columns that all sides have, but for the ignored ones."""
     rows: list[list[Part]] = [[] for _ in range(len(origins) + 1)]
@@ -141,8 +144,9 @@ def compared_table(
     key_names = {name.lower() for name in structure.primary_key}
     keyed = bool(key_names) and key_names <= set(labels)
     key = tuple(at for at, label in enumerate(labels) if not keyed or label in key_names)
-    tables = [TableAt(TARGET, target, tuple(rows[0]), key)]
-    tables += [TableAt(each.place, each.name, tuple(row), key) for each, row in zip(origins, rows[1:], strict=True)]
+    tables = [TableAt(TARGET, target, tuple(rows[0]), key, shape)]
+    for each, row in zip(origins, rows[1:], strict=True):
+        tables.append(TableAt(each.place, each.name, tuple(row), key, each.shape))
     generated = frozenset(column.name for column in structure.columns if column.generated)
     return ComparedTable(tables[0], tuple(tables[1:]), keyed, generated, flavor)
 
