@@ -62,7 +62,7 @@ chaos: install
 	$(BIN)/python -m tests.chaos --part="$(PART)" --pytest-flags="$(CHAOS_PYTEST_FLAGS)" --loop-flags="$(CHAOS_FLAGS)"
 
 bench: install
-	-@scripts/install.sh /usr/bin/mydumper:mydumper
+	-@scripts/install.sh /usr/bin/mydumper:mydumper /usr/bin/pt-table-checksum:percona-toolkit
 	$(BIN)/python -m benchmarks.run --keep=bench $(BENCH_FLAGS)
 
 bench-large: install

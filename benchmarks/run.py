@@ -21,6 +21,7 @@ from benchmarks import (
     catch_up,
     ddl,
     decode,
+    diff,
     full,
     full_task,
     growth,
@@ -49,6 +50,7 @@ PARTS = (
     "keyless",
     "full",
     "full-task",
+    "diff",
     "growth",
     "latency",
     "memory",
@@ -62,6 +64,7 @@ _SAMPLES = 200
 _DECODED = {"A": 0.15, "B": 0.25, "C": 0.15}
 _WHOLE_SCALE = 0.4  # from which on DDL and tables without a key are measured with all that they have
 _FULL_ROUNDS = 2  # at most, of what is dumped and loaded: each takes a minute
+_DIFF = 0.1  # of the scale of what is loaded: a million rows
 _LARGE = 0.6  # of the scale, of what is more than a quota of memory
 _IDLE_SECONDS = 10.0
 
@@ -102,6 +105,9 @@ def _possible(parts: Sequence[str]) -> Sequence[str]:
     if "tidb" in parts and tidb.missing():
         print(f"{tidb.missing()}: tidb is left out", file=sys.stderr, flush=True)
         parts = [part for part in parts if part != "tidb"]
+    if "diff" in parts and diff.missing_peer():
+        print(f"{diff.PEER} is not installed: diff is left out", file=sys.stderr, flush=True)
+        parts = [part for part in parts if part != "diff"]
     missing = full.missing_peer()
     if missing is None or not {"full", "full-task"} & set(parts):
         return parts
@@ -149,6 +155,8 @@ def _measured(parts: Sequence[str], workloads: Sequence[str], given: argparse.Na
             yield idle.measure(source, target, _IDLE_SECONDS)
         if "shards" in parts:
             yield from shards.measure(source, target, scale)
+    if "diff" in parts:
+        yield diff.measure(given.full_scale * _DIFF, min(rounds, _FULL_ROUNDS))
     if "tables" in parts:
         yield from tables.measure(scale * scale)  # to make them takes most of the time
 

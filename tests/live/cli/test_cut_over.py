@@ -103,6 +103,7 @@ def reader(server: ServerFactory, tmp_path: Path) -> Iterator[Reader]:
         daemon.must("operate-source", "create", "source.yaml")
         daemon.must("start-task", "shop.yaml")
         daemon.wait("shop", lambda status: status["mysql-01"].get("sync", {}).get("synced") is True, "follows")
+        wait_until(lambda: "binlog." in daemon.said("validation", "status", "shop").out, "the validator has begun")
         source.execute("INSERT INTO shop.orders VALUES (1, 'one'), (2, 'two')")
         yield Reader(source, target, daemon)
 
