@@ -135,7 +135,7 @@ class DiffUnit:
         open_ones = moving()
         for each in planned:
             if each.name in open_ones:
-                each.skipped = f"its structure changed each time it was looked at: {each.structure[0]}"
+                each.skipped = f"its structure came to no rest while it was looked at: {each.structure[0]}"
                 each.structure, each.compared, each.conditions = [], None, []
         return planned
 
