@@ -225,7 +225,9 @@ class _Comparison:
         if ours is not None and theirs is not None:
             both = zip(table.row, ours.canonical, theirs.canonical, strict=True)
             columns = tuple(part.label for part, one, other in both if one != other)
-        known = b"|".join([key, *sorted(missing), b"/", *sorted(extra)])
+        # All that both sides have of it: of equal rows without a key, others may have come and gone between two looks.
+        sides = (sorted(side.by_key.get(key, Counter()).items()) for side in (source, target))
+        known = b"|".join([key, *(b"%s %d" % version for side in sides for version in (*side, (b"/", 0)))])
         at_source = None if ours is None else (ours.side, ours.values)
         return Difference(
             hashlib.sha256(known).hexdigest(),
