@@ -20,7 +20,7 @@ from pathlib import Path
 from benchmarks.measure import Comparison, Series, in_turn
 from benchmarks.recording import SCHEMA
 from dm.demo.servers import ThrowawayServer
-from tests.testbed.sync import SyncProcess, UnitProcess, subtask_for
+from tests.testbed.sync import FreshProcess, SyncProcess, UnitProcess, subtask_for
 
 GOALS = {"p50": 3.0, "p99": 15.0}  # milliseconds more than the peer's
 _TASK = "latency"
@@ -69,7 +69,7 @@ def _ours(source: ThrowawayServer, target: ThrowawayServer, directory: Path, sam
     relay = directory / "relay"
     pulling = UnitProcess("relay", subtask.source.to_wire(), relay)
     try:
-        process = SyncProcess(subtask, relay_directory=relay, work_directory=directory / "work")
+        process = SyncProcess(subtask, relay_directory=relay, work_directory=directory / "work", ready=FreshProcess())
         try:
             process.wait_synced()
             return _samples(source, target, samples, lambda: process.ended)

@@ -16,7 +16,7 @@ from benchmarks.recording import SCHEMA
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.memory import ROW, begin_peak_anew, insert_rows, memory_of
-from tests.testbed.sync import SyncProcess, subtask_for
+from tests.testbed.sync import FreshProcess, SyncProcess, subtask_for
 
 GOAL = 1.0
 QUOTA = 32 << 20
@@ -41,7 +41,7 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, scale: float) -> I
                 ),
             )
         subtask = subtask_for(source, target, SCHEMA, task="memory", workers=16, memory_quota=QUOTA)
-        sync = SyncProcess(subtask, work_directory=Path(directory) / "work")
+        sync = SyncProcess(subtask, work_directory=Path(directory) / "work", ready=FreshProcess())
         try:
             sync.wait_synced()
             base = memory_of(sync.process.pid, "VmRSS")

@@ -22,7 +22,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.unit import JSON
 from tests.testbed.memory import ROW, begin_peak_anew, memory_of
-from tests.testbed.sync import PreparedProcess, SyncProcess, subtask_for, wait_until
+from tests.testbed.sync import FreshProcess, SyncProcess, subtask_for, wait_until
 
 SIZE = 1 << 30  # bytes of scale 1 that the shard writes while it waits
 SECONDS = 600.0  # of scale 1 that it waits at least
@@ -43,7 +43,7 @@ def measure(source: ThrowawayServer, target: ThrowawayServer, scale: float) -> I
     with tempfile.TemporaryDirectory(prefix="dm-bench-") as place:
         subtask = _begin(source, target)
         directory = Path(place)
-        sync = SyncProcess(subtask, work_directory=directory)
+        sync = SyncProcess(subtask, work_directory=directory, ready=FreshProcess())
         try:
             sync.wait_synced()
             base = memory_of(sync.process.pid, "VmRSS")
@@ -131,7 +131,7 @@ def _wait_merged(sync: SyncProcess) -> None:
 
 def _catch_up(source: ThrowawayServer, subtask: SubtaskConfig, directory: Path, rows: int) -> float:
     """Rows per second of a table that waits for nobody, from the start of the unit on."""
-    ready = PreparedProcess()
+    ready = FreshProcess()
     _write(source, "alone (id, note)", rows)
     began = time.monotonic()
     sync = SyncProcess(subtask, work_directory=directory, ready=ready)

@@ -17,7 +17,7 @@ from benchmarks.measure import Comparison, Series, process_seconds
 from benchmarks.recording import SOURCE_OPTIONS, TARGET_OPTIONS
 from dm.demo.servers import Option, ThrowawayServer
 from dm.unit import JSON
-from tests.testbed.sync import PreparedProcess, SyncProcess, subtask_for
+from tests.testbed.sync import FreshProcess, SyncProcess, subtask_for
 
 COUNTS = (1_000, 10_000)
 GOAL = 1.15
@@ -70,7 +70,7 @@ def _follow(source: ThrowawayServer, target: ThrowawayServer, count: int, direct
         found[f"{key} seconds"] = time.monotonic() - began
         found[key] = (process_seconds(sync.process.pid) - before) * 1e6 / each
 
-    sync = SyncProcess(subtask, work_directory=directory)
+    sync = SyncProcess(subtask, work_directory=directory, ready=FreshProcess())
     try:
         _wait(sync)
         for key, passes in (("first", range(1)), ("row", range(1, 1 + _FURTHER_ROWS))):
@@ -80,7 +80,7 @@ def _follow(source: ThrowawayServer, target: ThrowawayServer, count: int, direct
             book(key, count * len(passes), sync, began, before)
     finally:
         sync.close()
-    process = PreparedProcess()
+    process = FreshProcess()
     before = _imported(process.pid)
     began = time.monotonic()
     sync = SyncProcess(subtask, work_directory=directory, ready=process)

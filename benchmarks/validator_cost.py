@@ -29,7 +29,7 @@ from dm.downstream.connection import TargetConnection
 from dm.progress.checkpoint import has_checkpoint
 from dm.progress.tables import SubtaskKey
 from dm.unit import JSON
-from tests.testbed.sync import PreparedProcess
+from tests.testbed.sync import FreshProcess
 from tests.testbed.validation import ValidatorProcess
 
 _LOW_PRIORITY: Final = 10
@@ -50,7 +50,7 @@ class BesideValidator:
         syncer = subtask.syncer.model_copy(update={"checkpoint_flush_interval": 1})
         settings = ValidatorConfig.model_validate({"mode": "full", "validate_interval": 1.0, "check_interval": 1.0})
         subtask = subtask.model_copy(update={"syncer": syncer, "validator": settings})
-        ready = PreparedProcess()
+        ready = FreshProcess()
         os.setpriority(os.PRIO_PROCESS, ready.pid, os.getpriority(os.PRIO_PROCESS, 0) + _LOW_PRIORITY)
         over = threading.Event()
         beside = threading.Thread(target=self._validate, args=(subtask, ready, over), daemon=True)
@@ -61,12 +61,14 @@ class BesideValidator:
             over.set()
             beside.join()
 
-    def _validate(self, subtask: SubtaskConfig, ready: PreparedProcess, over: threading.Event) -> None:
+    def _validate(self, subtask: SubtaskConfig, ready: FreshProcess, over: threading.Event) -> None:
         key = SubtaskKey(subtask.meta_schema, subtask.task, subtask.source_id)
         with closing(TargetConnection(subtask.target)) as connection:
             while not has_checkpoint(connection, key):
                 if over.wait(_LOOK_SECONDS):
-                    ready.discard()
+                    ready.kill()
+                    ready.wait()
+                    ready.close()
                     return
         process = ValidatorProcess(subtask, self._work, relay=self._relay, ready=ready)
         over.wait()

@@ -5,7 +5,7 @@ that are shown. MySQL and MariaDB have snapshots of a session only, and none of 
 chunk, the target's first. A TiDB keeps its history: all sessions read it as of one timestamp, taken when the comparison
 begins to look, or named by a person.
 
-Decision 083 says why there is nothing more.
+Decision 080 says why there is nothing more.
 """
 
 from __future__ import annotations

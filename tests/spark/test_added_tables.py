@@ -20,7 +20,7 @@ from tests.testbed.join_kills import OF_MAIN, OF_THE_SHARE, Death
 from tests.testbed.joining import Task
 from tests.testbed.sync import wait_until
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mariadb")]
 
 
 def lists(load: FullLoad, *tables: str) -> BlockAllowList:

@@ -20,7 +20,7 @@ from tests.spark.conftest import LoadFactory
 from tests.testbed.park import ServerPark
 from tests.testbed.sync import running_sync
 
-pytestmark = [pytest.mark.live, pytest.mark.spark]
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.ci_flavor("mysql")]
 
 ROWS = "WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 900)"
 TABLES = (

@@ -59,7 +59,7 @@ def test_a_target_that_makes_keys_of_its_own(
     everything_comes(full_load(mysql, target, *TABLES, dump_files=dump_files))
 
 
-@pytest.mark.parametrize("consistency", ["none", "flush"])
+@pytest.mark.parametrize("consistency", ["flush", pytest.param("none", marks=pytest.mark.chaos)])
 def test_a_source_that_hides_keys_of_its_own(server: ServerFactory, full_load: LoadFactory, consistency: str) -> None:
     options = {HIDDEN: False}
     source = server("mysql", sql_generate_invisible_primary_key=True, **options)

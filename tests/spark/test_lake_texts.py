@@ -53,6 +53,7 @@ def characters_of(server: ThrowawayServer, schema: str, charset: str) -> Iterato
             yield raw, None if unknown or (text == "?" and raw != b"?") else text
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_every_character_is_the_servers(upstream: ThrowawayServer, schema: SchemaFactory) -> None:
     name = schema(upstream)
     charsets = {row[0] for row in upstream.query("SELECT CHARACTER_SET_NAME FROM information_schema.CHARACTER_SETS")}

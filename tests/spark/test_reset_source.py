@@ -18,8 +18,15 @@ pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.timeout(300)]
 TABLES = ("CREATE TABLE keyless (v INT)", "INSERT INTO keyless VALUES (1)", "CREATE TABLE keyed (id INT PRIMARY KEY)")
 
 
-@pytest.mark.parametrize("consistency", ["none", "flush"])
-@pytest.mark.parametrize(("flavor", "gtid"), [("mysql", False), ("mariadb", True)])
+@pytest.mark.parametrize(
+    ("flavor", "gtid", "consistency"),
+    [
+        ("mysql", False, "none"),
+        ("mariadb", True, "flush"),
+        pytest.param("mysql", False, "flush", marks=pytest.mark.chaos),
+        pytest.param("mariadb", True, "none", marks=pytest.mark.chaos),
+    ],
+)
 def test_a_reset_behind_the_dump_is_found_by_the_syncer(
     server: ServerFactory, target: ThrowawayServer, full_load: LoadFactory, flavor: Flavor, gtid: bool, consistency: str
 ) -> None:
@@ -40,7 +47,7 @@ def test_a_reset_behind_the_dump_is_found_by_the_syncer(
     assert (error.name, error.retryable) == ("source-reset", False), str(error)
 
 
-@pytest.mark.parametrize("consistency", ["none", "flush"])
+@pytest.mark.parametrize("consistency", ["none", pytest.param("flush", marks=pytest.mark.chaos)])
 @pytest.mark.parametrize("flavor", ["mysql"])
 def test_a_reset_during_the_dump_ends_it_and_the_next_run_begins_anew(
     server: ServerFactory,

@@ -47,6 +47,7 @@ def assert_same(load: FullLoad) -> None:
     assert report.identical, str(report)
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("dump_files", ["all", pytest.param("none", marks=pytest.mark.chaos)])
 def test_no_answer_ends_before_its_last_row(
     dump_files: str, upstream: ThrowawayServer, target: ThrowawayServer, full_load: LoadFactory
@@ -59,6 +60,7 @@ def test_no_answer_ends_before_its_last_row(
     follow(load)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_data_goes_in_packets_that_the_target_admits(upstream: ThrowawayServer, full_load: LoadFactory) -> None:
     load = full_load(upstream, upstream, *TABLES)
     load.dump()

@@ -1,8 +1,8 @@
 """A `dm-worker` of the test's own and the `dmctl` that talks to it, both as a user runs them: separate processes.
 
-The daemon is guarded: it dies with the test run, and its unit hosts with it. Verbs go through the real `dmctl`; only
-polling uses the client inside `dmctl` directly, and `said` runs a verb in this process, since most of what a `dmctl`
-takes is its start.
+The daemon dies with the test run, and its unit hosts with it; the fork server has imported for it what it needs. Verbs
+go through the real `dmctl`; only polling uses the client inside `dmctl` directly, and `said` runs a verb in this
+process, since most of what a `dmctl` takes is its start.
 """
 
 from __future__ import annotations
@@ -27,9 +27,16 @@ from dm.cli.client import Client
 from dm.cli.dmctl import execute
 from dm.cli.invocation import Settings, settings
 from dm.demo.guard import GuardedProcess
+from tests.testbed.fork_server import ForkedProcess, fork_server, forks
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _POLL_SECONDS = 0.1
+# The daemon's, and those that it imports when it runs.
+_MODULES = (
+    "dm.worker.daemon", "dm.task.final_place", "dm.task.operators", "dm.task.precheck.run",
+    "dm.task.precheck.source_file", "dm.task.progress", "dm.task.start_time", "dm.task.tracked_structure",
+    "dm.task.until", "uvicorn.protocols.http.auto",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -77,7 +84,7 @@ class Daemon:
             **(environment or {}),
         }
         self._client = Client(None, self._environment, lambda _: None)
-        self._process: GuardedProcess | None = None
+        self._process: GuardedProcess | ForkedProcess | None = None
 
     def __enter__(self) -> Self:
         return self.start()
@@ -93,17 +100,21 @@ class Daemon:
     def start(self, *arguments: str, **environment: str) -> Self:
         """Start the daemon, with arguments and more environment variables (DM_FAULTS), and wait until it answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._process = GuardedProcess(
-            [sys.executable, "-m", "dm.worker.daemon", *arguments],
-            log=self.log,
-            environment={**self._environment, **environment},
-        )
+        self._process = self._begin(arguments, {**self._environment, **environment})
         pause = threading.Event()
         while not self._client.running():
             if self._process.poll() is not None:
                 raise AssertionError(f"dm-worker ended at once:\n{self.log.read_text(encoding='utf-8')}")
             pause.wait(0.05)
         return self
+
+    def _begin(self, arguments: Sequence[str], environment: Mapping[str, str]) -> GuardedProcess | ForkedProcess:
+        if not forks(environment):
+            command = [sys.executable, "-m", _MODULES[0], *arguments]
+            return GuardedProcess(command, log=self.log, environment=environment)
+        with self.log.open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            files = (nothing.fileno(), log.fileno(), log.fileno())
+            return ForkedProcess(*fork_server(*_MODULES).fork(files, arguments, environment))
 
     def stop(self) -> None:
         """End the daemon in order; kill it when it takes more than half a minute."""

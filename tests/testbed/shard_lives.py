@@ -20,7 +20,7 @@ from dm.config.subtask import SubtaskConfig
 from dm.errors.catalogue import CATALOGUE
 from dm.faults import POINTS
 from dm.syncer.ddl import optimistic_gate, shard_gate
-from tests.testbed.sync import RunningSync, SyncProcess, forked_process
+from tests.testbed.sync import RunningSync, SyncProcess
 
 SHARD_POINTS = tuple(sorted(point for point in POINTS if point.startswith("shard.")))
 SYNC_SECONDS = 240.0
@@ -148,8 +148,8 @@ class ShardLives:
         subtask, work = self._subtasks[source], self._work(source)
         if self._chance.random() < 0.4:
             point, passages = self._chance.choice(_POINTS), self._chance.choice((1, 1, 1, 2, 3))
-            faults, ready = f"{point}=kill@{passages}", forked_process()
-            process = SyncProcess(subtask, work_directory=work, faults=faults, patch=_IN_PROCESSES, ready=ready)
+            faults = f"{point}=kill@{passages}"
+            process = SyncProcess(subtask, work_directory=work, faults=faults, patch=_IN_PROCESSES)
             self._lives[source] = _Life(process=process, point=point)
             self._result.counts["processes"] += 1
         else:

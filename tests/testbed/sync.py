@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import IO, cast
 
 from pydantic import SecretStr
 
@@ -36,7 +36,8 @@ from dm.syncer.sharding.sharded import sync_unit
 from dm.syncer.stream.until import Until, until_to_json
 from dm.syncer.unit import SyncUnit
 from dm.unit import JSON
-from tests.testbed.forked import ForkedProcess, forked
+from tests.testbed import unit_program
+from tests.testbed.fork_server import ForkedProcess, fork_server
 from tests.testbed.unit_thread import UnitThread
 
 # A patch for SyncProcess: L stays where the task began.
@@ -147,73 +148,13 @@ def running_sync(
     return RunningSync(subtask, relay_directory, work_directory, hold=hold)
 
 
-_IMPORTS = """
-import ctypes, json, os, signal, sys, threading
-ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG: also a stopped process dies with its test
-from pathlib import Path
-from dm import faults
-from dm.config.source import SourceConfig
-from dm.config.subtask import SubtaskConfig
-from dm.relay.unit import RelayUnit
-from dm.syncer.stream.until import until_from_json
-from dm.syncer.sharding.sharded import sync_unit
-from dm.task import garbage, heap
-"""
-_WORK = """
-heap.settle()
-garbage.settle()
-answers = os.dup(1)
-os.dup2(2, 1)  # as in a host: what a unit logs is no answer
-line = sys.stdin.readline()
-if not line:
-    sys.exit()
-order = json.loads(line)
-exec(order["patch"])
-os.environ.update(order["environment"])
-faults.arm(order["faults"])
-directory = Path(order["directory"]) if order["directory"] else None
-if order["unit"] == "relay":
-    unit = RelayUnit(SourceConfig.from_wire(order["config"]), directory)
-elif order["unit"] == "validator":
-    from dm.validator.unit import ValidatorUnit
-    config = SubtaskConfig.from_wire(order["config"])
-    unit = ValidatorUnit(config, relay_directory=directory, work_directory=Path(order["work_directory"]))
-else:
-    work = Path(order["work_directory"])
-    until = until_from_json(order["until"])
-    config = SubtaskConfig.from_wire(order["config"])
-    unit = sync_unit(config, relay_directory=directory, work_directory=work, until=until)
-stop = threading.Event()
-def serve():
-    while True:
-        line = sys.stdin.readline()
-        if not line or line == "stop\\n":
-            stop.set()
-            return
-        if order["unit"] == "sync":
-            unit.refresh(5)
-        # At once: who is stopped between a line and its end leaves its reader waiting.
-        os.write(answers, (json.dumps(unit.status()) + "\\n").encode())
-threading.Thread(target=serve, daemon=True).start()
-unit.run(stop)
-"""
-
-
-def forked_process() -> ForkedProcess:
-    """A process that is ready at once: it is forked from one that has imported everything."""
-    return forked(_IMPORTS, _WORK)
-
-
-class PreparedProcess(subprocess.Popen[str]):
-    """A process that has imported what a unit needs and waits to be told which one it is.
-
-    What it writes to stderr goes to a file: a pipe that nobody reads would hold a process that ends with a long error.
-    """
+class FreshProcess(subprocess.Popen[str]):
+    """A process that waits to be told which unit it is. It shares no memory with others: what it takes is measured."""
 
     def __init__(self) -> None:
         self._log, self._said = os.memfd_create("stderr"), ""
         super().__init__(
-            [sys.executable, "-c", _IMPORTS + _WORK],
+            [sys.executable, "-m", unit_program.__name__],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
@@ -222,26 +163,60 @@ class PreparedProcess(subprocess.Popen[str]):
 
     def log(self) -> str:
         """What it wrote to stderr; only once it has ended."""
-        if self._log >= 0:
-            self._said = os.pread(self._log, os.fstat(self._log).st_size, 0).decode(errors="replace")
-        return self._said
+        return self._said or _written(self._log)
 
     def close(self) -> None:
         """Close the pipes and the file of a process that has ended; what it said is kept."""
-        self.log()
-        for stream in (self.stdin, self.stdout):
-            if stream is not None:
-                with suppress(BrokenPipeError):  # what it was told last, it never read
-                    stream.close()
-        if self._log >= 0:
-            os.close(self._log)
-            self._log = -1
+        self._said = self.log()
+        assert self.stdin is not None
+        assert self.stdout is not None
+        self._log = _closed(self.stdin, self.stdout, self._log)
+
+
+class PreparedProcess(ForkedProcess):
+    """A process that waits to be told which unit it is; it begins at once.
+
+    What it writes to stderr goes to a file: a pipe that nobody reads would hold a process that ends with a long error.
+    """
+
+    def __init__(self) -> None:
+        self._log, self._said = os.memfd_create("stderr"), ""
+        (commands, to_it), (from_it, answers) = os.pipe(), os.pipe()
+        files = (commands, answers, self._log)
+        super().__init__(*fork_server(unit_program.__name__, "dm.validator.unit").fork(files))
+        os.close(commands)
+        os.close(answers)
+        self.stdin, self.stdout = os.fdopen(to_it, "w"), os.fdopen(from_it)
+
+    def log(self) -> str:
+        """What it wrote to stderr; only once it has ended."""
+        return self._said or _written(self._log)
+
+    def close(self) -> None:
+        """Close the pipes and the file of a process that has ended; what it said is kept."""
+        self._said = self.log()
+        self._log = _closed(self.stdin, self.stdout, self._log)
 
     def discard(self) -> None:
         """End a process that was not needed."""
         self.kill()
         self.wait()
         self.close()
+
+
+def _written(log: int) -> str:
+    if log < 0:
+        return ""
+    return os.pread(log, os.fstat(log).st_size, 0).decode(errors="replace")
+
+
+def _closed(stdin: IO[str], stdout: IO[str], log: int) -> int:
+    for stream in (stdin, stdout):
+        with suppress(BrokenPipeError):  # what it was told last, it never read
+            stream.close()
+    if log >= 0:
+        os.close(log)
+    return -1
 
 
 class UnitProcess:
@@ -260,10 +235,10 @@ class UnitProcess:
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
-        ready: PreparedProcess | ForkedProcess | None = None,
+        ready: PreparedProcess | FreshProcess | None = None,
         until: Until | None = None,
     ) -> None:
-        self.process: PreparedProcess | ForkedProcess = ready or PreparedProcess()
+        self.process: PreparedProcess | FreshProcess = ready or PreparedProcess()
         order = {
             "unit": unit,
             "config": config,
@@ -352,7 +327,7 @@ class SyncProcess(UnitProcess):
         faults: str = "",
         fault_log: Path | None = None,
         patch: str = "",
-        ready: PreparedProcess | ForkedProcess | None = None,
+        ready: PreparedProcess | FreshProcess | None = None,
         until: Until | None = None,
     ) -> None:
         super().__init__(
@@ -389,6 +364,6 @@ class RelayProcess(UnitProcess):
         *,
         faults: str = "",
         fault_log: Path | None = None,
-        ready: PreparedProcess | ForkedProcess | None = None,
+        ready: PreparedProcess | FreshProcess | None = None,
     ) -> None:
         super().__init__("relay", source.to_wire(), directory, faults=faults, fault_log=fault_log, ready=ready)

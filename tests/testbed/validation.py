@@ -16,7 +16,7 @@ from dm.progress.validator_errors import ErrorState, StoredError, TableStatus, r
 from dm.progress.validator_tables import has_validator_tables
 from dm.unit import JSON
 from dm.validator.unit import Start, ValidatorUnit
-from tests.testbed.sync import PreparedProcess, UnitProcess, wait_until
+from tests.testbed.sync import FreshProcess, PreparedProcess, UnitProcess, wait_until
 from tests.testbed.unit_thread import UnitThread
 
 QUICK: Mapping[str, object] = {
@@ -91,7 +91,7 @@ class ValidatorProcess(UnitProcess):
         faults: str = "",
         *,
         relay: Path | None = None,
-        ready: PreparedProcess | None = None,
+        ready: PreparedProcess | FreshProcess | None = None,
     ) -> None:
         super().__init__("validator", subtask.to_wire(), relay, work_directory=directory, faults=faults, ready=ready)
 

@@ -46,6 +46,7 @@ def row(number: int) -> Row:
     return (number, number % 7, number)
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_rows_are_found_by_a_key(park: ServerPark, schema: SchemaFactory, flavor: Flavor, shape: str) -> None:

@@ -39,6 +39,7 @@ KEYS = (
 )
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("keys", KEYS)
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_rows_are_found_by_their_numbers(park: ServerPark, flavor: Flavor, schema: SchemaFactory, keys: str) -> None:

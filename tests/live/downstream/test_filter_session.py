@@ -160,6 +160,7 @@ def test_digits_beyond_a_type_are_rounded_or_cut_off_as_the_source_does(
             assert session.holds(rounded, [NULLS], NOON) == [expected]
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_many_rows_are_asked_for_in_parts(target: ThrowawayServer, schema: SchemaFactory) -> None:
     columns = (Column("id", "int"), Column("text", "longtext", charset="utf8mb4", collation="utf8mb4_bin"))
     lengths = [300_000 if number % 100 == 0 else number for number in range(12_000)]

@@ -61,6 +61,7 @@ def checksum(server: ThrowawayServer, cursor: Cursor, name: TableName, *, json_t
     return Checksum.answered(cursor.fetchall()[0])
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("tables", [10, pytest.param(40, marks=pytest.mark.chaos)])
 @pytest.mark.parametrize("flavor", FLAVORS)
 def test_every_change_of_a_value_counts(flavor: Flavor, park: ServerPark, schema: SchemaFactory, tables: int) -> None:

@@ -28,7 +28,7 @@ from dm.schema.table import Column, TableSchema
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import endpoint_of
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 T = TableName("db", "t")
 A, B, C, D, E = (Shard(TableName("db", name), T) for name in "abcde")

@@ -17,7 +17,7 @@ from dm.sql.context import SourceContext
 from tests.live.progress.test_shard_groups import A, B, C, Side, ddl, sides
 from tests.testbed.fixtures import SchemaFactory
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 NOTHING = frozenset[str]()
 

@@ -27,7 +27,7 @@ from tests.live.syncer.test_operators import ask, place
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, endpoint_of, running_sync, subtask_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 
 class Dump:

@@ -11,7 +11,7 @@ from dm.flavor import Flavor
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 LIMIT = 1 << 20
 ROWS = {

@@ -20,7 +20,7 @@ from dm.ident import TableName
 from tests.live.syncer.test_operators import place
 from tests.testbed.figures import record
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, forked_process, running_sync, subtask_for, wait_until
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, subtask_for, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -93,6 +93,7 @@ def late(running: RunningSync) -> object:
     return found["lateTransactions"]
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_rows_that_move_end_where_they_are(
     flavor: Flavor, upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -109,6 +110,7 @@ def test_rows_that_move_end_where_they_are(
         assert len(content(target, name)) == ROWS
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_silent_source_holds_the_other_for_a_while(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -203,7 +205,7 @@ def test_a_thousand_moves_between_kills(
     def start(number: int) -> SyncProcess:
         armed[number] = chance.choice(KILLS)
         passage = 1 if armed[number] == "order.joined" else chance.randint(1, 40)
-        return SyncProcess(subtasks[number], faults=f"{armed[number]}=kill@{passage}", ready=forked_process())
+        return SyncProcess(subtasks[number], faults=f"{armed[number]}=kill@{passage}")
 
     def moved() -> set[tuple[object, ...]]:
         return content(upstreams[0], name) | content(upstreams[1], name)

@@ -98,7 +98,7 @@ def test_a_row_that_goes_between_a_table_with_a_key_and_one_without_stays(
         assert target.query(query.format(number="")) == upstream.query(query.format(number=2)), table
 
 
-@pytest.mark.parametrize("rows", [10, 20_000])
+@pytest.mark.parametrize("rows", [10, pytest.param(20_000, marks=pytest.mark.chaos)])
 def test_one_transaction_of_both_is_applied_once_and_in_order(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, rows: int
 ) -> None:

@@ -14,7 +14,7 @@ from tests.live.syncer.test_online_ddl import online
 from tests.live.syncer.test_shards import KEYED, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.online_ddl_tools import TOOLS, OnlineChange, Tool
-from tests.testbed.sync import SyncProcess, forked_process, running_sync
+from tests.testbed.sync import SyncProcess, running_sync
 
 pytestmark = [pytest.mark.live, pytest.mark.timeout(300)]
 
@@ -132,7 +132,7 @@ def test_a_run_that_is_killed_is_continued(
             shard.row()
             shard.end()
         shard.row()
-    process = SyncProcess(subtask, faults=point, ready=forked_process())
+    process = SyncProcess(subtask, faults=point)
     try:
         assert process.wait_killed(), process.errors()
     finally:

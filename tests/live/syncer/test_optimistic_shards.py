@@ -15,7 +15,7 @@ from dm.errors import DMError
 from dm.task.shard_locks import Decision, decide, locks
 from tests.live.syncer.test_shards import KEYED, KEYLESS, held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, forked_process, running_sync
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync
 
 pytestmark = pytest.mark.live
 
@@ -61,6 +61,7 @@ def shown(target: ThrowawayServer, name: str) -> str:
     return str(target.query(f"SHOW CREATE TABLE {name}.t")[0][1])
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_shard_goes_on_while_others_are_behind_it(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -93,6 +94,7 @@ def test_a_shard_goes_on_while_others_are_behind_it(
     assert target.query(f"SELECT id, w FROM {name}.t ORDER BY id") == ((1, 2), (21, 9), (22, 0), (31, 0))
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("seed", [1])
 def test_shards_of_two_sources_at_their_own_pace(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, seed: int
@@ -367,7 +369,7 @@ def test_a_run_that_was_killed_is_continued(
         for stage, statement in enumerate(STATEMENTS):
             rows = changes(f"{name}.{table}", 1000 * number + 10 * stage, stage)
             upstream.execute(*rows, statement.format(f"{name}.{table}"))
-    process = SyncProcess(subtask, faults=point if "=" in point else f"{point}=kill", ready=forked_process())
+    process = SyncProcess(subtask, faults=point if "=" in point else f"{point}=kill")
     try:
         assert process.wait_killed(), process.errors()
     finally:
@@ -418,10 +420,7 @@ def test_two_sources_killed_again_and_again(
     struck = 0
     for _ in range(6):
         faults = [f"{drawn.choice(POINTS)}=kill@{drawn.randint(1, 4)}" for _ in subtasks]
-        processes = [
-            SyncProcess(subtask, faults=fault, ready=forked_process())
-            for subtask, fault in zip(subtasks, faults, strict=True)
-        ]
+        processes = [SyncProcess(subtask, faults=fault) for subtask, fault in zip(subtasks, faults, strict=True)]
         try:
             for process in processes:
                 with suppress(subprocess.TimeoutExpired):  # it did not come to its point

@@ -54,6 +54,7 @@ CHANGES = (
 )
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_key_that_the_target_lost_in_between_stops_the_replay(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -81,6 +82,7 @@ def test_a_key_that_the_target_lost_in_between_stops_the_replay(
     assert stored(subtask, target) == ["reached", "t"]
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_unique_key_that_admits_null_is_no_key_that_is_left(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -97,6 +99,7 @@ def test_a_unique_key_that_admits_null_is_no_key_that_is_left(
     assert target.query(f"SELECT COUNT(*) FROM `{name}`.t") == ((2,),)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_progress_of_a_version_without_this_record_demands_nothing(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -113,6 +116,7 @@ def test_progress_of_a_version_without_this_record_demands_nothing(
     assert target.query(rows) == upstream.query(rows)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_key_that_the_target_got_in_between_changes_nothing(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -134,6 +138,7 @@ def test_a_key_that_the_target_got_in_between_changes_nothing(
     assert stored(subtask, target) == ["reached"]
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_keys_that_come_and_go_at_the_source_are_followed(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -247,6 +252,7 @@ def test_a_crash_in_the_transaction_that_shows_it_leaves_all_rows_once(
     assert target.query(f"SELECT k, v FROM `{name}`.t ORDER BY 1") == upstream.query(both)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_the_target_refused_of_such_tables_is_refused_until_a_person_decides(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -294,6 +300,7 @@ ApplyLane._commit = of_ordered
 """
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_what_a_worker_had_not_done_is_not_taken_for_done_when_its_table_goes_in_order(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -336,6 +343,7 @@ OrderedTables._begin = begin
 """
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("key", ["", KEY])
 def test_a_table_that_a_transaction_had_not_come_to_is_no_table_that_lost_its_key(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, key: str

@@ -18,7 +18,7 @@ from tests.live.syncer.test_follow import create, identical
 from tests.testbed.fixtures import SchemaFactory, ServerFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for, wait_until
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mariadb")]
 
 
 @contextmanager

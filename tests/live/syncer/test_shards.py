@@ -68,6 +68,7 @@ def merged(upstreams: Sequence[ThrowawayServer], target: ThrowawayServer, name: 
     assert report.identical, str(report)
 
 
+@pytest.mark.ci_flavor("mysql")
 @pytest.mark.parametrize("columns", [KEYED, KEYLESS])
 def test_shards_of_one_source_alter_one_after_the_other(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, columns: str
@@ -91,6 +92,7 @@ def test_shards_of_one_source_alter_one_after_the_other(
     merged([upstream], target, name)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_second_ddl_may_come_before_the_first_is_executed(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_second_ddl_may_come_before_the_first_is_executed(
     merged([upstream], target, name)
 
 
+@pytest.mark.ci_flavor("mariadb")
 @pytest.mark.parametrize("columns", [KEYED, KEYLESS])
 def test_shards_of_two_sources(
     upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, columns: str
@@ -151,6 +154,7 @@ def held(sync: RunningSync) -> list[dict[str, JSON]]:
     return cast("list[dict[str, JSON]]", sync.unit.status()["unresolvedGroups"])
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_a_table_created_with_the_structure_to_come_waits_for_it(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -207,6 +211,7 @@ def test_a_table_created_like_one_that_is_held_waits_with_it(
     merged([upstream], target, name)
 
 
+@pytest.mark.ci_flavor("mysql")
 def test_what_waits_is_shown_and_a_person_may_go_on_without_a_shard(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -239,6 +244,7 @@ def test_what_waits_is_shown_and_a_person_may_go_on_without_a_shard(
     merged([upstream], target, name)
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_ddl_is_left_out_where_a_person_says_so(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:
@@ -256,6 +262,7 @@ def test_a_ddl_is_left_out_where_a_person_says_so(
     assert "KEY `j`" not in str(target.query(f"SHOW CREATE TABLE {name}.t"))
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_a_conflict_is_settled_by_an_operator_in_a_second_pass_as_well(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory
 ) -> None:

@@ -15,7 +15,7 @@ from dm.syncer.sharding.sharded import ShardedSync
 from tests.live.syncer.test_operators import place
 from tests.live.syncer.test_shards import KEYED, KEYLESS, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
-from tests.testbed.sync import RunningSync, SyncProcess, forked_process, running_sync, wait_until
+from tests.testbed.sync import RunningSync, SyncProcess, running_sync, wait_until
 
 pytestmark = pytest.mark.live
 
@@ -59,7 +59,7 @@ def test_the_next_run_goes_on(
             f"INSERT INTO {name}.{table} VALUES ({number}2, 3, 3)",
             f"UPDATE {name}.{table} SET v = v + 10",
         )
-    process = SyncProcess(subtask, faults=f"{point}=kill", ready=forked_process())
+    process = SyncProcess(subtask, faults=f"{point}=kill")
     try:
         assert process.wait_killed(), process.errors()
     finally:
@@ -161,7 +161,7 @@ def test_another_source_goes_on_where_the_last_one_died(
             )
     with running_sync(second) as other:
         wait_until(lambda: arrived(target, name) == 2, "both shards of the other source wait")
-    process = SyncProcess(first, faults=f"{point}=kill", ready=forked_process())
+    process = SyncProcess(first, faults=f"{point}=kill")
     try:
         assert process.wait_killed(), process.errors()
     finally:

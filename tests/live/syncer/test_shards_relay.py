@@ -16,6 +16,7 @@ from tests.testbed.sync import RelayProcess, running_sync, wait_until
 pytestmark = pytest.mark.live
 
 
+@pytest.mark.ci_flavor("mariadb")
 def test_held_rows_are_read_again_from_relay_files(
     upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, tmp_path: Path
 ) -> None:

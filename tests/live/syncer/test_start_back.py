@@ -19,7 +19,7 @@ from tests.live.syncer.test_ordered_tables import CHANGES, caught_up, create, ki
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 
 def place(subtask: SubtaskConfig) -> Position:

@@ -21,7 +21,7 @@ from tests.testbed.fake_clock import FakeClock
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, running_sync, subtask_for
 
-pytestmark = pytest.mark.live
+pytestmark = [pytest.mark.live, pytest.mark.ci_flavor("mysql")]
 
 FIRST, BEHIND = 400, 1200
 

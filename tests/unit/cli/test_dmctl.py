@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import stat
 import subprocess
 import sys
@@ -332,16 +331,9 @@ def test_a_private_daemon_that_cannot_start_is_one_clear_message(tmp_path: Path)
 
 @pytest.mark.parametrize("address", ["0.0.0.0:8261", "10.1.2.3:8261", "nonsense", "127.0.0.1:99999"])
 def test_the_daemon_listens_on_loopback_only(tmp_path: Path, address: str) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "dm.worker.daemon", "--listen", address],
-        env={**os.environ, "DM_HOME": str(tmp_path / "home"), "PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == BAD_USAGE
-    assert "only loopback addresses are allowed" in done.stderr
+    one = TestHome(tmp_path / "home")
+    assert one.launch("--listen", address).wait(60) == BAD_USAGE
+    assert "only loopback addresses are allowed" in (one.directory / "daemon.log").read_text()
 
 
 def test_json_output_is_json_alone(one: TestHome) -> None:

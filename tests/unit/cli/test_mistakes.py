@@ -5,15 +5,12 @@ The daemon runs with scripted units and servers. Mistakes that need a server are
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.unit.worker.home import ROOT, TestHome, home
+from tests.unit.worker.home import TestHome, home
 
 OK, FAILED, BAD_USAGE = 0, 1, 2
 
@@ -119,13 +116,11 @@ def test_a_home_that_can_not_be_made(tmp_path: Path, place: str, cause: str) -> 
         "  workaround: set DM_HOME to a directory that you may write to; the default is ~/.dm\n"
     )
     assert (done.status, done.out, done.err) == (BAD_USAGE, "", said)
-    daemon = subprocess.run(
-        [sys.executable, "-m", "dm.worker.daemon"], capture_output=True, text=True, check=False,
-        env={**os.environ, "DM_HOME": str(where), "PYTHONPATH": str(ROOT)},
-    )  # fmt: skip
-    assert daemon.returncode == BAD_USAGE
-    assert "Traceback" not in daemon.stderr
-    assert f"Message: the state directory {where} can't be made or used" in daemon.stderr
+    daemon = TestHome(tmp_path / "daemon", environment={"DM_HOME": str(where)})
+    assert daemon.launch().wait(60) == BAD_USAGE
+    printed = (daemon.directory / "daemon.log").read_text()
+    assert "Traceback" not in printed
+    assert f"Message: the state directory {where} can't be made or used" in printed
 
 
 def test_the_hint_of_follow_names_an_option_that_is_there(one: TestHome) -> None:

@@ -1,4 +1,4 @@
-"""The daemon with scripted units and without database servers: `python fake_daemon.py [--listen ...]`.
+"""The daemon with scripted units and without database servers; the fork server runs it.
 
 Only what talks to servers is replaced. What it answers is in `servers.json` of $DM_HOME: the first unit of a task,
 and a failure of the precheck or of the verification of a source.
@@ -173,7 +173,8 @@ def joining(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:
     return dict.fromkeys(configs, asked) if "joining" in answers() else {}
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """The process."""
     progress = ProgressAtTarget(demand_sole_run, operate_binlog, operate_structure)
     servers = Servers(
         verify_source, check, forget_progress, place_of, begin_at, until_of, final_place, progress, demand_readable,

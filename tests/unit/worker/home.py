@@ -16,9 +16,11 @@ from typing import Any, TypeVar
 
 from dm.cli.client import Client
 from tests.testbed.daemon import run_here
+from tests.testbed.fork_server import ForkedProcess, fork_server
 
 ROOT = Path(__file__).resolve().parents[3]
 SECONDS = 120.0  # a limit for what hangs, not a measure of speed
+_FAKE_DAEMON = ("tests.unit.worker.fake_daemon", "uvicorn.protocols.http.auto")
 T = TypeVar("T")
 
 
@@ -41,31 +43,27 @@ class TestHome:
 
     __test__ = False
     directory: Path
-    daemon: subprocess.Popen[bytes] | None = None
+    daemon: ForkedProcess | None = None
     environment: dict[str, str] = field(default_factory=dict)
 
     def start(self, *arguments: str) -> None:
         self.daemon = self.launch(*arguments)
         until(lambda: Client(None, self._environment(), print).running() or self._died())
 
-    def launch(self, *arguments: str) -> subprocess.Popen[bytes]:
+    def launch(self, *arguments: str) -> ForkedProcess:
         self.directory.mkdir(exist_ok=True)
-        with (self.directory / "daemon.log").open("ab") as log:
-            return subprocess.Popen(
-                [sys.executable, str(Path(__file__).with_name("fake_daemon.py")), *arguments],
-                env=self._environment(),
-                stdout=log,
-                stderr=log,
-            )
+        with (self.directory / "daemon.log").open("ab") as log, Path(os.devnull).open("rb") as nothing:
+            files = (nothing.fileno(), log.fileno(), log.fileno())
+            return ForkedProcess(*fork_server(*_FAKE_DAEMON).fork(files, arguments, self._environment()))
 
     def kill(self) -> None:
         assert self.daemon is not None
-        self.daemon.send_signal(signal.SIGKILL)
+        self.daemon.kill()
         self.daemon.wait(SECONDS)
 
     def stop(self) -> int:
         assert self.daemon is not None
-        self.daemon.send_signal(signal.SIGTERM)
+        self.daemon.send(signal.SIGTERM)
         return self.daemon.wait(SECONDS)
 
     def dmctl(self, *arguments: str, stdin: str | None = None, **environment: str) -> Dmctl:

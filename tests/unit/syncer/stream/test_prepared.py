@@ -253,7 +253,7 @@ def haunt(world: World) -> None:
         world.crashes.left = left
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(histories(), st.integers(0, 2**32), st.booleans(), st.booleans())
 def test_each_commit_gives_the_rows_of_its_own_prepare_whatever_ended_before(
     tmp_path_factory: pytest.TempPathFactory, history: list[Step], seed: int, ghosts: bool, hosts: bool
