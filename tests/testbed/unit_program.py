@@ -39,7 +39,7 @@ def main() -> None:
     if not line:
         return
     order = json.loads(line)
-    exec(order["patch"], {})
+    exec(order["patch"], {**globals()})
     os.environ.update(order["environment"])
     faults.arm(order["faults"])
     unit = _unit(order)
