@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from dm.demo.servers import ThrowawayServer
 from dm.dumpfiles.s3_storage import S3Storage
 from tests.live.cli.newcomer import Newcomer
 from tests.testbed.daemon import Daemon
@@ -26,7 +27,7 @@ class Person(Newcomer):
         super().__init__(park.shared("mariadb", "upstream-1"), park.shared("mariadb", "target"), directory)
         self.daemon = Daemon(directory, {"KEY": ACCESS_KEY, "SECRET": SECRET_KEY})
         self.upstream.execute(
-            f"INSERT INTO {self.schema}.orders SELECT seq, 'many' FROM seq_10_to_{ROWS}",
+            f"INSERT INTO {self.schema}.orders SELECT seq, 'many' FROM {self.schema}.seq_10_to_{ROWS}",
         )
         self.target.execute(f"DROP DATABASE {self.schema}")
         self.place = s3.place(f"{self.schema}/orders.here")
@@ -50,9 +51,9 @@ class Person(Newcomer):
         assert self.objects == [], "a check leaves nothing"
         self.daemon.must("start-task", task)
 
-    def rows(self) -> tuple[object, ...]:
-        """What the target has."""
-        return self.target.query(f"SELECT COUNT(*), MAX(id) FROM {self.schema}.orders")[0]
+    def rows(self, server: ThrowawayServer) -> list[tuple[object, ...]]:
+        """What a server has."""
+        return list(server.query(f"SELECT id, v FROM {self.schema}.orders ORDER BY id"))
 
 
 @pytest.fixture
@@ -79,7 +80,8 @@ def test_a_task_is_killed_stopped_and_goes_on_from_the_store(person: Person) -> 
     assert begun <= set(person.objects), "a stopped task keeps what it has"
     daemon.must("start-task", "task.yaml")
     assert "Running Sync" in daemon.must("wait", "orders", "--synced", "--timeout", "60").out
-    assert person.rows() == (ROWS - 9 + 1 + 2 + 1, ROWS + 1)
+    assert person.rows(person.target) == person.rows(person.upstream)
+    assert person.rows(person.target)[-1] == (ROWS + 1, "meanwhile")
     assert person.objects == [], "what is loaded leaves the bucket"
     shown = daemon.must("config", "task", "orders").out
     assert "role-arn=arn:aws:iam::123456789012:role/dumps" in shown
