@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -20,25 +18,11 @@ from pymysql.connections import Connection
 from pymysql.cursors import Cursor
 
 from dm.demo.guard import GuardedProcess
+from dm.demo.ports import HOST, ReservedPort
 from dm.flavor import Flavor
 
-HOST = "127.0.0.1"
 _START_SECONDS = 90.0
 _STOP_SECONDS = 60.0
-_PORTS = range(16_000, 32_000)  # below Linux's ephemeral range, so that no outgoing connection sits on one
-
-
-def free_port() -> int:
-    """A port that nobody listens on."""
-    while True:
-        port = random.SystemRandom().choice(_PORTS)
-        with socket.socket() as probe:
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                probe.bind((HOST, port))
-            except OSError:
-                continue
-            return port
 
 
 class PrivateServer(ABC):
@@ -53,6 +37,7 @@ class PrivateServer(ABC):
         self.directory = directory
         self.password = password
         self.port = 0
+        self._reserved: ReservedPort | None = None
         self._process: GuardedProcess | None = None
         self._frozen = False
 
@@ -76,6 +61,16 @@ class PrivateServer(ABC):
         if self._process is None:
             raise RuntimeError(f"{self!r} does not run")
         return self._process.pid
+
+    def _reserve_port(self) -> None:
+        self._release_port()
+        self._reserved = ReservedPort()
+        self.port = self._reserved.number
+
+    def _release_port(self) -> None:
+        if self._reserved is not None:
+            self._reserved.release()
+            self._reserved = None
 
     def _await_ready(self, **arguments: Any) -> bool:
         deadline = time.monotonic() + _START_SECONDS
@@ -141,6 +136,7 @@ class PrivateServer(ABC):
     def destroy(self) -> None:
         """Kill the server and delete all its files."""
         self.kill()
+        self._release_port()
         shutil.rmtree(self.directory, ignore_errors=True)
 
     def __enter__(self) -> Self:

@@ -17,7 +17,8 @@ from typing import Self
 from dm.demo import datadir
 from dm.demo.guard import GuardedProcess
 from dm.demo.installation import find
-from dm.demo.private_server import HOST, PrivateServer, free_port
+from dm.demo.ports import HOST
+from dm.demo.private_server import PrivateServer
 from dm.errors import DMError
 from dm.flavor import Flavor
 
@@ -121,14 +122,14 @@ class ThrowawayServer(PrivateServer):
             self._write_first_statements()
         for _ in range(5):
             if first:
-                self.port = free_port()
+                self._reserve_port()
             self._launch(first=first)
             if self._await_ready():
                 if first:
                     self._first_statements.unlink()
                 return self
             log = self.log_tail()
-            # Someone else may have taken the port since we looked.
+            # Someone who reserves nothing may have taken the port since.
             if not (first and "Address already in use" in log):
                 break
         raise DMError("server-not-started", flavor=self.flavor, directory=self.directory, log=log)

@@ -14,7 +14,7 @@ from typing import Self
 
 from dm.demo.guard import GuardedProcess
 from dm.demo.installation import cache_directory
-from dm.demo.private_server import HOST, free_port
+from dm.demo.ports import HOST, free_port
 from tests.testbed.sync import wait_until
 
 _HEAP = "-Xmx256m"

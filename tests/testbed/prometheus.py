@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
@@ -16,14 +15,9 @@ from urllib.request import urlopen
 
 from dm.demo.guard import GuardedProcess
 from dm.demo.installation import cache_directory
+from dm.demo.ports import free_port
 
 _SECONDS = 60.0  # a limit for what hangs
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @dataclass
@@ -31,7 +25,7 @@ class Prometheus:
     """A server with a configuration of the test's own; it dies with the test run."""
 
     directory: Path
-    port: int = field(default_factory=_free_port)
+    port: int = field(default_factory=free_port)
     _process: GuardedProcess | None = None
 
     def start(self, configuration: str) -> Self:

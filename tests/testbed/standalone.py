@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from dm.demo.ports import free_port
 from dm.spark.java import find_java_home
 
 _START_SECONDS = 300.0  # of a machine that does other things
 _OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def family(pid: int) -> list[int]:
@@ -54,7 +48,7 @@ class StandaloneCluster:
     def start(self, workers: int = 2) -> StandaloneCluster:
         """Start master and workers, and wait until they know each other."""
         self.directory.mkdir(parents=True, exist_ok=True)
-        self._port = _free_port()
+        self._port = free_port()
         place = ["--host", "127.0.0.1", "--webui-port", "0"]
         self._master = self._launch("master", "master.Master", *place, "--port", str(self._port))
         self._await("master", "New state: ALIVE", self._master)

@@ -13,7 +13,8 @@ from typing import Self
 
 from dm.demo.guard import GuardedProcess
 from dm.demo.installation import cache_directory
-from dm.demo.private_server import HOST, PrivateServer, free_port
+from dm.demo.ports import HOST, free_port
+from dm.demo.private_server import PrivateServer
 from dm.errors import DMError
 
 
@@ -42,7 +43,7 @@ class TidbServer(PrivateServer):
         (self.directory / "tmp").mkdir(parents=True, exist_ok=True)
         for _ in range(5):
             if first:
-                self.port = free_port()
+                self._reserve_port()
             self._launch()
             if self._await_ready(password="" if first else self.password):
                 if first:
