@@ -36,6 +36,7 @@ structure_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+_SYNC = "optimistic shard mode: other sources' statements see the new structure at once, else when the task goes on"
 PlaceOption = Annotated[
     str,
     typer.Option("--binlog-pos", "-b", help="where the event begins, as mysql-bin.000003:1234; else the failing one"),
@@ -151,7 +152,7 @@ def update_structure(
     from_source: Annotated[bool, typer.Option("--from-source", help="take the one the source has now")] = False,
     from_target: Annotated[bool, typer.Option("--from-target", help="take the one the target has now")] = False,
     flush: Annotated[bool, typer.Option(help="a paused task has nothing but what is stored: always so")] = True,
-    sync: Annotated[bool, typer.Option(help="of DM's optimistic shard mode: no effect here")] = True,
+    sync: Annotated[bool, typer.Option(help=_SYNC)] = True,
     source: SourceOption = None,
     output: OutputOption = None,
     addr: AddrOption = None,
@@ -162,7 +163,7 @@ def update_structure(
         raise DMError("usage", problem="one of file, --from-source and --from-target has to be given", hint=hint)
     if not flush:
         raise DMError("usage", problem="a structure that is not stored would be lost", hint="leave out --no-flush")
-    body = {"database": database, "table": table, "origin": "source" if from_source else "target"}
+    body = {"database": database, "table": table, "origin": "source" if from_source else "target", "sync": sync}
     if schema_file is not None:
         body |= {"origin": "file", "text": _text_of(schema_file)}
     _structure("update", task, body, source, output, addr)
@@ -184,7 +185,7 @@ def delete_structure(
 def _structure(
     verb: str,
     task: str,
-    body: dict[str, str],
+    body: Mapping[str, str | bool],
     sources: list[str] | None,
     output: Format | None,
     addr: str | None,

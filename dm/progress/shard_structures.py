@@ -166,6 +166,18 @@ class ShardStructures:
             if text is None or (text and schema_from_json(str(text)) != schema):
                 self._set(connection, schema.name, structure=schema_to_json(schema))
 
+    def told(self, connection: TargetConnection, shard: Shard, schema: TableSchema) -> None:
+        """A person says what the shard is like; in the transaction that stores it at the checkpoint.
+
+        The caller's claim is that no run of the source exists. Another source's decision that is under way stores
+        nothing then: it has seen the shard's old structure.
+        """
+        connection.execute(
+            f"UPDATE {self._tables.group.sql} SET revision = revision + 1 WHERE t_schema = %s AND t_table = %s",
+            tuple(shard.target),
+        )
+        self._set(connection, shard.table, structure=schema_to_json(schema))
+
     def learn_early(self, connection: TargetConnection, created: TableSchema) -> None:
         """A new table that waits for the open DDL is like this, and is so behind it."""
         text = schema_to_json(created)

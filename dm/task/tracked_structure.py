@@ -16,8 +16,10 @@ from dm.downstream.connection import TargetConnection
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.ident import TableName
-from dm.progress.checkpoint import Checkpoint, TablePoint, forget_table, read_checkpoint, store_table
+from dm.progress.checkpoint import Checkpoint, TablePoint, forget_table, read_checkpoint, store_table, write_table
 from dm.progress.restart import no_other_run
+from dm.progress.shard_group import Shard
+from dm.progress.shard_structures import ShardStructures
 from dm.progress.tables import SubtaskKey, create_tables
 from dm.rules.table_rules import TableRules
 from dm.schema.parse import parse_create_table
@@ -40,6 +42,7 @@ class StructureRequest:
     table: TableName
     origin: Origin = "file"
     text: str = ""  # a CREATE TABLE statement, where it comes from a file
+    sync: bool = True  # optimistic shard mode: other sources' statements see it at once, and not when the task goes on
 
 
 def operate(config: SubtaskConfig, request: StructureRequest) -> str:
@@ -53,7 +56,12 @@ def operate(config: SubtaskConfig, request: StructureRequest) -> str:
     with _progress(config, request.table) as (connection, key, checkpoint):
         known = checkpoint.tables.get(request.table)
         if new is not None:
-            store_table(connection, key, request.table, TablePoint(new, known.point if known else None))
+            connection.begin()
+            write_table(connection, key, request.table, TablePoint(new, known.point if known else None))
+            if request.sync and config.shard_mode == "optimistic":
+                shard = Shard(request.table, TableRules(config).route(request.table))
+                ShardStructures(key_of(config)).told(connection, shard, new)
+            connection.commit()
             return create_table(new)
         _tracked(config, checkpoint, request.table)
         assert known is not None

@@ -101,6 +101,7 @@ class TableStructure(_Body):
     table: str
     origin: Literal["file", "source", "target"] = "file"
     text: str = ""
+    sync: bool = True
 
 
 class Unlock(_Body):
@@ -418,7 +419,7 @@ def _tasks(app: FastAPI, operations: Operations) -> None:
     @app.post("/api/v1/tasks/{name}/binlog-schema/{verb}", response_model=None)
     def binlog_schema(name: str, verb: Literal["list", "update", "delete"], body: TableStructure) -> Answer:
         table = TableName(body.database, body.table)
-        request = StructureRequest(verb, table, body.origin, body.text)
+        request = StructureRequest(verb, table, body.origin, body.text, body.sync)
         return operations.binlog.structure(name, body.sources, request)
 
     @app.post("/api/v1/tasks/{name}/stop", response_model=None)

@@ -86,6 +86,25 @@ def test_a_structure_is_stored_only_if_nobody_has_decided_meanwhile(
         assert other.schema == like(A, "id INT PRIMARY KEY, x INT")
 
 
+def test_a_structure_that_a_person_tells_ends_the_decision_that_has_not_seen_it(
+    target: ThrowawayServer, schema: SchemaFactory
+) -> None:
+    with sides(target, schema) as (one, two):
+        one.join(A)
+        two.join(C)
+        learn(one, like(A))
+        learn(two, like(C))
+        found = survey(two, C)
+        told = like(A, "id INT PRIMARY KEY, x INT")
+        with claimed(one.connection, one.claim):
+            ShardStructures(one.key).told(one.connection, A, told)
+        with pytest.raises(DMError) as caught:
+            store(two, C, found, "id INT PRIMARY KEY")
+        assert caught.value.name == "shard-ddl-out-of-turn"
+        (other,) = survey(two, C).others
+        assert other.schema == told
+
+
 def test_what_the_target_has_no_more_nobody_keeps(target: ThrowawayServer, schema: SchemaFactory) -> None:
     with sides(target, schema) as (one, two):
         one.join(A)

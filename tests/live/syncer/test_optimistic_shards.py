@@ -12,7 +12,9 @@ import pytest
 from dm.config.subtask import SubtaskConfig
 from dm.demo.servers import ThrowawayServer
 from dm.errors import DMError
+from dm.ident import TableName
 from dm.task.shard_locks import Decision, decide, locks
+from dm.task.tracked_structure import StructureRequest, operate
 from tests.live.syncer.test_shards import KEYED, KEYLESS, held, merged, subtasks_of, wait_for_rows
 from tests.testbed.fixtures import SchemaFactory
 from tests.testbed.sync import RunningSync, SyncProcess, running_sync
@@ -337,6 +339,30 @@ def test_a_source_that_others_wait_for_is_given_up(
     with running_sync(one.model_copy(update={"shard_sources": ("source-0",)})) as sync:  # it has left the file
         wait_for_rows(target, name, 2, sync)
         sync.wait_synced()
+
+
+@pytest.mark.ci_flavor("mariadb")
+@pytest.mark.parametrize("sync", [True, False])
+def test_a_structure_that_a_person_replaces_counts_for_the_others_at_once_if_so_asked(
+    upstreams: tuple[ThrowawayServer, ThrowawayServer], target: ThrowawayServer, schema: SchemaFactory, sync: bool
+) -> None:
+    name = schema(*upstreams, target)
+    one, two = optimistic(name, upstreams, target)
+    for subtask in (one, two):
+        with running_sync(subtask) as running:
+            running.wait_synced()
+    # The source was altered while its binlog was off, and a person says so.
+    with upstreams[0].connect() as connection, connection.cursor() as cursor:
+        for table in ("s1", "s2"):
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            cursor.execute(f"ALTER TABLE {name}.{table} DROP COLUMN v")
+    for table in ("s1", "s2"):
+        operate(one, StructureRequest("update", TableName(name, table), origin="source", sync=sync))
+    for table in ("s1", "s2"):
+        upstreams[1].execute(f"ALTER TABLE {name}.{table} DROP COLUMN v")
+    with running_sync(two) as running:
+        running.wait_synced()
+    assert ("`v`" in shown(target, name)) == (not sync)
 
 
 _CHAOS = pytest.mark.chaos
