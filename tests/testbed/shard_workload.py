@@ -5,9 +5,10 @@ same drawn DDLs, each in its own time, with rows between them; shards are trunca
 stopped, killed at drawn points, and started again. In the end the target has to be what a reference says: the shards as
 they are, and what a truncated or dropped shard had, altered as the others were.
 
-In some seeds one shard alters differently. Then the task has to pause with that reason. In the optimistic mode each
-shard comes to the DDLs in an order of its own, as far as that says nothing, and a column may be dropped and added
-again while others have it yet: then the task may pause with that reason.
+In some seeds one shard alters differently. Then the task has to pause with that reason. It may do so where a table is
+created and DDLs before and behind it leave the same structure: nobody knows how many of them the table is beyond. In
+the optimistic mode each shard comes to the DDLs in an order of its own, as far as that says nothing, and a column may
+be dropped and added again while others have it yet: then the task may pause with that reason.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ import random
 import re
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -281,14 +284,43 @@ class ShardWorkload:
         """A new table with the structure of another one of its source."""
         if len(self._shards) > 12:
             return
-        gone = [each for each in self._shards if each.left and each.source == like.source]
+        # What was dropped behind a DDL and comes back as it was before it waits until a person gives it up.
+        gone = [
+            each
+            for each in self._shards
+            if each.left and each.source == like.source and (self._by_state or each.passed <= like.passed)
+        ]
         name = gone[0].name if gone and self._chance.random() < 0.5 else f"s{len(self._shards) + 10}"
         self._shards = [each for each in self._shards if (each.source, each.name) != (like.source, name)]
         new = replace(like, name=name, shape=like.shape.copy(), ids=[])
         text = str(self._server(like.source).query(f"SHOW CREATE TABLE {self._table(like)}")[0][1])
         self._execute(like.source, text.replace(f"`{like.name}`", self._table(new), 1))
+        if not self._by_state and self._structures.count(self._structures[like.passed]) > 1:
+            self._expected.add(_CONFLICT["pessimistic"])
         self._shards.append(new)
         self.result.counts["created"] += 1
+
+    @property
+    def _by_state(self) -> bool:
+        """Whether a shard joins by its structure, and not by how many of the DDLs it is beyond."""
+        return self._mode == "optimistic" and self._keyed
+
+    @cached_property
+    def _structures(self) -> list[str]:
+        """The shards' structures before the first DDL, behind it, behind the second one, and so on.
+
+        Where two are alike nobody can tell which of them a new table has.
+        """
+        table, found = f"{self._name}_r0.stages", list[str]()
+        with closing(self._upstreams[0].connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION sql_log_bin = 0")
+            cursor.execute(ShardShape(self._keyed).create(table))
+            for statements in ([], *([*ddl.on(table)] for ddl in self._ddls)):
+                for statement in statements:
+                    cursor.execute(statement)
+                cursor.execute(f"SHOW CREATE TABLE {table}")
+                found += [str(row[1]) for row in cursor.fetchall()]
+        return found
 
     # -- The end
 
