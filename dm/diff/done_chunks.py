@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TextIO
 
+from dm import faults
 from dm.config.endpoint import Endpoint
 from dm.diff.table import ComparedTable
 from dm.errors import DMError
@@ -44,6 +45,7 @@ class DoneChunks:
         if self._file is not None:
             self._file.write(json.dumps([chunk, source_rows, target_rows]) + "\n")
             self._file.flush()
+            faults.hit("diff.chunk_equal")
 
     def close(self, *, over: bool) -> None:
         """The comparison ends; a run that is `over` leaves nothing to go on from."""

@@ -9,7 +9,6 @@ which is missing needs.
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from dm.binlog.value import Value
 from dm.changes.statement import without_strict_modes
 from dm.diff.table import ComparedTable, TableAt, quoted_columns
 from dm.dumpfiles.json_types import typed_tree
+from dm.equality.checksum import has_text
 from dm.equality.values import Part
 from dm.errors import DMError
 from dm.ident import Ident
@@ -77,8 +77,7 @@ def _deletion(table: ComparedTable, values: Values, extra: Counter[bytes]) -> by
     if not table.keyed:
         if target.text is None:
             return None
-        digest = hashlib.sha256(next(iter(extra))).hexdigest()
-        return start + f"SHA2({target.text}, 256) = '{digest}' LIMIT {extra.total()}".encode()
+        return start + f"{has_text(target.text, next(iter(extra)))} LIMIT {extra.total()}".encode()
     conditions = []
     for at in target.key:
         part = target.row[at]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dm.equality.checksum import checksum_query
+from dm.equality.checksum import bucket_of, buckets_query, checksum_query
 from dm.equality.structure import Structure
 from dm.equality.values import Part, Side, parts, row_text
 from dm.flavor import Flavor
@@ -22,7 +22,6 @@ def role_at(place: int) -> str:
 
 
 _SORTED_ALIKE = INTEGERS | TEMPORAL | BYTES | {"decimal", "year", "bit"}
-_BUCKET_DIGITS = 3  # hexadecimal, of the hash of a row's key
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +43,8 @@ class TableAt:
     def bucket(self) -> str:
         """SQL of a number that all versions of a row share; only where there is a `text`."""
         key = row_text([self.row[at] for at in self.key])
-        return f"CAST(CONV(LEFT(SHA2({key}, 256), {_BUCKET_DIGITS}), 16, 10) AS UNSIGNED)"
+        assert key is not None
+        return bucket_of(key)
 
     def rows(self, condition: str, where: str) -> str:
         """What stands behind FROM."""
@@ -58,12 +58,8 @@ class TableAt:
 
     def buckets_query(self, condition: str, where: str) -> str:
         """The query for the checksums of the buckets of some rows."""
-        return (
-            "SELECT b, COUNT(*), COUNT(h), SUM(CAST(CONV(LEFT(h, 16), 16, 10) AS UNSIGNED)),"
-            " BIT_XOR(CAST(CONV(SUBSTR(h, 17, 16), 16, 10) AS UNSIGNED))"
-            f" FROM (SELECT {self.bucket} AS b, SHA2({self.text}, 256) AS h FROM {self.rows(condition, where)}"
-            f" LIMIT {(1 << 64) - 1}) AS hashes GROUP BY b"
-        )
+        assert self.text is not None
+        return buckets_query(self.bucket, self.text, self.rows(condition, where))
 
     def rows_query(self, condition: str, where: str, buckets: Sequence[int] | None) -> str:
         """The query for some rows; of these buckets only."""

@@ -20,6 +20,11 @@ from typing import Any, Final
 
 _MASK: Final = (1 << 64) - 1
 _ALL: Final = (1 << 64) - 1  # rows, for LIMIT
+_BUCKET_DIGITS: Final = 3  # hexadecimal, of the hash of a row's key
+_SUMS: Final = (
+    "COUNT(*), COUNT(h), SUM(CAST(CONV(LEFT(h, 16), 16, 10) AS UNSIGNED)),"
+    " BIT_XOR(CAST(CONV(SUBSTR(h, 17, 16), 16, 10) AS UNSIGNED))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +53,26 @@ class Checksum:
 
 def checksum_query(text: str, rows: str) -> str:
     """The query for the checksum of `rows` (what follows FROM), whose texts are `text`."""
+    return f"SELECT {_SUMS} FROM (SELECT {_hash(text)} AS h FROM {rows} LIMIT {_ALL}) AS hashes"
+
+
+def buckets_query(bucket: str, text: str, rows: str) -> str:
+    """The query for the numbers of the buckets of `rows`, each with its checksum behind it."""
     return (
-        f"SELECT COUNT(*), COUNT(h), SUM(CAST(CONV(LEFT(h, 16), 16, 10) AS UNSIGNED)),"
-        f" BIT_XOR(CAST(CONV(SUBSTR(h, 17, 16), 16, 10) AS UNSIGNED))"
-        f" FROM (SELECT SHA2({text}, 256) AS h FROM {rows} LIMIT {_ALL}) AS hashes"
+        f"SELECT b, {_SUMS} FROM (SELECT {bucket} AS b, {_hash(text)} AS h FROM {rows} LIMIT {_ALL}) AS hashes"
+        " GROUP BY b"
     )
+
+
+def bucket_of(key: str) -> str:
+    """SQL of a number from 0 to 4095 that rows with the same text of the key share."""
+    return f"CAST(CONV(LEFT({_hash(key)}, {_BUCKET_DIGITS}), 16, 10) AS UNSIGNED)"
+
+
+def has_text(sql: str, text: bytes) -> str:
+    """SQL of whether a row's text is this one."""
+    return f"{_hash(sql)} = '{hashlib.sha256(text).hexdigest()}'"
+
+
+def _hash(text: str) -> str:
+    return f"SHA2({text}, 256)"

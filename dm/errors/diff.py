@@ -10,12 +10,12 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "diff-fix-unwritable", 48942, "dmctl", "internal", "medium",
-        "{file} can't be written: {cause}",
+        "{file} can't be written",
         "name a directory with --fix-sql that the daemon's user can write to",
     ),
     ErrorKind(
         "diff-progress-unwritable", 48944, "dmctl", "internal", "medium",
-        "{file} can't be written: {cause}",
+        "{file} can't be written",
         "let the daemon's user write to its home directory, and free disk space",
     ),
     ErrorKind(
@@ -33,5 +33,10 @@ KINDS: tuple[ErrorKind, ...] = (
         "diff-snapshot-refused", 48946, "dmctl", "internal", "medium",
         "{address} is no TiDB and keeps nothing of the past, so it can't be read as of {moment}",
         "name the moment for the TiDB alone: `--snapshot target=MOMENT`; MySQL and MariaDB have `now`",
+    ),
+    ErrorKind(
+        "errand-died", 48947, "dmctl", "internal", "medium",
+        "the process of the {what} of {task} ended unexpectedly ({how})",
+        "no server was changed: give the verb again (`dmctl diff` goes on with --resume); its log is {log}",
     ),
 )  # fmt: skip

@@ -47,7 +47,7 @@ KINDS: tuple[ErrorKind, ...] = (
     ),
     ErrorKind(
         "flashback-unwritable", 48959, "dmctl", "internal", "medium",
-        "{file} can't be written: {cause}",
+        "{file} can't be written",
         "name a directory with --sql that the daemon's user can write to, and free disk space",
     ),
     ErrorKind(

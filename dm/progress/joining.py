@@ -236,13 +236,25 @@ def same_place(one: Position, other: Position) -> bool:
 # -- The share's steps
 
 
-def begin_emptying(connection: TargetConnection, key: SubtaskKey, joining: Joining, before: Sequence[Phase]) -> bool:
-    """Nothing writes the target tables from here on; False where a person has decided otherwise. Raises DMError."""
+def begin_emptying(
+    connection: TargetConnection,
+    key: SubtaskKey,
+    joining: Joining,
+    before: Sequence[Phase],
+    *,
+    anew: bool | None = None,
+) -> bool:
+    """Nothing writes the target tables from here on; False where a person has decided otherwise. Raises DMError.
+
+    `anew` is stored with it: who empties the tables must not find the one without the other.
+    """
 
     def act() -> bool:
         moved = move(connection, key, joining, before, "emptying")
         if moved:
             _remove_share(connection, key.share)
+        if moved and anew is not None:
+            connection.execute(f"UPDATE {key.joining.sql} SET anew = %s WHERE id = %s", (int(anew), key.source_id))
         return moved
 
     return in_transaction(connection, act)
@@ -250,7 +262,13 @@ def begin_emptying(connection: TargetConnection, key: SubtaskKey, joining: Joini
 
 def begin_loading(connection: TargetConnection, key: SubtaskKey, joining: Joining) -> bool:
     """The target tables are as the load is to find them; False where a person has decided otherwise. Raises DMError."""
-    moved = in_transaction(connection, lambda: move(connection, key, joining, ["emptying"], "loading"))
+
+    def act() -> bool:
+        found = read_joining(connection, key, lock=True)
+        as_asked = found is not None and found.anew == joining.anew
+        return as_asked and move(connection, key, joining, ["emptying"], "loading")
+
+    moved = in_transaction(connection, act)
     faults.hit("join.loading")
     return moved
 

@@ -209,10 +209,7 @@ def _again(connection: TargetConnection, config: SubtaskConfig, tables: Sequence
     if found is None or found.names != tuple(tables) or found.kind != "reload":
         return False
     before: list[Phase] = ["out", "undo", "emptying", "loading", "ready", "until"]
-    if not begin_emptying(connection, key, found, before):
-        return False
-    connection.execute(f"UPDATE {key.joining.sql} SET anew = %s WHERE id = %s", (int(anew), key.source_id))
-    return True
+    return begin_emptying(connection, key, found, before, anew=anew)
 
 
 def cancel_reload(configs: Mapping[str, SubtaskConfig]) -> dict[str, Joining]:

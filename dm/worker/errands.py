@@ -29,6 +29,7 @@ class _Errand:
 
     task: str
     what: str
+    log: Path
     process: HostProcess | None = None
     status: Mapping[str, JSON] = field(default_factory=dict)
     error: ErrorReport | None = None
@@ -46,7 +47,8 @@ class _Errand:
                 self._end()
             case HostEnded():
                 if not self.over and self.error is None:
-                    self.error = DMError("host-died", host=f"the {self.what} of {self.task}", how=event.how).report()
+                    died = DMError("errand-died", what=self.what, task=self.task, how=event.how, log=self.log)
+                    self.error = died.report()
                 self.over = True
 
     def _end(self) -> None:
@@ -80,7 +82,7 @@ class Errands:
     def begin(self, number: int, task: str, unit: UnitName, payload: Mapping[str, JSON]) -> None:
         """Start a run of a unit for a task."""
         what = unit.lower()
-        errand = _Errand(task, what)
+        errand = _Errand(task, what, self._log_of(f"{what}:{task}"))
         with self._lock:
             for old in [key for key, each in self._all.items() if each.over][:-_KEPT]:
                 del self._all[old]
@@ -88,9 +90,7 @@ class Errands:
         name = f"{what}:{task}:{number}"
         # From the loop's thread, which lives as long as the daemon: the kernel ends the process with that thread.
         events: queue.SimpleQueue[Event | HostEnded] = queue.SimpleQueue()
-        errand.process = self._loop.call(
-            lambda: HostProcess(name, self._log_of(f"{what}:{task}"), events.put, self._command)
-        )
+        errand.process = self._loop.call(lambda: HostProcess(name, errand.log, events.put, self._command))
         threading.Thread(target=_hear, args=(errand, events), name=name, daemon=True).start()
         errand.process.send(StartUnit(_RUN, unit, payload))
 

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ast
+from collections.abc import Iterator
+from string import Formatter
+
 import pymysql
 
 from dm.downstream.failure import failure
-from dm.errors import DMError
+from dm.errors import CATALOGUE, DMError
 from dm.spark.job import TaskFailure
 from dm.upstream.connection import server_error
+from tests.unit.docs.document import ROOT
+
+NO_DETAILS = {"position", "cause"}  # an error has these beside what its texts name
 
 
 def test_a_long_statement_is_shown_by_its_beginning() -> None:
@@ -35,3 +42,27 @@ def test_an_error_of_the_source_has_the_servers_number_too() -> None:
 
 def test_what_no_server_said_has_no_number() -> None:
     assert DMError("target-table-unsuitable", table="a.b", table_sql="a.b", reason="it is a view").server_errno == 0
+
+
+def raised(text: str) -> Iterator[tuple[int, str, set[str]]]:
+    """Line, name and details of each error that a module makes, where it spells them."""
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id != "DMError":
+            continue
+        words = {keyword.arg for keyword in node.keywords if keyword.arg is not None}
+        match node.args:
+            case [ast.Constant(value=str(name))] if len(words) == len(node.keywords):
+                yield node.lineno, name, words - NO_DETAILS
+
+
+def test_every_error_has_the_details_that_its_texts_name() -> None:
+    incomplete, errors = [], 0
+    for path in sorted((ROOT / "dm").rglob("*.py")):
+        for line, name, details in raised(path.read_text(encoding="utf-8")):
+            kind = CATALOGUE[name]
+            named = {field for text in (kind.message, kind.workaround) for _, field, _, _ in Formatter().parse(text)}
+            errors += 1
+            if missing := {field for field in named if field and field.partition(".")[0] not in details}:
+                incomplete.append(f"{path}:{line}: {name} without {missing}")
+    assert not incomplete
+    assert errors > 400

@@ -4,6 +4,7 @@ from functools import reduce
 from operator import add
 
 from dm.equality.checksum import Checksum
+from tests.unit.docs.document import ROOT
 
 ROWS = [b"a", b"b", b"c"]
 
@@ -31,3 +32,14 @@ def test_a_server_that_could_not_hash_all_rows_has_said_nothing() -> None:
     assert Checksum.answered((3, 2, 5, 6)) is None
     assert Checksum.answered((3, 3, (1 << 64) + 5, 6)) == Checksum(3, 5, 6)
     assert Checksum.answered((0, 0, None, 0)) == Checksum()
+
+
+def test_no_other_module_sums_up_rows_in_sql() -> None:
+    """What makes two rows the same, and what their sums are, only this package says."""
+    functions = ("SHA2(", "BIT_XOR(", "HEX(POINT(")
+    found = {
+        path.parent.name
+        for path in (ROOT / "dm").rglob("*.py")
+        if any(each in path.read_text(encoding="utf-8") for each in functions)
+    }
+    assert found == {"equality"}

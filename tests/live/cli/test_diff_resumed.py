@@ -1,0 +1,65 @@
+"""`dmctl diff --resume` behind a kill, and the exit statuses of comparisons."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dm.demo.servers import ThrowawayServer
+from tests.testbed.daemon import Daemon
+from tests.testbed.fixtures import SchemaFactory
+
+pytestmark = [pytest.mark.live, pytest.mark.spark, pytest.mark.chaos, pytest.mark.timeout(600)]
+
+TABLES = (
+    "CREATE TABLE t (id INT PRIMARY KEY, v INT)",
+    "CREATE TABLE filtered (id INT PRIMARY KEY)",
+    "INSERT INTO t WITH RECURSIVE n AS (SELECT 1 i UNION ALL SELECT i + 1 FROM n WHERE i < 900) SELECT i, i FROM n",
+)
+SMALL = ("--rows", "100", "--threads", "1")
+
+
+@pytest.fixture
+def daemon(tmp_path: Path) -> Iterator[Daemon]:
+    """One that is not started yet."""
+    one = Daemon(tmp_path)
+    yield one
+    one.stop()
+
+
+@pytest.mark.parametrize("flavor", ["mysql"])
+def test_a_comparison_goes_on_behind_a_kill_of_it_and_of_the_daemon(
+    upstream: ThrowawayServer, target: ThrowawayServer, schema: SchemaFactory, daemon: Daemon
+) -> None:
+    name = schema(upstream, target)
+    login = "host: 127.0.0.1, user: {0.user}, password: '{0.password}', port: {0.port}"
+    for server in (upstream, target):
+        server.execute(f"USE `{name}`", *TABLES)
+    (daemon.directory / "one.yaml").write_text(f"source-id: one\nfrom: {{{login.format(upstream)}}}\n")
+    (daemon.directory / "t.yaml").write_text(
+        f"name: t\ntask-mode: full\ntarget-database: {{{login.format(target)}}}\n"
+        "mysql-instances: [{source-id: one, block-allow-list: b, filter-rules: [f]}]\n"
+        f"block-allow-list: {{b: {{do-dbs: [{name}]}}}}\n"
+        f"filters: {{f: {{schema-pattern: {name}, table-pattern: filtered, events: [delete], action: Ignore}}}}\n"
+    )
+    daemon.start(DM_FAULTS="diff.chunk_equal=kill@3")
+    daemon.must("operate-source", "create", "one.yaml")
+    said = daemon.said("diff", "t.yaml", *SMALL)
+    assert (said.status, "SIGKILL" in said.err) == (1, True), str(said)
+    daemon.kill()
+    (done,) = daemon.home.rglob(".diff/done")
+    equal = [json.loads(line) for line in done.read_text(encoding="ascii").splitlines()]
+    assert len(equal) == 3
+    daemon.start()
+    target.execute(f"UPDATE `{name}`.t SET v = -1")
+    said = daemon.said("diff", "t.yaml", *SMALL, "--resume", "--output", "json")
+    (filtered, table) = said.json()["report"]
+    assert (said.status, table["differingRows"]) == (1, 900 - sum(rows for _, rows, _ in equal)), str(said)
+    assert "delete" in filtered["notCompared"]
+    assert daemon.said("diff", "t.yaml", "--output", "json").json()["report"][1]["differingRows"] == 900
+    target.execute(f"UPDATE `{name}`.t SET v = id")
+    assert daemon.said("diff", "t.yaml").status == 2
+    assert daemon.said("diff", "t.yaml", "--tables", f"{name}.t").status == 0
