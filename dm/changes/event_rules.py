@@ -160,7 +160,7 @@ def event_form(pair: Pair, decoder: RowDecoder) -> EventForm:
         RowEvents(pair.table_map, plan.target),
         proofs,
         decoder.prove(proofs),
-        _image_reader(pair),
+        image_reader(pair),
         Order(plan.keyed, None if alone else table_key(plan.target)),
         foreign_keys=pair.options.foreign_key_checks,
     )
@@ -175,7 +175,7 @@ def _proofs(pair: Pair, read: frozenset[int]) -> list[ProofStep]:
     return proofs
 
 
-def _image_reader(pair: Pair) -> Callable[[bytes], Row]:
+def image_reader(pair: Pair) -> Callable[[bytes], Row]:
     """What reads one raw image; any thread may."""
     count = len(pair.wire)
     present = ((1 << count) - 1).to_bytes((count + 7) // 8, "little")

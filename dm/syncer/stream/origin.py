@@ -68,7 +68,7 @@ class Origin:
         addresses: SourceAddresses,
     ) -> None:
         self._subtask = subtask
-        self._collations = collations
+        self.collations = collations
         self.facts = facts
         self.addresses = addresses
         self._source = source
@@ -238,7 +238,7 @@ class Origin:
 
     def context_of(self, query: Query) -> SourceContext:
         """What the meaning of a query event's text depends on."""
-        return query_context(self.facts, query, self._collations)
+        return query_context(self.facts, query, self.collations)
 
     @property
     def plain_context(self) -> SourceContext:
