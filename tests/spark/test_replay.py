@@ -148,9 +148,8 @@ def drawn_backlog_is_replayed(
 ) -> None:
     chance = random.Random(seed)
     with scene.session() as cursor:
-        drawn = drawn_tables(cursor, scene.name, flavor, chance, tables)
-        rows = RandomRows(scene.name, drawn, chance)
         with scene.following():
+            rows = RandomRows(scene.name, drawn_tables(cursor, scene.name, flavor, chance, tables), chance)
             draw_changes(cursor, rows, chance, transactions // 2)
         with scene.relayed():
             draw_changes(cursor, rows, chance, transactions)
