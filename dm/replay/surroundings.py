@@ -10,7 +10,7 @@ from pathlib import Path
 from dm.binlog.query import Query
 from dm.config.subtask import SubtaskConfig
 from dm.downstream.connection import TargetConnection
-from dm.downstream.row_event_session import take_row_events
+from dm.downstream.row_event_session import Variables, take_row_events
 from dm.downstream.target_schema import TargetSchemas
 from dm.errors import DMError
 from dm.progress.replayed import Piece
@@ -45,7 +45,9 @@ class Surroundings:
 
     def take_events(self, connection: TargetConnection) -> str:
         """Have a session take row events; why it does not."""
-        return take_row_events(connection) if self.subtask.syncer.row_format == "auto" else "row-format is sql"
+        if self.subtask.syncer.row_format != "auto":
+            return "row-format is sql"
+        return take_row_events(connection, Variables())
 
     @contextmanager
     def tables(self, no_events: str = "") -> Iterator[ReplayTables]:
@@ -54,9 +56,7 @@ class Surroundings:
         schemas = TargetSchemas(lambda: TargetConnection(self.subtask.target))
         try:
             if not no_events:
-                no_events = (
-                    take_row_events(control) if self.subtask.syncer.row_format == "auto" else "row-format is sql"
-                )
+                no_events = self.take_events(control)
             options = plan_options(
                 self.subtask, self.facts, control, None, foreign_key_checks=False, no_events=no_events
             )
